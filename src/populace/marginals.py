@@ -1,0 +1,123 @@
+"""What can be asked of a table: a domain, public groupings of its codes, and marginals over both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+
+Clique = tuple[str, ...]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Domain(Mapping[str, int]):
+    """The public sizes of the columns, in order: each column holds codes 0 … size − 1.
+
+    >>> adult = Domain({"sex": 2, "age": 85})
+    >>> adult.shape(("age", "sex")), adult.cells(("age", "sex"))
+    ((85, 2), 170)
+    """
+
+    sizes: Mapping[str, int]
+
+    def __getitem__(self, column: str) -> int:
+        return self.sizes[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """Return the shape of the table of counts over some columns."""
+        return tuple(self.sizes[column] for column in clique)
+
+    def cells(self, clique: Iterable[str]) -> int:
+        """Return the number of cells of the table of counts over some columns."""
+        return math.prod(self.shape(clique))
+
+    def grouped(self, groupings: Iterable[Grouping]) -> Domain:
+        """Return the domain in which some columns are seen through groupings."""
+        sizes = dict(self.sizes)
+        for grouping in groupings:
+            sizes[grouping.column] = grouping.size
+        return Domain(sizes)
+
+
+@dataclass(frozen=True, eq=True)
+class Grouping:
+    """A public map from the codes of one column to fewer groups: `groups[code]` is the group.
+
+    Every code has exactly one group, so one row still falls into exactly one cell of a grouped marginal.
+
+    >>> Grouping("age", (0, 0, 1, 2, 1)).size
+    3
+    """
+
+    column: str
+    groups: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(set(self.groups)) != list(range(max(self.groups, default=-1) + 1)):
+            raise UsageError(
+                f"the grouping of column {self.column!r} skips a group number.",
+                hint="number the groups 0, 1, 2, … without gaps",
+            )
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return max(self.groups, default=-1) + 1
+
+    @cached_property
+    def lookup(self) -> npt.NDArray[np.int64]:
+        """The map as an array: code → group."""
+        return np.array(self.groups, dtype=np.int64)
+
+    @cached_property
+    def members(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """The codes of each group."""
+        return tuple(np.flatnonzero(self.lookup == group) for group in range(self.size))
+
+
+@dataclass(frozen=True, eq=True)
+class Marginal:
+    """A question: how many rows fall into each combination of some columns, grouped where it says so.
+
+    `Marginal(())` asks for the number of rows.
+
+    >>> pair = Marginal(("age", "sex"), (Grouping("age", (0, 0, 1)),))
+    >>> pair.shape(Domain({"sex": 2, "age": 3}))
+    (2, 2)
+    """
+
+    clique: Clique
+    groupings: tuple[Grouping, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.clique)) != len(self.clique):
+            raise UsageError(f"marginal {self.clique} names a column twice.", hint="name each column once")
+        if not {g.column for g in self.groupings} <= set(self.clique):
+            raise UsageError(
+                f"marginal {self.clique} groups a column it does not have.",
+                hint="give groupings only for its own columns",
+            )
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        """Return the shape of its table of counts."""
+        return domain.grouped(self.groupings).shape(self.clique)
+
+    def grouping(self, column: str) -> Grouping | None:
+        """Return how the marginal groups a column, or None where it sees the codes as they are."""
+        return next((g for g in self.groupings if g.column == column), None)
+
+    def __str__(self) -> str:
+        return " × ".join(self.clique) or "number of rows"

@@ -1,0 +1,61 @@
+"""Who is protected, and which two tables count as neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from populace.errors import SchemaError
+
+
+class Neighbours(Enum):
+    """The relation between two tables that the guarantee must hide."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The protected unit: its name, how many rows it may have, and the column that identifies it.
+
+    >>> Unit(name="person").marginal_l2_squared
+    1
+    >>> Unit(rows=3, id="household", neighbours=Neighbours.REPLACE_ONE).marginal_l1
+    6
+    """
+
+    name: str = "row"
+    rows: int = 1
+    id: str | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise SchemaError(f"rows_per_unit is {self.rows}.", hint="give a whole number of 1 or more")
+        if self.rows > 1 and self.id is None:
+            raise SchemaError(
+                f"rows_per_unit is {self.rows} but no id column says which rows belong together.",
+                hint='add id = "column" under [table]',
+            )
+
+    @property
+    def marginal_l1(self) -> int:
+        """How far one unit can move the counts of one marginal, in L1.
+
+        r rows appear or vanish; under replace-one each also appears elsewhere.
+        """
+        return self.rows * (2 if self.neighbours is Neighbours.REPLACE_ONE else 1)
+
+    @property
+    def marginal_l2_squared(self) -> int:
+        """The square of how far one unit can move the counts of one marginal, in L2.
+
+        All r rows may share one cell: r². Under replace-one they leave one cell and enter another: 2r².
+        """
+        return self.rows**2 * (2 if self.neighbours is Neighbours.REPLACE_ONE else 1)
+
+    @property
+    def score_shift(self) -> int:
+        """How far one unit can move the L1 distance between one marginal and a public estimate."""
+        return self.marginal_l1
