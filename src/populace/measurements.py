@@ -1,0 +1,127 @@
+"""The noisy measurements of one run: what crossed the barrier, saved so that later stages can start from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from populace.errors import ReleaseError
+from populace.marginals import Counts, Grouping, Marginal
+from populace.privacy.record import RunRecord
+from populace.schema.schema import Schema
+
+FORMAT = "populace measurements 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy counts of one marginal, and the variance of the noise that is really in each of them."""
+
+    marginal: Marginal
+    counts: Counts
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64)
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Everything one run measured, under which schema, and the ledger's record of what it cost."""
+
+    schema: Schema
+    items: tuple[Measurement, ...]
+    record: RunRecord
+
+    def __post_init__(self) -> None:
+        for item in self.items:
+            if item.counts.shape != item.marginal.shape(self.schema.domain):
+                raise ReleaseError(
+                    f"the measurement of {item.marginal} does not have the shape its schema gives it.",
+                    hint="use measurements together with the schema they were made under",
+                )
+
+    def save(self, folder: Path) -> None:
+        """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else)."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        sizes = [item.counts.size for item in self.items]
+        cells = pa.table(
+            {
+                "marginal": pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()),
+                "cell": pa.array(np.concatenate([np.arange(size) for size in sizes] or [[]]), pa.int64()),
+                "count": pa.array(np.concatenate([i.counts.ravel() for i in self.items] or [[]]), pa.int64()),
+            }
+        )
+        pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
+        text = json.dumps(self._describe(), indent=1, ensure_ascii=False)
+        (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
+
+    def _describe(self) -> dict[str, Any]:
+        groupings = list(dict.fromkeys(g for item in self.items for g in item.marginal.groupings))
+        return {
+            "format": FORMAT,
+            "rehearsal": self.record.rehearsal,
+            "schema_digest": self.schema.digest,
+            "schema": self.schema.to_toml(),
+            "record": self.record.to_json(),
+            "groupings": [{"column": g.column, "groups": list(g.groups)} for g in groupings],
+            "marginals": [
+                {
+                    "columns": list(item.marginal.clique),
+                    "groupings": [groupings.index(g) for g in item.marginal.groupings],
+                    "shape": list(item.counts.shape),
+                    "variance": str(item.variance),
+                }
+                for item in self.items
+            ],
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> Measurements:
+        """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            told = json.loads((folder / "measurements.json").read_text(encoding="utf-8"))
+            if told["format"] != FORMAT:
+                raise ReleaseError(
+                    f"measurements.json has format {told['format']!r}; this version reads {FORMAT!r}.",
+                    hint="use the version of populace that wrote it",
+                )
+            schema = Schema.parse(told["schema"])
+            groupings = [Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]]
+            cells = pq.read_table(folder / "measurements.parquet")
+            counts = cells["count"].to_numpy()
+            items, start = [], 0
+            for entry in told["marginals"]:
+                marginal = Marginal(
+                    tuple(entry["columns"]), tuple(groupings[number] for number in entry["groupings"])
+                )
+                size = math.prod(entry["shape"])
+                block = counts[start : start + size].reshape(entry["shape"])
+                items.append(Measurement(marginal, block, Fraction(entry["variance"])))
+                start += size
+            record = RunRecord.from_json(told["record"])
+        except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
+            raise ReleaseError(
+                f"{folder} does not hold complete measurements ({type(failure).__name__}).",
+                hint="give the folder that `populace measure` wrote",
+            ) from failure
+        if start != len(counts) or schema.digest != told["schema_digest"]:
+            raise ReleaseError(
+                f"the files of {folder} do not belong together.",
+                hint="give the folder that `populace measure` wrote, unaltered",
+            )
+        return cls(schema=schema, items=tuple(items), record=record)

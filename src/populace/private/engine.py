@@ -1,0 +1,23 @@
+"""What an engine must do: count exactly. It never adds noise and never decides what may be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from populace.marginals import Counts, Marginal
+
+
+class Engine(Protocol):
+    """Exact counts over private rows.
+
+    Both methods are called by the barrier alone, and only after a charge is on disk.
+    """
+
+    def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
+        """Count candidate marginals in one pass and keep them, as far as `memory` bytes reach."""
+        ...
+
+    def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
+        """Return the exact counts of each marginal, in its public shape."""
+        ...

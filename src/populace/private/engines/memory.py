@@ -1,0 +1,104 @@
+"""The memory engine: exact counts over columns of small integer codes held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.marginals import Counts, Domain, Grouping, Marginal
+
+Codes = Mapping[str, npt.NDArray[Any]]
+
+# Below this many (row, pair) visits the second that Numba takes to import is more than it saves.
+KERNEL_VISITS = 40_000_000
+CHUNK = 1 << 18
+
+
+class MemoryEngine:
+    """Counts marginals over `codes`, columns of uint8, uint16 or uint32 of one length."""
+
+    __slots__ = ("_codes", "_domain", "_grouped", "_kept", "_rows")
+
+    def __init__(self, codes: Codes, *, domain: Domain) -> None:
+        self._codes = codes
+        self._domain = domain
+        self._rows = len(next(iter(codes.values()))) if codes else 0
+        self._grouped: dict[Grouping, npt.NDArray[Any]] = {}
+        self._kept: dict[Marginal, Counts] = {}
+
+    def __repr__(self) -> str:
+        return f"MemoryEngine({len(self._domain)} columns)"
+
+    def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
+        """Count marginals in one pass and keep them, as far as `memory` bytes reach."""
+        wanted: list[Marginal] = []
+        for marginal in dict.fromkeys(marginals):
+            memory -= 8 * int(np.prod(marginal.shape(self._domain), dtype=object))
+            if memory < 0:
+                break
+            if marginal not in self._kept:
+                wanted.append(marginal)
+        self._kept.update(zip(wanted, self._count(wanted), strict=True))
+
+    def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
+        """Return the exact counts of each marginal, in its public shape."""
+        missing = [m for m in dict.fromkeys(marginals) if m not in self._kept]
+        fresh = dict(zip(missing, self._count(missing), strict=True))
+        return tuple(self._kept[m] if m in self._kept else fresh[m] for m in marginals)
+
+    def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
+        columns = [[self._column(m, name) for name in m.clique] for m in marginals]
+        shapes = [m.shape(self._domain) for m in marginals]
+        pairs = sum(len(shape) == 2 for shape in shapes)
+        if pairs * self._rows >= KERNEL_VISITS:
+            return [
+                count_pair_fast(*held, shape=shape) if len(shape) == 2 else count([held], [shape], rows=self._rows)[0]
+                for held, shape in zip(columns, shapes, strict=True)
+            ]
+        return count(columns, shapes, rows=self._rows)
+
+    def _column(self, marginal: Marginal, name: str) -> npt.NDArray[Any]:
+        grouping = marginal.grouping(name)
+        if grouping is None:
+            return self._codes[name]
+        if grouping not in self._grouped:
+            small = np.min_scalar_type(max(grouping.size - 1, 0))
+            self._grouped[grouping] = grouping.lookup.astype(small)[self._codes[name]]
+        return self._grouped[grouping]
+
+
+def count(
+    columns: Sequence[Sequence[npt.NDArray[Any]]], shapes: Sequence[tuple[int, ...]], *, rows: int
+) -> list[Counts]:
+    """Count the cells of many marginals in one pass over the rows, chunk by chunk.
+
+    >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)
+    >>> count([[a, b]], [(2, 3)], rows=3)[0].tolist()
+    [[0, 0, 1], [2, 0, 0]]
+    """
+    answers = [np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64) for shape in shapes]
+    for start in range(0, rows, CHUNK):
+        part = slice(start, min(start + CHUNK, rows))
+        # A column serves many marginals: widen each chunk of it once.
+        wide: dict[int, npt.NDArray[np.intp]] = {}
+        for held, shape, answer in zip(columns, shapes, answers, strict=True):
+            flat: npt.NDArray[np.intp] | None = None
+            for column, size in zip(held, shape, strict=True):
+                if id(column) not in wide:
+                    wide[id(column)] = column[part].astype(np.intp)
+                flat = wide[id(column)] if flat is None else flat * size + wide[id(column)]
+            if flat is None:
+                answer += part.stop - part.start
+            else:
+                answer += np.bincount(flat, minlength=answer.size)
+    return [answer.reshape(shape) for answer, shape in zip(answers, shapes, strict=True)]
+
+
+def count_pair_fast(first: npt.NDArray[Any], second: npt.NDArray[Any], *, shape: tuple[int, ...]) -> Counts:
+    """Count one pair with the compiled kernel; the same answer as `count`."""
+    from populace.kernels import count_pair
+
+    return count_pair(first, second, sizes=(shape[0], shape[1]))

@@ -1,0 +1,51 @@
+"""An opaque handle on private rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from populace.private.engine import Engine
+from populace.private.engines.memory import MemoryEngine
+from populace.private.read import check_header, open_source, read_codes
+from populace.schema.schema import Schema
+
+Reader = Callable[[], Engine]
+
+
+class PrivateTable:
+    """Private rows behind their schema: it prints the schema, never rows or counts, and cannot be copied out.
+
+    Making one looks at the header alone. Rows are read when the barrier first asks for the engine,
+    which it does only after a charge is on disk.
+    """
+
+    __slots__ = ("_engine", "_reader", "schema")
+
+    def __init__(self, reader: Reader, *, schema: Schema) -> None:
+        self._reader = reader
+        self._engine: Engine | None = None
+        self.schema = schema
+
+    @classmethod
+    def of(cls, data: Any, *, schema: Schema) -> PrivateTable:
+        """Return a handle on a file or frame whose header fits the schema.
+
+        `data` is a path to a CSV or Parquet file, or any frame that narwhals understands.
+        """
+        source = open_source(Path(data) if isinstance(data, str) else data)
+        check_header(source, schema)
+        return cls(lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain), schema=schema)
+
+    def engine(self) -> Engine:
+        """Return the engine over the rows, reading them the first time. For the barrier alone."""
+        if self._engine is None:
+            self._engine = self._reader()
+        return self._engine
+
+    def __repr__(self) -> str:
+        return f"PrivateTable({len(self.schema.columns)} columns, unit={self.schema.unit.name!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("private rows are never pickled")

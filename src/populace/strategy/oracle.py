@@ -1,0 +1,54 @@
+"""What a strategy sees of the private table: questions it can pay for, and their noisy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from populace.marginals import Counts, Domain, Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.privacy.mechanisms import Exponential, Noise
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Marginals to choose from, each with the public estimate it is compared with, in whole rows.
+
+    The score of a candidate is the L1 distance between its exact counts and its estimate, less a public penalty.
+    """
+
+    marginals: tuple[Marginal, ...]
+    estimates: tuple[Counts, ...]
+    penalties: tuple[int, ...]
+
+
+class Oracle(Protocol):
+    """The questions of the barrier. Each is charged before it is answered, and refused when the budget is short."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal."""
+        ...
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Return a noisy score for every candidate."""
+        ...
+
+    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int:
+        """Return the number of one candidate, likely one with a high score, out of `among`."""
+        ...
+
+
+class Strategy(Protocol):
+    """Asks an oracle what it needs within its budget, and returns what it measured."""
+
+    def __call__(self, oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]: ...
