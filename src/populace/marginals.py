@@ -121,3 +121,28 @@ class Marginal:
 
     def __str__(self) -> str:
         return " × ".join(self.clique) or "number of rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Marginals to choose from, each with the public estimate it is compared with, in whole rows.
+
+    The score of a candidate is the L1 distance between its exact counts and its estimate, less a public
+    penalty. Estimates are integers: one row then moves a score by exactly one, with no private rounding.
+    """
+
+    marginals: tuple[Marginal, ...]
+    estimates: tuple[Counts, ...]
+    penalties: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.marginals) == len(self.estimates) == len(self.penalties):
+            raise UsageError(
+                f"{len(self.marginals)} candidates came with {len(self.estimates)} estimates "
+                f"and {len(self.penalties)} penalties.",
+                hint="give one of each per candidate",
+            )
+        for estimate in self.estimates:
+            if estimate.dtype != np.int64:
+                raise UsageError("an estimate is not made of whole rows.", hint="round it to int64 first")
+            estimate.setflags(write=False)

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from populace.marginals import Counts, Domain, Marginal
+from populace.marginals import Candidates, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise
 
 Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Marginals to choose from, each with the public estimate it is compared with, in whole rows.
-
-    The score of a candidate is the L1 distance between its exact counts and its estimate, less a public penalty.
-    """
-
-    marginals: tuple[Marginal, ...]
-    estimates: tuple[Counts, ...]
-    penalties: tuple[int, ...]
 
 
 class Oracle(Protocol):

@@ -1,0 +1,181 @@
+"""The barrier: the one place where private counts meet noise.
+
+Every question is checked against public facts, priced, and charged to the ledger on disk *before* a row is
+read. A question that is refused has read nothing; one that fails later has still been paid for.
+What comes back is integers: exact counts plus integer noise, or the number of a candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from populace.errors import UsageError
+from populace.marginals import Candidates, Counts, Domain, Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.privacy.entropy import Entropy
+from populace.privacy.ledger import Run
+from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Noise, Spend
+from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from populace.private.table import PrivateTable
+
+MOST_CELLS = 2**31
+PREPARED_BYTES = 2**31
+
+
+class Barrier:
+    """Answers questions about one private table, within the budget of one run of the ledger."""
+
+    __slots__ = ("_entropy", "_run", "_scored", "_scores", "_table")
+
+    def __init__(self, table: PrivateTable, *, run: Run, entropy: Entropy) -> None:
+        if entropy.secret == run.rehearsal:
+            raise UsageError(
+                "the run and the randomness disagree about being a rehearsal.",
+                hint="reserve the run with rehearsal=not entropy.secret",
+            )
+        self._table = table
+        self._run = run
+        self._entropy = entropy
+        self._scored: Candidates | None = None
+        self._scores: Counts = np.zeros(0, dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return f"Barrier({self._table!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a barrier is never pickled")
+
+    @property
+    def domain(self) -> Domain:
+        """The public domain of the table."""
+        return self._table.schema.domain
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget of the run, as public arithmetic."""
+        return self._run.budget
+
+    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+        """Count each marginal and add independent integer noise to every cell.
+
+        One row lies in exactly one cell of a marginal, so a unit of r rows moves one marginal by at most r
+        in L1 and in L2 (under replace-one: 2r and √2·r), whatever the domain.
+        Proof: docs/proofs/measure.md.
+        """
+        self._check(marginals)
+        unit = self._table.schema.unit
+        self._run.charge(
+            Spend(
+                verb="measure",
+                what=_named(marginals),
+                law=noise,
+                answers=len(marginals),
+                l1=unit.marginal_l1,
+                l2_squared=unit.marginal_l2_squared,
+            )
+        )
+        exact = self._table.engine().counts(marginals)
+        return tuple(
+            Measurement(marginal, self._noised(counts, noise=noise), noise.variance)
+            for marginal, counts in zip(marginals, exact, strict=True)
+        )
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Return every candidate's score with integer noise added.
+
+        The L1 distance to a fixed integer table moves by at most r when a unit comes or goes (2r when it is
+        replaced), for each candidate. Proof: docs/proofs/score.md.
+        """
+        self._check(candidates.marginals)
+        shift = self._table.schema.unit.score_shift
+        self._run.charge(
+            Spend(
+                verb="score",
+                what=f"{len(candidates.marginals)} distances to public estimates",
+                law=noise,
+                answers=len(candidates.marginals),
+                l1=shift,
+                l2_squared=shift**2,
+            )
+        )
+        return self._noised(self._exact_scores(candidates), noise=noise)
+
+    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int:
+        """Choose one candidate by the exponential mechanism, each with weight exp(ε · score / 2Δ).
+
+        Δ is how far a unit can move a score. Scores move both up and down, so the factor 2 is needed.
+        Proof: docs/proofs/choose.md.
+        """
+        self._check(candidates.marginals)
+        if not among or not all(0 <= number < len(candidates.marginals) for number in among):
+            raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
+        shift = self._table.schema.unit.score_shift
+        self._run.charge(
+            Spend(
+                verb="choose",
+                what=f"1 of {len(among)} marginals",
+                law=law,
+                answers=1,
+                l1=shift,
+                l2_squared=shift**2,
+            )
+        )
+        scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
+        return among[self._picked(scores, law=law, sensitivity=shift)]
+
+    def _exact_scores(self, candidates: Candidates) -> Counts:
+        """Return the exact scores, kept while the same candidates are asked about: every use is charged."""
+        if self._scored is not candidates:
+            engine = self._table.engine()
+            engine.prepare(candidates.marginals, memory=PREPARED_BYTES)
+            exact = engine.counts(candidates.marginals)
+            self._scores = np.array(
+                [
+                    np.abs(counts - estimate).sum() - penalty
+                    for counts, estimate, penalty in zip(
+                        exact, candidates.estimates, candidates.penalties, strict=True
+                    )
+                ],
+                dtype=np.int64,
+            )
+            self._scored = candidates
+        return self._scores
+
+    def _noised(self, exact: Counts, *, noise: Noise) -> Counts:
+        if isinstance(noise, DiscreteGaussian):
+            drawn = discrete_gaussian(noise.variance, size=exact.size, entropy=self._entropy)
+        else:
+            drawn = discrete_laplace(noise.scale, size=exact.size, entropy=self._entropy)
+        return exact + drawn.reshape(exact.shape)
+
+    def _picked(self, scores: Counts, *, law: Exponential, sensitivity: int) -> int:
+        return exponential_choice(scores, rate=law.epsilon / (2 * sensitivity), entropy=self._entropy)
+
+    def _check(self, marginals: Sequence[Marginal]) -> None:
+        """Refuse, from public facts alone, what cannot be answered. Nothing is charged for it."""
+        for marginal in marginals:
+            unknown = [name for name in marginal.clique if name not in self.domain]
+            if unknown:
+                raise UsageError(f"the schema has no column {unknown[0]!r}.", hint="ask for columns of the schema")
+            for grouping in marginal.groupings:
+                if len(grouping.groups) != self.domain[grouping.column]:
+                    raise UsageError(
+                        f"a grouping of {grouping.column!r} covers {len(grouping.groups)} codes; "
+                        f"the column has {self.domain[grouping.column]}.",
+                        hint="give every code of the column exactly one group",
+                    )
+            cells = math.prod(marginal.shape(self.domain))
+            if cells > MOST_CELLS:
+                raise UsageError(
+                    f"marginal {marginal} has {cells} cells; the most is {MOST_CELLS}.",
+                    hint="coarsen or drop one of its columns",
+                )
+
+
+def _named(marginals: Sequence[Marginal]) -> str:
+    return str(marginals[0]) if len(marginals) == 1 else f"{len(marginals)} marginals"
