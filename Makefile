@@ -1,0 +1,69 @@
+# Every command a developer needs. `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow check format bench-env bench docs clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv, install everything, compile the kernels
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "populace needs Python 3.11 or newer; $(PYTHON) is older or missing." >&2; \
+	  echo "hint: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "$(PYTHON) cannot make a virtual environment." >&2; \
+	  echo "hint: on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
+	@echo "installing into $(VENV) …" >&2
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,check]' > $(VENV)/setup.log 2>&1 || { \
+	  grep -v '^WARNING' $(VENV)/setup.log >&2; exit 1; }
+	@echo "compiling kernels …" >&2
+	@$(BIN)/python -m populace.kernels >&2
+	@touch $@
+
+demo: setup ## make a release from the embedded sample; the last line is its folder
+	@$(BIN)/populace demo
+
+test: setup ## run the fast tests and every example (under two minutes)
+	@$(PYTEST) -m "not slow" tests src docs README.md
+
+test-slow: setup ## run the long tests: kill loops, statistics, browser
+	@$(PYTEST) -m slow tests
+
+check: setup ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: setup ## rewrite the code in the house format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench-env: setup ## make the separate environments of the peers we measure against
+	@for list in bench/environments/*.txt; do \
+	  name=$$(basename $$list .txt); \
+	  [ .bench/$$name/.ready -nt $$list ] && continue; \
+	  echo "installing .bench/$$name …" >&2; \
+	  $(PYTHON) -m venv .bench/$$name; \
+	  .bench/$$name/bin/python -m pip install --disable-pip-version-check -q -r $$list > .bench/$$name/setup.log 2>&1 || { \
+	    grep -v '^WARNING' .bench/$$name/setup.log >&2; exit 1; }; \
+	  touch .bench/$$name/.ready; \
+	done
+
+bench: bench-env ## run every script of bench/ and keep its results
+	@for script in bench/*.py; do echo "$$script" >&2; $(BIN)/python $$script; done
+
+docs: setup ## write the generated pages and pictures of docs/
+	@$(BIN)/python docs/reference/cli.py
+
+clean: ## remove what the commands above made, the environments included
+	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*
+	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +
