@@ -91,7 +91,7 @@ class Barrier:
         The L1 distance to a fixed integer table moves by at most r when a unit comes or goes (2r when it is
         replaced), for each candidate. Proof: docs/proofs/score.md.
         """
-        self._check(candidates.marginals)
+        self._check_candidates(candidates)
         shift = self._table.schema.unit.score_shift
         self._run.charge(
             Spend(
@@ -111,7 +111,7 @@ class Barrier:
         Δ is how far a unit can move a score. Scores move both up and down, so the factor 2 is needed.
         Proof: docs/proofs/choose.md.
         """
-        self._check(candidates.marginals)
+        self._check_candidates(candidates)
         if not among or not all(0 <= number < len(candidates.marginals) for number in among):
             raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
         shift = self._table.schema.unit.score_shift
@@ -158,6 +158,8 @@ class Barrier:
 
     def _check(self, marginals: Sequence[Marginal]) -> None:
         """Refuse, from public facts alone, what cannot be answered. Nothing is charged for it."""
+        if not marginals:
+            raise UsageError("the question names no marginal.", hint="ask for at least one")
         for marginal in marginals:
             unknown = [name for name in marginal.clique if name not in self.domain]
             if unknown:
@@ -174,6 +176,15 @@ class Barrier:
                 raise UsageError(
                     f"marginal {marginal} has {cells} cells; the most is {MOST_CELLS}.",
                     hint="coarsen or drop one of its columns",
+                )
+
+    def _check_candidates(self, candidates: Candidates) -> None:
+        self._check(candidates.marginals)
+        for marginal, estimate in zip(candidates.marginals, candidates.estimates, strict=True):
+            if estimate.shape != marginal.shape(self.domain):
+                raise UsageError(
+                    f"the estimate of {marginal} has shape {estimate.shape}.",
+                    hint=f"give it the marginal's own shape, {marginal.shape(self.domain)}",
                 )
 
 
