@@ -1,0 +1,132 @@
+"""The junction tree of a set of cliques: which columns must be held together for exact inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from populace.marginals import Clique, Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JunctionTree:
+    """Sets of columns joined into a tree in which every column's nodes are connected.
+
+    `nodes[0]` is the root, a node's parent stands before it (`parents[0]` is −1), and `separators[i]` holds the
+    columns node i shares with its parent. Each node lists its separator first, the rest in the domain's order.
+    """
+
+    nodes: tuple[Clique, ...]
+    parents: tuple[int, ...]
+    separators: tuple[Clique, ...]
+
+    def home(self, clique: Iterable[str], *, domain: Domain) -> int | None:
+        """Return the smallest node that holds a clique, or None if no node does."""
+        wanted = set(clique)
+        homes = [i for i, node in enumerate(self.nodes) if wanted <= set(node)]
+        return min(homes, key=lambda i: (domain.cells(self.nodes[i]), i), default=None)
+
+    def cells(self, domain: Domain) -> int:
+        """Return how many numbers the tables of all nodes hold together."""
+        return sum(domain.cells(node) for node in self.nodes)
+
+
+def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> JunctionTree:
+    """Build a junction tree whose nodes cover the cliques and every column of the domain.
+
+    Columns are eliminated greedily: first those whose neighbours are joined already (a chordal graph thus gains no
+    edge), else the one with the smallest table. The maximal tables are joined by a spanning tree of largest separators (Jensen and Jensen 1994), which has the running-intersection property.
+    The result depends on the set of cliques alone, not on their order or on the order of columns inside them.
+
+    >>> tree = junction_tree([("a", "b"), ("c", "b")], domain=Domain({"a": 2, "b": 3, "c": 2}))
+    >>> tree.nodes, tree.separators
+    ((('a', 'b'), ('b', 'c')), ((), ('b',)))
+    """
+    columns = tuple(domain)
+    bit = {column: 1 << i for i, column in enumerate(columns)}
+    masks = maximal_tables([sum(bit[column] for column in clique) for clique in cliques], sizes=domain.shape(columns))
+    masks.sort(key=_bits)
+    parents, order = _widest_spanning_tree(masks)
+    place = {node: i for i, node in enumerate(order)}
+    separators = [masks[node] & masks[parents[node]] if parents[node] >= 0 else 0 for node in order]
+    return JunctionTree(
+        nodes=tuple(
+            tuple(columns[i] for part in (separator, masks[node] & ~separator) for i in _bits(part))
+            for node, separator in zip(order, separators, strict=True)
+        ),
+        parents=tuple(place[parents[node]] if parents[node] >= 0 else -1 for node in order),
+        separators=tuple(tuple(columns[i] for i in _bits(separator)) for separator in separators),
+    )
+
+
+def maximal_tables(cliques: Iterable[int], *, sizes: Sequence[int]) -> list[int]:
+    """Return the node tables of a junction tree as bit masks over the columns, without building the tree.
+
+    Fast enough to be asked of every candidate of an adaptive round; `table_cells` prices the answer.
+    """
+    logs = [math.log(size) for size in sizes]
+    reach = [1 << i for i in range(len(sizes))]
+    for mask in set(cliques):
+        for i in _bits(mask):
+            reach[i] |= mask
+    price = {i: _price(i, reach, logs) for i in range(len(sizes))}
+    tables: list[int] = []
+    while price:
+        column = min(price, key=lambda i: (price[i], i))
+        (adds_edges, _) = price.pop(column)
+        table = reach[column]
+        tables.append(table)
+        rest = table & ~(1 << column)
+        for i in _bits(rest):
+            reach[i] = (reach[i] | rest) & ~(1 << column)
+        # New edges may complete the neighbourhood of columns further away.
+        for i in tuple(price) if adds_edges else _bits(rest):
+            price[i] = _price(i, reach, logs)
+    tables.sort(key=lambda mask: -mask.bit_count())
+    kept: list[int] = []
+    for mask in tables:
+        if not any(mask & other == mask for other in kept):
+            kept.append(mask)
+    return kept
+
+
+def table_cells(tables: Iterable[int], *, sizes: Sequence[int]) -> int:
+    """Return how many cells some tables, given as bit masks over the columns, hold together."""
+    return sum(math.prod(sizes[i] for i in _bits(mask)) for mask in tables)
+
+
+def _widest_spanning_tree(masks: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Join the tables by Prim's algorithm; return each table's parent and the order in which they joined."""
+    parents = [-1] * len(masks)
+    width = [-1] * len(masks)
+    waiting = list(range(len(masks)))
+    order: list[int] = []
+    while waiting:
+        node = max(waiting, key=lambda i: (width[i], -i))
+        waiting.remove(node)
+        order.append(node)
+        for other in waiting:
+            shared = (masks[node] & masks[other]).bit_count()
+            if shared > width[other]:
+                width[other], parents[other] = shared, node
+    return parents, order
+
+
+def _price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
+    """Price the elimination of a column: whether it joins columns that were apart, and the log size of its table."""
+    table = reach[column]
+    members = _bits(table)
+    # fsum does not depend on the order of its terms, so equal tables always tie exactly.
+    return any(table & ~reach[i] for i in members), math.fsum(logs[i] for i in members)
+
+
+def _bits(mask: int) -> tuple[int, ...]:
+    return tuple(_iterate(mask))
+
+
+def _iterate(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,28 @@
+"""The nearest non-negative table with a given total."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.float64]
+
+
+def norm_sub(table: Table, *, total: float) -> Table:
+    """Return the non-negative table with this total that is nearest in the Euclidean norm.
+
+    One constant is subtracted from every cell and what falls below 0 is cut to 0; the constant makes the total right.
+    Source: the projection onto a simplex by sorting (Held, Wolfe and Crowder 1974).
+
+    >>> norm_sub(np.array([5.0, 2.0, -3.0]), total=6.0)
+    array([4.5, 1.5, 0. ])
+    """
+    if table.size == 0 or total <= 0:
+        return np.zeros(table.shape)
+    falling = np.sort(table, axis=None)[::-1]
+    # What each prefix of the largest cells must give up, if it alone stays above 0.
+    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
+    kept = int(np.flatnonzero(falling > excess)[-1]) if falling[0] > excess[0] else 0
+    cut = np.maximum(table - excess[kept], 0.0)
+    # Cells much larger than the total lose digits in the subtraction; rescaling restores the total.
+    return np.asarray(cut * (total / cut.sum())) if cut.sum() > 0 else np.full(table.shape, total / table.size)
