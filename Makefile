@@ -41,7 +41,7 @@ check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: setup ## rewrite the code in the house format
 	@$(BIN)/ruff format .

@@ -1,0 +1,84 @@
+"""Rules that can be read off the source: each holds, and each fails on a copy with a planted violation."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+import street
+from street import Texts
+
+SOURCE = street.source()
+
+# rule, the file a violation is planted in, and the violation
+RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
+    # invariant 1: one door
+    (
+        street.draws_noise_elsewhere,
+        "strategy/mst.py",
+        "from populace.privacy.samplers import discrete_gaussian",
+    ),
+    (street.draws_noise_elsewhere, "strategy/mst.py", "from populace.privacy import samplers"),
+    (street.draws_noise_elsewhere, "private/table.py", "def noisy(n, x, l):\n    return n.add(x, law=l)"),
+    (street.draws_noise_elsewhere, "pipeline.py", "def chosen(n, x, r):\n    return n.pick(x, rate=r)"),
+    (street.asks_engine_elsewhere, "pipeline.py", "def total(table):\n    return table.engine()"),
+    (
+        street.asks_engine_elsewhere,
+        "evaluate/replay.py",
+        "def exact(engine, m):\n    return engine.counts(m)",
+    ),
+    (
+        street.makes_engines_elsewhere,
+        "pipeline.py",
+        "from populace.private.engines.memory import MemoryEngine",
+    ),
+    # randomness
+    (street.float_noise, "generate.py", "import numpy as np\nnp.random.seed(1)"),
+    (street.float_noise, "privacy/entropy.py", "import numpy as np\nr = np.random.default_rng(1)"),
+    (street.float_noise, "strategy/mst.py", "import random"),
+    # proofs
+    (street.spends_without_proof, "private/barrier.py", "def leak(run):\n    run.charge(1)"),
+    (
+        street.spends_without_proof,
+        "private/barrier.py",
+        'def leak(run):\n    """Proof: docs/proofs/none-such.md."""\n    run.charge(1)',
+    ),
+    # house style
+    (street.long_files, "errors.py", "\n" * 400),
+    (street.long_files, "private/table.py", "\n" * 250),
+    (street.asserts, "privacy/loss.py", "assert True"),
+    (street.pickles, "infer/model.py", "import pickle"),
+    (street.pickles, "infer/model.py", "import numpy as np\nnp.load('x', allow_pickle=True)"),
+    (street.unfinished, "generate.py", "# TO" + "DO later"),
+    (street.unfinished, "strategy/mst_v2.py", ""),
+    (street.busy_inits, "privacy/__init__.py", "def work():\n    pass"),
+    (street.busy_inits, "__init__.py", "print('hello')"),
+    (street.open_keywords, "pipeline.py", "def anything(**kwargs):\n    pass"),
+    (street.private_objects_that_tell, "private/table.py", "class T:\n    def __len__(self): return 1"),
+    (street.private_objects_that_tell, "private/table.py", "class PrivateTable:\n    pass"),
+    (street.registry_addresses, "cli/main.py", "# https://py" + "pi.org/simple"),
+]
+
+
+@pytest.mark.parametrize("rule", dict.fromkeys(rule for rule, _, _ in RULES), ids=lambda rule: rule.__name__)
+def test_rule_holds(rule: Callable[[Texts], list[str]]) -> None:
+    assert rule(SOURCE) == []
+
+
+@pytest.mark.parametrize(("rule", "path", "code"), RULES, ids=lambda part: getattr(part, "__name__", ""))
+def test_rule_sees_a_violation(rule: Callable[[Texts], list[str]], path: str, code: str) -> None:
+    found = rule(street.planted(SOURCE, path, code))
+    assert len(found) == len(rule(SOURCE)) + 1, found
+
+
+def test_no_tracked_file_names_a_registry() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=street.ROOT, capture_output=True, check=True
+    ).stdout
+    texts = {
+        name: (street.ROOT / name).read_text("utf-8", errors="replace")
+        for name in listed.decode().split("\0")
+        if name and (street.ROOT / name).is_file()
+    }
+    assert street.registry_addresses(texts) == []
