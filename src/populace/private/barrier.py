@@ -17,10 +17,9 @@ from populace.errors import UsageError
 from populace.marginals import Candidates, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
-from populace.privacy.entropy import Entropy
 from populace.privacy.ledger import Run
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Noise, Spend
-from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from populace.privacy.mechanisms import Exponential, Noise, Spend
+from populace.privacy.noise import NoiseSource
 from populace.private.table import PrivateTable
 
 MOST_CELLS = 2**31
@@ -30,17 +29,17 @@ PREPARED_BYTES = 2**31
 class Barrier:
     """Answers questions about one private table, within the budget of one run of the ledger."""
 
-    __slots__ = ("_entropy", "_run", "_scored", "_scores", "_table")
+    __slots__ = ("_noise", "_run", "_scored", "_scores", "_table")
 
-    def __init__(self, table: PrivateTable, *, run: Run, entropy: Entropy) -> None:
-        if entropy.secret == run.rehearsal:
+    def __init__(self, table: PrivateTable, *, run: Run, noise: NoiseSource) -> None:
+        if noise.secret == run.rehearsal:
             raise UsageError(
                 "the run and the randomness disagree about being a rehearsal.",
-                hint="reserve the run with rehearsal=not entropy.secret",
+                hint="reserve the run with rehearsal=not noise.secret",
             )
         self._table = table
         self._run = run
-        self._entropy = entropy
+        self._noise = noise
         self._scored: Candidates | None = None
         self._scores: Counts = np.zeros(0, dtype=np.int64)
 
@@ -81,7 +80,7 @@ class Barrier:
         )
         exact = self._table.engine().counts(marginals)
         return tuple(
-            Measurement(marginal, self._noised(counts, noise=noise), noise.variance)
+            Measurement(marginal, self._noise.add(counts, law=noise), noise.variance)
             for marginal, counts in zip(marginals, exact, strict=True)
         )
 
@@ -103,7 +102,7 @@ class Barrier:
                 l2_squared=shift**2,
             )
         )
-        return self._noised(self._exact_scores(candidates), noise=noise)
+        return self._noise.add(self._exact_scores(candidates), law=noise)
 
     def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int:
         """Choose one candidate by the exponential mechanism, each with weight exp(ε · score / 2Δ).
@@ -126,7 +125,7 @@ class Barrier:
             )
         )
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
-        return among[self._picked(scores, law=law, sensitivity=shift)]
+        return among[self._noise.pick(scores, rate=law.epsilon / (2 * shift))]
 
     def _exact_scores(self, candidates: Candidates) -> Counts:
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""
@@ -146,16 +145,6 @@ class Barrier:
             self._scored = candidates
         return self._scores
 
-    def _noised(self, exact: Counts, *, noise: Noise) -> Counts:
-        if isinstance(noise, DiscreteGaussian):
-            drawn = discrete_gaussian(noise.variance, size=exact.size, entropy=self._entropy)
-        else:
-            drawn = discrete_laplace(noise.scale, size=exact.size, entropy=self._entropy)
-        return exact + drawn.reshape(exact.shape)
-
-    def _picked(self, scores: Counts, *, law: Exponential, sensitivity: int) -> int:
-        return exponential_choice(scores, rate=law.epsilon / (2 * sensitivity), entropy=self._entropy)
-
     def _check(self, marginals: Sequence[Marginal]) -> None:
         """Refuse, from public facts alone, what cannot be answered. Nothing is charged for it."""
         if not marginals:
@@ -163,7 +152,9 @@ class Barrier:
         for marginal in marginals:
             unknown = [name for name in marginal.clique if name not in self.domain]
             if unknown:
-                raise UsageError(f"the schema has no column {unknown[0]!r}.", hint="ask for columns of the schema")
+                raise UsageError(
+                    f"the schema has no column {unknown[0]!r}.", hint="ask for columns of the schema"
+                )
             for grouping in marginal.groupings:
                 if len(grouping.groups) != self.domain[grouping.column]:
                     raise UsageError(

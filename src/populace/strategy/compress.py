@@ -17,7 +17,7 @@ def compress(columns: Iterable[Measurement]) -> tuple[Grouping, ...]:
     """Return a grouping for every column with two or more codes counted below three standard deviations.
 
     It is a function of noisy counts over a public domain, so it costs nothing more.
-    Source: McKenna, Miklau and Sheldon 2021, section 3.2 (METHODS A2).
+    Source: McKenna, Miklau and Sheldon 2021, section 3.2.
     """
     found = (group_rare(item) for item in columns)
     return tuple(grouping for grouping in found if grouping is not None)

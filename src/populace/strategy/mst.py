@@ -12,7 +12,6 @@ import numpy.typing as npt
 from populace.infer.projection import norm_sub
 from populace.marginals import Candidates, Counts, Domain, Grouping, Marginal
 from populace.measurements import Measurement
-from populace.privacy.budget import Budget
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle, Progress
@@ -28,13 +27,13 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal),
     scored by the distance of the pair's counts from the product of its noisy 1-ways.
-    Source: McKenna, Miklau and Sheldon 2021 (METHODS A2–A3).
+    Source: McKenna, Miklau and Sheldon 2021.
     """
     progress("measuring columns", 0.0)
     measured = measure_columns(oracle, share=COLUMN_SHARE if len(oracle.domain) > 1 else Fraction(1))
     total, columns = float(measured[0].counts), measured[1:]
     groupings = compress(columns)
-    candidates = pair_candidates(oracle.domain, columns, groupings=groupings, total=max(total, 1.0), budget=oracle.budget)
+    candidates = pair_candidates(oracle.domain, columns, groupings=groupings, total=max(total, 1.0))
     if not candidates.marginals:
         return measured
     progress("choosing pairs", 0.2)
@@ -89,7 +88,6 @@ def pair_candidates(
     *,
     groupings: tuple[Grouping, ...],
     total: float,
-    budget: Budget,
 ) -> Candidates:
     """Return every pair small enough to count, with the product of its noisy 1-ways as estimate."""
     seen = {grouping.column: grouping for grouping in groupings}

@@ -55,7 +55,9 @@ class MemoryEngine:
         pairs = sum(len(shape) == 2 for shape in shapes)
         if pairs * self._rows >= KERNEL_VISITS:
             return [
-                count_pair_fast(*held, shape=shape) if len(shape) == 2 else count([held], [shape], rows=self._rows)[0]
+                count_pair_fast(*held, shape=shape)
+                if len(shape) == 2
+                else count([held], [shape], rows=self._rows)[0]
                 for held, shape in zip(columns, shapes, strict=True)
             ]
         return count(columns, shapes, rows=self._rows)

@@ -1,0 +1,150 @@
+"""The whole street: private rows → measurements → model → synthetic rows → release.
+
+Only here, in `evaluate` and in the CLI do the private side and the post-processing meet.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from populace.errors import UsageError
+from populace.generate import generate
+from populace.infer.fit import fit
+from populace.infer.model import Model
+from populace.measurements import Measurements
+from populace.privacy.budget import Number, parse_delta, parse_epsilon
+from populace.privacy.entropy import SystemEntropy
+from populace.privacy.ledger import Ledger, default_path
+from populace.privacy.noise import ExactNoise, NoiseSource
+from populace.private.barrier import Barrier
+from populace.private.table import PrivateTable
+from populace.release.bundle import Release
+from populace.schema.codec import decode
+from populace.schema.schema import Schema
+from populace.strategy.methods import strategy_named
+from populace.strategy.oracle import Progress
+
+
+def synthesize(
+    data: Any,
+    *,
+    schema: Schema,
+    epsilon: Number,
+    delta: Number,
+    method: str = "auto",
+    rows: int | None = None,
+    seed: int | None = None,
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+    noise: NoiseSource | None = None,
+) -> Release:
+    """Return a synthetic table with an (epsilon, delta) guarantee for the unit named in the schema.
+
+    `data` is a path or any frame that narwhals understands; the release's table is of the same kind.
+    The budget is reserved in the ledger before a row is read, and stays spent whatever happens later.
+    `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
+    system's is for rehearsals and stamps the release as not private.
+    """
+    check_rows(rows)
+    measurements = measure(
+        data,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        ledger=ledger,
+        dataset=dataset,
+        progress=progress,
+        noise=noise,
+    )
+    say = progress or _silent
+    say("fitting the model", 0.0)
+    model = fit(measurements.items, domain=schema.domain, progress=say)
+    say("drawing rows", 0.0)
+    return release_from(measurements, model, rows=rows, seed=seed, like=data)
+
+
+def measure(
+    data: Any,
+    *,
+    schema: Schema,
+    epsilon: Number,
+    delta: Number,
+    method: str = "auto",
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+    noise: NoiseSource | None = None,
+) -> Measurements:
+    """Return the noisy measurements of one method, paid for from the account of the dataset.
+
+    Everything that can be refused from public facts is refused before the budget is reserved.
+    """
+    spent, slack = parse_epsilon(epsilon), parse_delta(delta)
+    strategy = strategy_named(method)
+    table = PrivateTable.of(data, schema=schema)
+    source = noise or ExactNoise(SystemEntropy())
+    book = Ledger.open(Path(ledger) if ledger else default_path())
+    run = book.reserve(
+        dataset or schema.dataset or dataset_name(data),
+        epsilon=spent,
+        delta=slack,
+        unit=schema.unit,
+        method=method,
+        schema_digest=schema.digest,
+        rehearsal=not source.secret,
+    )
+    items = strategy(Barrier(table, run=run, noise=source), progress=progress or _silent)
+    run.finish()
+    return Measurements(schema=schema, items=items, record=run.record())
+
+
+def release_from(
+    measurements: Measurements,
+    model: Model,
+    *,
+    rows: int | None = None,
+    seed: int | None = None,
+    like: Any = None,
+) -> Release:
+    """Draw synthetic rows from a fitted model and return them as a release.
+
+    Without `rows` there are as many as the model's noisy total says. `like` names the kind of frame wanted.
+    """
+    check_rows(rows)
+    seed = secrets.randbits(63) if seed is None else seed
+    count = max(0, round(model.total)) if rows is None else rows
+    table = draw_table(measurements.schema, model, rows=count, rng=np.random.default_rng(seed))
+    return Release.made(
+        table=table, measurements=measurements, model=model, seed=seed, rows_asked=rows, like=like
+    )
+
+
+def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
+    """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
+    parts = [
+        pa.table({name: decode(column, codes[name], rng=rng) for name, column in schema.columns.items()})
+        for codes in generate(model, rows=rows, rng=rng)
+    ]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def dataset_name(data: Any) -> str:
+    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
+    return Path(data).stem if isinstance(data, (str, Path)) else "table"
+
+
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of rows that cannot be drawn."""
+    if rows is not None and rows < 0:
+        raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+
+
+def _silent(stage: str, done: float) -> None:
+    """Show nothing."""

@@ -1,0 +1,101 @@
+"""The memory engine counts exactly, with and without the compiled kernel."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from populace.marginals import Domain, Grouping, Marginal
+from populace.private.engines import memory
+from populace.private.engines.memory import MemoryEngine
+
+
+def brute_force(codes, domain, marginal):
+    table = np.zeros(marginal.shape(domain), dtype=np.int64)
+    for row in zip(*codes.values(), strict=True):
+        values = dict(zip(codes, row, strict=True))
+        cell = tuple(
+            g.groups[values[name]] if (g := marginal.grouping(name)) else values[name]
+            for name in marginal.clique
+        )
+        table[cell] += 1
+    return table
+
+
+@st.composite
+def tables(draw):
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    rows = draw(st.integers(0, 12))
+    names = "abcd"[: len(sizes)]
+    codes = {
+        name: np.array(draw(st.lists(st.integers(0, size - 1), min_size=rows, max_size=rows)), dtype=np.uint8)
+        for name, size in zip(names, sizes, strict=True)
+    }
+    return codes, Domain(dict(zip(names, sizes, strict=True)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.randoms(use_true_random=False))
+def test_counts_equal_brute_force(table, random):
+    codes, domain = table
+    cliques = [c for c in product(domain, repeat=2) if len(set(c)) == 2]
+    marginals = [Marginal(()), *(Marginal((name,)) for name in domain), *(Marginal(c) for c in cliques)]
+    for name in domain:
+        groups = [random.randrange(2) for _ in range(domain[name])]
+        if set(groups) == {0, 1}:
+            marginals += [Marginal(c, (Grouping(name, tuple(groups)),)) for c in cliques if name in c]
+    engine = MemoryEngine(codes, domain=domain)
+    engine.prepare(marginals[::2], memory=1 << 20)
+    for marginal, found in zip(marginals, engine.counts(marginals), strict=True):
+        assert found.dtype == np.int64
+        assert (found == brute_force(codes, domain, marginal)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_kernel_equals_numpy(dtype, monkeypatch):
+    rng = np.random.default_rng(3)
+    sizes = {"a": 7, "b": 200, "c": 3}
+    codes = {name: rng.integers(0, size, 5000).astype(dtype) for name, size in sizes.items()}
+    codes["c"] = codes["c"].astype(np.uint8)
+    marginals = [Marginal(("a", "b")), Marginal(("b", "c")), Marginal(("a",)), Marginal(("a", "b", "c"))]
+    plain = MemoryEngine(codes, domain=Domain(sizes)).counts(marginals)
+    monkeypatch.setattr(memory, "KERNEL_VISITS", 0)
+    fast = MemoryEngine(codes, domain=Domain(sizes)).counts(marginals)
+    for one, other in zip(plain, fast, strict=True):
+        assert (one == other).all()
+
+
+def test_chunks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(4)
+    codes = {"a": rng.integers(0, 4, 1000).astype(np.uint8), "b": rng.integers(0, 9, 1000).astype(np.uint16)}
+    domain, pair = Domain({"a": 4, "b": 9}), [Marginal(("b", "a")), Marginal(())]
+    whole = MemoryEngine(codes, domain=domain).counts(pair)
+    monkeypatch.setattr(memory, "CHUNK", 7)
+    parts = MemoryEngine(codes, domain=domain).counts(pair)
+    assert all((one == other).all() for one, other in zip(whole, parts, strict=True))
+
+
+def test_permuting_rows_changes_nothing_before_noise():
+    rng = np.random.default_rng(5)
+    codes = {"a": rng.integers(0, 4, 100).astype(np.uint8), "b": rng.integers(0, 9, 100).astype(np.uint8)}
+    order = rng.permutation(100)
+    domain, pair = Domain({"a": 4, "b": 9}), [Marginal(("a", "b"))]
+    one = MemoryEngine(codes, domain=domain).counts(pair)[0]
+    other = MemoryEngine({k: v[order] for k, v in codes.items()}, domain=domain).counts(pair)[0]
+    assert (one == other).all()
+
+
+def test_prepare_keeps_within_its_memory():
+    codes = {"a": np.zeros(3, np.uint8), "b": np.zeros(3, np.uint8)}
+    engine = MemoryEngine(codes, domain=Domain({"a": 2, "b": 2}))
+    engine.prepare([Marginal(("a",)), Marginal(("a", "b"))], memory=16)
+    assert list(engine._kept) == [Marginal(("a",))]
+
+
+def test_engine_prints_no_rows():
+    codes = {"a": np.array([1, 1, 1], np.uint8)}
+    assert repr(MemoryEngine(codes, domain=Domain({"a": 2}))) == "MemoryEngine(1 columns)"

@@ -1,0 +1,129 @@
+"""Tiny tables, their neighbours, and how to run a method on both with the barrier's outputs frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from populace.evaluate.replay import Meeting, Player, Recorder
+from populace.measurements import Measurements
+from populace.pipeline import measure
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.schema.schema import Schema
+
+SCHEMA = """
+[table]
+dataset = "tiny"
+unit = "person"
+
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+other = "f"
+
+[columns.work]
+kind = "ordinal"
+values = ["none", "some", "full"]
+missing = ["refused"]
+
+[columns.age]
+kind = "integer"
+min = 0
+max = 4
+
+[columns.income]
+kind = "numeric"
+edges = [0, 10, 100, 1000]
+"""
+NAMES = ("sex", "work", "age", "income")
+
+
+def schema(text: str = SCHEMA) -> Schema:
+    return Schema.parse(text)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as a tuple of rows; values may be anything, out of the domain too."""
+
+    rows: tuple[tuple[object, ...], ...] = field(default=())
+
+    def frame(self) -> pa.Table:
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(NAMES)
+        return pa.table(
+            {
+                "sex": pa.array(columns[0], pa.string()),
+                "work": pa.array(columns[1], pa.string()),
+                "age": pa.array(columns[2], pa.int64()),
+                "income": pa.array(columns[3], pa.float64()),
+            }
+        )
+
+
+def random_rows(rng: np.random.Generator, most: int) -> Rows:
+    n = int(rng.integers(0, most + 1))
+    return Rows(tuple(random_row(rng) for _ in range(n)))
+
+
+def random_row(rng: np.random.Generator) -> tuple[object, ...]:
+    sex = str(rng.choice(["f", "m"]))
+    work = str(rng.choice(["none", "some", "full", "refused"], p=[0.1, 0.2, 0.6, 0.1]))
+    return (sex, work, int(rng.integers(0, 5)), float(rng.choice([0.0, 5.0, 50.0, 500.0])))
+
+
+CANARIES: tuple[tuple[object, ...], ...] = (
+    ("m", "refused", 4, 999.0),  # a rare cell
+    ("x", "elsewhere", 99, 1e9),  # out of every domain
+    (None, None, None, None),
+    ("f", "", -1, float("nan")),
+    ("m", "full", 2**62, float("inf")),
+    ("f", "none", 0, float("-inf")),
+    ("F", " full", 3, -0.0),
+)
+
+
+def neighbour_pairs(count: int, *, seed: int, most: int = 12) -> list[tuple[Rows, Rows]]:
+    """Return pairs that differ by one row: canaries on an empty, a one-row and a larger table, then random."""
+    rng = np.random.default_rng(seed)
+    bases = (Rows(), random_rows(rng, 1), Rows(tuple(random_row(rng) for _ in range(most))))
+    pairs = [(base, Rows((*base.rows, canary))) for base in bases for canary in CANARIES]
+    while len(pairs) < count:
+        base = random_rows(rng, most)
+        extra = random_row(rng) if rng.random() < 0.8 else CANARIES[int(rng.integers(len(CANARIES)))]
+        at = int(rng.integers(0, len(base.rows) + 1))
+        pairs.append((base, Rows((*base.rows[:at], extra, *base.rows[at:]))))
+    # Half of the time the smaller table is the recorded one, half of the time the larger.
+    return [pair if number % 2 else pair[::-1] for number, pair in enumerate(pairs[:count])]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One method on two neighbours, the second with the first one's outputs frozen."""
+
+    first: Measurements
+    second: Measurements
+    first_tape: list[Meeting]
+    second_tape: list[Meeting]
+
+
+def run_twin(
+    pair: tuple[Rows, Rows],
+    *,
+    method: str,
+    ledgers: Path,
+    seed: int,
+    epsilon: str = "2",
+    delta: str = "1e-3",
+    text: str = SCHEMA,
+) -> Twin:
+    recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
+    common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
+    first = measure(pair[0].frame(), ledger=ledgers / f"{seed}-a.db", noise=recorder, **common)
+    player = Player(recorder.tape, secret=False)
+    second = measure(pair[1].frame(), ledger=ledgers / f"{seed}-b.db", noise=player, **common)
+    player.finish()
+    return Twin(first, second, recorder.tape, player.tape)

@@ -1,0 +1,65 @@
+"""kill −9 at random moments of `populace synth`: never a release without its spend, never a corrupt ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from populace.privacy.ledger import Ledger
+from populace.release.verify import verify
+
+pytestmark = pytest.mark.slow
+
+KILLS = 60
+
+
+def command(tmp_path, out):
+    return [
+        *(sys.executable, "-m", "populace.cli.main", "synth", str(tmp_path / "rows.csv")),
+        *("--schema", str(tmp_path / "schema.json"), "--epsilon", "1", "--delta", "1e-6"),
+        *("--method", "mst", "--ledger", str(tmp_path / "ledger.db"), "--out", str(out)),
+    ]
+
+
+def start(tmp_path, out):
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command(tmp_path, out), stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def test_killed_runs_leave_every_release_paid_for(tmp_path):
+    rng = random.Random(20)
+    header = "a,b,c\n"
+    (tmp_path / "rows.csv").write_text(
+        header + "".join(f"{rng.randrange(4)},{rng.randrange(3)},1\n" for _ in range(300))
+    )
+    (tmp_path / "schema.json").write_text(json.dumps({"a": 4, "b": 3, "c": 2}))
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    ledger.open_account("rows", epsilon=1000, delta="0.5")
+
+    begun = time.monotonic()
+    assert start(tmp_path, tmp_path / "whole").wait() == 0
+    whole = time.monotonic() - begun
+
+    for number in range(KILLS):
+        child = start(tmp_path, tmp_path / f"out-{number}")
+        time.sleep(rng.random() * whole)
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+    after = Ledger.open(tmp_path / "ledger.db")
+    after.verify()
+    paid = {run.id for run in after.runs("rows")}
+    finished = [path for path in tmp_path.glob("out-*") if path.is_dir()]
+    for folder in finished:
+        assert verify(folder).passed
+        assert json.loads((folder / "statement.json").read_text())["run"] in paid
+    # The moments must have been spread over the run, or the test shows nothing.
+    assert 0 < len(paid) < KILLS + 1 or finished
+    assert len(finished) < KILLS
