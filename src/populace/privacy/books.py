@@ -1,0 +1,243 @@
+"""The books: accounts and runs, derived from the ledger's rows and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
+from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
+from populace.privacy.record import RunRecord, SpendRecord
+from populace.schema.unit import Neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What one dataset may spend, and what its runs have taken of it."""
+
+    dataset: str
+    neighbours: Neighbours
+    unit: str | None
+    epsilon: Fraction
+    delta: Fraction
+    taken_epsilon: Fraction
+    taken_delta: Fraction
+    void: bool
+    rehearsal: bool
+    runs: tuple[str, ...]
+
+    @property
+    def left_epsilon(self) -> Fraction:
+        """The ε that later runs may still reserve."""
+        return self.epsilon - self.taken_epsilon
+
+    @property
+    def left_delta(self) -> Fraction:
+        """The δ that later runs may still reserve."""
+        return self.delta - self.taken_delta
+
+
+@dataclass(slots=True)
+class Books:
+    """The state of all accounts after some rows of the log."""
+
+    seq: int = 0
+    hash: str = GENESIS
+    accounts: dict[str, Account] = field(default_factory=dict)
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+
+    def copy(self) -> Books:
+        """Return books that can be written on without changing these; accounts and runs are frozen values."""
+        return Books(self.seq, self.hash, dict(self.accounts), dict(self.runs))
+
+    def read(self, row: Row) -> None:
+        """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
+        event = opened(row, seq=self.seq + 1, previous=self.hash)
+        try:
+            self.write(event, row=row)
+        except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as failure:
+            raise damaged(f"row {row.seq} cannot be read ({type(failure).__name__})") from failure
+        except PopulaceError as failure:
+            raise damaged(f"row {row.seq} breaks the rules ({failure.message})") from failure
+
+    def write(self, event: Event, *, row: Row) -> None:
+        """Apply one event, or refuse it and leave the books as they were."""
+        if event.kind is Kind.OPEN:
+            self._open(event)
+        elif event.kind is Kind.GRANT:
+            self._grant(event)
+        elif event.kind is Kind.RESERVE:
+            self._reserve(event, digest=row.hash)
+        elif event.kind is Kind.SPEND:
+            self._spend(event, digest=row.hash)
+        elif event.kind is Kind.FINISH:
+            self._finish(event, digest=row.hash)
+        else:
+            self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
+        self.seq, self.hash = row.seq, row.hash
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of a dataset."""
+        if dataset not in self.accounts:
+            near = get_close_matches(dataset, self.accounts, n=1)
+            raise LedgerError(
+                f"the ledger has no account for {dataset!r}.",
+                hint=f"did you mean {near[0]!r}?" if near else "open one with `populace ledger init`",
+            )
+        return self.accounts[dataset]
+
+    def run(self, run: str | None) -> RunRecord:
+        """Return the record of a run."""
+        if run is None or run not in self.runs:
+            raise LedgerError(
+                f"the ledger does not know the run {run}.",
+                hint="give the ledger that the run was booked in; an older copy of it lacks later runs",
+            )
+        return self.runs[run]
+
+    def _open(self, event: Event) -> None:
+        if event.dataset in self.accounts:
+            raise LedgerError(
+                f"the ledger already has an account for {event.dataset!r}.",
+                hint="give it more with `populace ledger grant`",
+            )
+        epsilon, delta = _amount(event.body)
+        self.accounts[event.dataset] = Account(
+            dataset=event.dataset,
+            neighbours=Neighbours(event.body["neighbours"]),
+            unit=None,
+            epsilon=epsilon,
+            delta=delta,
+            taken_epsilon=Fraction(0),
+            taken_delta=Fraction(0),
+            void=False,
+            rehearsal=False,
+            runs=(),
+        )
+
+    def _grant(self, event: Event) -> None:
+        account = self._private(event.dataset)
+        epsilon, delta = _amount(event.body)
+        if account.delta + delta >= 1:
+            raise UsageError(
+                f"with this grant the delta of {event.dataset!r} would be {_number(account.delta + delta)}.",
+                hint="the deltas of an account must stay below 1 together",
+            )
+        self.accounts[event.dataset] = replace(
+            account, epsilon=account.epsilon + epsilon, delta=account.delta + delta
+        )
+
+    def _reserve(self, event: Event, *, digest: str) -> None:
+        account = self._private(event.dataset)
+        if event.run is None or event.run in self.runs:
+            raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
+        record = RunRecord.reserved(event.body, run=event.run, dataset=event.dataset, digest=digest)
+        _amount(event.body)
+        if record.neighbours is not account.neighbours:
+            raise _other_relation(account, record.neighbours)
+        if account.unit not in (None, record.unit.name):
+            raise UsageError(
+                f"the account of {event.dataset!r} protects each {account.unit}, this run each {record.unit.name}.",
+                hint="protect the same unit in every run: guarantees for different units do not add up",
+            )
+        if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
+            raise _too_much(account, record)
+        self.runs[event.run] = record
+        self.accounts[event.dataset] = replace(
+            account,
+            unit=record.unit.name,
+            taken_epsilon=account.taken_epsilon + record.epsilon,
+            taken_delta=account.taken_delta + record.delta,
+            rehearsal=account.rehearsal or record.rehearsal,
+            runs=(*account.runs, event.run),
+        )
+
+    def _spend(self, event: Event, *, digest: str) -> None:
+        self._private(event.dataset)
+        run = self._active(event)
+        record = SpendRecord.from_json(event.body)
+        left = run.cap - run.used
+        if record.price <= 0:
+            raise LedgerError("a spend costs nothing.", hint="every question has a price")
+        if record.price > left:
+            raise OverBudget(
+                f"to {record.spend} costs {_number(record.price)}; {_number(left)} of {_number(run.cap)} "
+                f"({run.currency.value}) is left, {_number(record.price - left)} short.",
+                hint="ask with more noise, ask for less, or reserve a larger budget for the run",
+            )
+        self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
+
+    def _finish(self, event: Event, *, digest: str) -> None:
+        run = self._active(event)
+        account = self.account(event.dataset)
+        epsilon, delta = (Fraction(part) for part in event.body["returned"])
+        if not (0 <= epsilon <= run.epsilon and 0 <= delta <= run.delta):
+            raise UsageError(
+                f"run {run.run} gives back epsilon {_number(epsilon)} and delta {_number(delta)}, more than it has.",
+                hint=f"it reserved epsilon {_number(run.epsilon)} and delta {_number(run.delta)}",
+            )
+        self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
+        self.accounts[event.dataset] = replace(
+            account,
+            taken_epsilon=account.taken_epsilon - epsilon,
+            taken_delta=account.taken_delta - delta,
+        )
+
+    def _private(self, dataset: str) -> Account:
+        account = self.account(dataset)
+        if account.void:
+            raise OverBudget(
+                f"the account of {dataset!r} is void: its rows were published without privacy, at infinite cost.",
+                hint="no budget can restore a guarantee for these rows",
+            )
+        return account
+
+    def _active(self, event: Event) -> RunRecord:
+        run = self.run(event.run)
+        if run.dataset != event.dataset:
+            raise LedgerError(
+                f"run {run.run} is not a run of {event.dataset!r}.", hint=f"it is one of {run.dataset!r}"
+            )
+        if run.finished:
+            raise UsageError(f"run {run.run} is finished.", hint="reserve a new run to ask more")
+        return run
+
+
+def _amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    """Return a positive ε and a δ in [0, 1): what accounts, grants and runs are made of."""
+    epsilon, delta = Fraction(body["epsilon"]), Fraction(body["delta"])
+    if epsilon <= 0 or not 0 <= delta < 1:
+        raise UsageError(
+            f"epsilon is {_number(epsilon)} and delta {_number(delta)}.",
+            hint="epsilon must be positive, delta at least 0 and below 1",
+        )
+    return epsilon, delta
+
+
+def _too_much(account: Account, run: RunRecord) -> OverBudget:
+    short = [
+        f"{name} {_number(asked)} is asked, {_number(left)} of {_number(whole)} is left, {_number(asked - left)} short"
+        for name, asked, left, whole in (
+            ("epsilon", run.epsilon, account.left_epsilon, account.epsilon),
+            ("delta", run.delta, account.left_delta, account.delta),
+        )
+        if asked > left
+    ]
+    return OverBudget(
+        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(short)}.",
+        hint="ask for less, or decide to give the account more with `populace ledger grant`",
+    )
+
+
+def _other_relation(account: Account, asked: Neighbours) -> UsageError:
+    return UsageError(
+        f"the account of {account.dataset!r} is for {account.neighbours.value} neighbours, this run for {asked.value}.",
+        hint=f'an account carries one relation: set neighbours = "{account.neighbours.value}" in the schema',
+    )
+
+
+def _number(value: Fraction) -> str:
+    return f"{float(value):.6g}"

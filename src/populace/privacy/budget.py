@@ -1,0 +1,191 @@
+"""Budgets: how ε and δ are given, and how shares of a run's budget become noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from populace.errors import UsageError
+from populace.privacy.balls import rounded_down, rounded_up
+from populace.privacy.gaussian import greatest_pure_epsilon, least_variance
+from populace.privacy.loss import Currency, cap, price
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise, Spend
+from populace.schema.unit import Unit
+
+Number = str | int | float | Fraction | Decimal
+
+LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**9), Fraction(10**6)
+LEAST_DELTA = Fraction(1, 10**300)
+_MOST_DIGITS = 400
+_SHORT_BITS = 32
+
+
+def parse_epsilon(value: Number) -> Fraction:
+    """Return ε as an exact number; the float 0.1 means one tenth.
+
+    >>> parse_epsilon(0.1), parse_epsilon("1/3")
+    (Fraction(1, 10), Fraction(1, 3))
+    """
+    epsilon = _exact(value, name="epsilon", hint="give a positive number, such as 1 or 0.5")
+    if epsilon <= 0:
+        raise UsageError(f"epsilon is {value}.", hint="give a positive number, such as 1 or 0.5")
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise UsageError(
+            f"epsilon is {_shown(value)}; between 1e-9 and 1e6 it means something.",
+            hint="common choices lie between 0.1 and 10",
+        )
+    return epsilon
+
+
+def parse_delta(value: Number) -> Fraction:
+    """Return δ as an exact number; 0 asks for pure differential privacy.
+
+    >>> parse_delta("1e-9") == Fraction(1, 10**9), parse_delta(0)
+    (True, Fraction(0, 1))
+    """
+    hint = "give a number of at least 0 and below 1, such as 1e-9"
+    delta = _exact(value, name="delta", hint=hint)
+    if not 0 <= delta < 1:
+        raise UsageError(f"delta is {_shown(value)}.", hint=hint)
+    if 0 < delta < LEAST_DELTA:
+        raise UsageError(
+            f"delta is {_shown(value)}; the least above 0 is 1e-300.", hint="give 0 for pure privacy"
+        )
+    return delta
+
+
+def _exact(value: object, *, name: str, hint: str) -> Fraction:
+    """Return a number exactly as it is written, and refuse everything that is not one."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Fraction | Decimal):
+        raise UsageError(f"{name} is {_shown(value)}, not a number.", hint=hint)
+    if isinstance(value, Fraction):
+        return value
+    text = (
+        value.strip() if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+    )
+    upper, slash, lower = text.partition("/")
+    numerator, denominator = _decimal(upper), _decimal(lower) if slash else Fraction(1)
+    if numerator is None or not denominator:
+        raise UsageError(f"{name} is {_shown(value)}, not a number.", hint=hint)
+    return numerator / denominator
+
+
+def _decimal(text: str) -> Fraction | None:
+    """Return a finite decimal number, or None. Decimal never expands an exponent: 1e999999999 costs nothing."""
+    try:
+        number = Decimal(text)
+    except (InvalidOperation, ValueError):
+        return None
+    if (
+        not number.is_finite()
+        or len(number.as_tuple().digits) > _MOST_DIGITS
+        or abs(number.adjusted()) > _MOST_DIGITS
+    ):
+        return None
+    return Fraction(number)
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The budget of one run as public arithmetic: a share of it becomes the least noise it can pay for.
+
+    >>> from populace.schema.unit import Unit
+    >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    >>> noise = budget.measure_noise(Fraction(1, 2), marginals=14)
+    >>> round(float(noise.variance)), budget.measure_share(noise, marginals=14) <= Fraction(1, 2)
+    (846, True)
+    """
+
+    currency: Currency
+    cap: Fraction
+    unit: Unit
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, *, unit: Unit) -> Budget:
+        """Return the budget of a run that must be (ε, δ)-differentially private for this unit."""
+        currency, most = cap(epsilon, delta)
+        return cls(currency=currency, cap=most, unit=unit)
+
+    def measure_noise(self, share: Fraction, *, marginals: int) -> Noise:
+        """Return the least noise with which this many marginals cost at most a share of the budget."""
+        return self._noise(
+            share, answers=marginals, l1=self.unit.marginal_l1, l2_squared=self.unit.marginal_l2_squared
+        )
+
+    def score_noise(self, share: Fraction, *, scores: int) -> Noise:
+        """Return the least noise with which this many scores cost at most a share of the budget."""
+        shift = self.unit.score_shift
+        return self._noise(share, answers=scores, l1=shift, l2_squared=shift**2)
+
+    def choice(self, share: Fraction, *, choices: int) -> Exponential:
+        """Return the sharpest law with which this many choices cost at most a share of the budget."""
+        each = self._each(share, answers=choices)
+        if self.currency is Currency.GDP:
+            return Exponential(2 * greatest_pure_epsilon(each))
+        if self.currency is Currency.ZCDP:
+            return Exponential(_root_down(8 * each))
+        return Exponential(_short_down(each))
+
+    def measure_share(self, noise: Noise, *, marginals: int) -> Fraction:
+        """Return the share of the budget that this many marginals take under a given noise."""
+        return self.share(
+            Spend(
+                verb="measure",
+                what=f"{marginals} marginals",
+                law=noise,
+                answers=marginals,
+                l1=self.unit.marginal_l1,
+                l2_squared=self.unit.marginal_l2_squared,
+            )
+        )
+
+    def share(self, spend: Spend) -> Fraction:
+        """Return the share of the budget that a spend takes; above 1 it cannot be paid."""
+        return price(spend, currency=self.currency) / self.cap
+
+    def _noise(self, share: Fraction, *, answers: int, l1: int, l2_squared: int) -> Noise:
+        each = self._each(share, answers=answers)
+        if self.currency is Currency.GDP:
+            return DiscreteGaussian(least_variance(each / l2_squared))
+        if self.currency is Currency.ZCDP:
+            return DiscreteGaussian(_short_up(l2_squared / (2 * each)))
+        return DiscreteLaplace(_short_up(l1 / each))
+
+    def _each(self, share: Fraction, *, answers: int) -> Fraction:
+        """Return what one of several equal answers may cost."""
+        if not isinstance(share, int | Fraction) or not 0 < share <= 1:
+            raise UsageError(
+                f"the share of a budget is {_shown(share)}.", hint="give a Fraction above 0 and at most 1"
+            )
+        if isinstance(answers, bool) or not isinstance(answers, int) or answers < 1:
+            raise UsageError(
+                f"a share is split over {_shown(answers)} answers.", hint="give a whole number, 1 or more"
+            )
+        return share * self.cap / answers
+
+
+def _short_up(value: Fraction) -> Fraction:
+    """Return the value itself if it is short, else the next number above it with few bits."""
+    return value if _is_short(value) else rounded_up(value, bits=_SHORT_BITS)
+
+
+def _short_down(value: Fraction) -> Fraction:
+    return value if _is_short(value) else rounded_down(value, bits=_SHORT_BITS)
+
+
+def _is_short(value: Fraction) -> bool:
+    return value.numerator.bit_length() <= _SHORT_BITS and value.denominator.bit_length() <= _SHORT_BITS
+
+
+def _root_down(square: Fraction) -> Fraction:
+    """Return a short number whose square is at most this one, to seven digits."""
+    root = rounded_down(Fraction(float(square) ** 0.5), bits=_SHORT_BITS)
+    while root * root > square:
+        root = rounded_down(root * (1 - Fraction(1, 2**_SHORT_BITS)), bits=_SHORT_BITS)
+    return root

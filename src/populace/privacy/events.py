@@ -1,0 +1,112 @@
+"""The ledger's log: six kinds of events, each row sealed with a hash of everything before it.
+
+Kinds are never removed and never change meaning; a kind that is not in this list is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from populace.errors import LedgerError
+
+GENESIS = "0" * 64
+_SEALED = "populace-ledger-1"
+
+
+class Kind(Enum):
+    """What can happen to an account."""
+
+    OPEN = "open"
+    GRANT = "grant"
+    RESERVE = "reserve"
+    SPEND = "spend"
+    FINISH = "finish"
+    NONPRIVATE = "nonprivate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the account of one dataset, in one run or outside any."""
+
+    kind: Kind
+    dataset: str
+    run: str | None = None
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the log as it stands in the file."""
+
+    seq: int
+    kind: str
+    dataset: str
+    run: str | None
+    body: str
+    previous: str
+    hash: str
+
+
+def sealed(event: Event, *, seq: int, previous: str) -> Row:
+    """Return the row for an event that follows the row with the given hash.
+
+    >>> row = sealed(Event(kind=Kind.NONPRIVATE, dataset="adult", body={}), seq=1, previous=GENESIS)
+    >>> opened(row, seq=1, previous=GENESIS).kind
+    <Kind.NONPRIVATE: 'nonprivate'>
+    """
+    body = canonical(event.body)
+    digest = _digest(seq, event.kind.value, event.dataset, event.run, body, previous)
+    return Row(seq, event.kind.value, event.dataset, event.run, body, previous, digest)
+
+
+def opened(row: Row, *, seq: int, previous: str) -> Event:
+    """Return the event of a row, or refuse a row that is not the untouched successor of the one before."""
+    if row.seq != seq:
+        raise damaged(f"row {seq} is missing")
+    if row.previous != previous:
+        raise damaged(f"row {seq} does not follow row {seq - 1}")
+    if not all(isinstance(text, str) for text in (row.kind, row.dataset, row.body, row.run or "")):
+        raise damaged(f"row {seq} cannot be read")
+    if row.hash != _digest(row.seq, row.kind, row.dataset, row.run, row.body, row.previous):
+        raise damaged(f"row {seq} was altered")
+    try:
+        kind = Kind(row.kind)
+    except ValueError:
+        raise LedgerError(
+            f"row {seq} of the ledger is of a kind this version does not know: {row.kind!r}.",
+            hint="use the version of populace that wrote it; an unknown event may be a spend",
+        ) from None
+    try:
+        body = json.loads(row.body)
+    except ValueError:
+        raise damaged(f"row {seq} cannot be read") from None
+    if not isinstance(body, dict):
+        raise damaged(f"row {seq} cannot be read")
+    return Event(kind=kind, dataset=row.dataset, run=row.run, body=body)
+
+
+def canonical(value: object) -> str:
+    """Return JSON with one spelling: keys sorted, no spaces, ASCII only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def seal_of_head(seq: int, digest: str) -> str:
+    """Return the seal of the head record, which names the last row."""
+    return hashlib.sha256(canonical([_SEALED, "head", seq, digest]).encode()).hexdigest()
+
+
+def damaged(what: str) -> LedgerError:
+    """Return the refusal for a log that is not as populace left it."""
+    return LedgerError(
+        f"the ledger is damaged: {what}.",
+        hint="restore the file from a backup; a new ledger would forget what was already spent",
+    )
+
+
+def _digest(seq: int, kind: str, dataset: str, run: str | None, body: str, previous: str) -> str:
+    return hashlib.sha256(canonical([_SEALED, seq, kind, dataset, run, body, previous]).encode()).hexdigest()

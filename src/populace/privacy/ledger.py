@@ -1,0 +1,283 @@
+"""The ledger: every account, every reservation and every spend, on disk before a private row is read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from populace.errors import UsageError
+from populace.privacy import ledger_file as file
+from populace.privacy.books import Account, Books
+from populace.privacy.budget import Budget, parse_delta, parse_epsilon
+from populace.privacy.events import Event, Kind, damaged, sealed
+from populace.privacy.loss import price
+from populace.privacy.mechanisms import Spend
+from populace.privacy.record import Plan, RunRecord, SpendRecord, fits
+from populace.schema.unit import Neighbours, Unit
+
+Decision = Callable[[Books], Sequence[Event]]
+_LONGEST_NAME = 200
+
+
+def default_path() -> Path:
+    """Return where the ledger is kept unless the user says otherwise: $XDG_STATE_HOME/populace/ledger.db."""
+    state = os.environ.get("XDG_STATE_HOME")
+    # The XDG rules say that a relative path is to be ignored.
+    home = Path(state) if state and Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return home / "populace" / "ledger.db"
+
+
+class Ledger:
+    """A file of accounts. Any number of processes may use it; each change is decided under one lock.
+
+    Nothing is kept open between calls, so a ledger survives forks and may be used from several threads.
+    """
+
+    __slots__ = ("_books", "path")
+
+    def __init__(self, path: Path, *, books: Books) -> None:
+        self.path = path
+        self._books = books
+
+    @classmethod
+    def open(cls, path: Path | str) -> Ledger:
+        """Open a ledger, or create it if there is no such file. One that does not verify is refused."""
+        path = Path(path)
+        if not os.path.lexists(path):
+            file.create(path)
+        return cls.existing(path)
+
+    @classmethod
+    def existing(cls, path: Path | str) -> Ledger:
+        """Open a ledger that must be there already."""
+        ledger = cls(Path(path), books=Books())
+        ledger.verify()
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def verify(self) -> int:
+        """Check every row from the first to the last, and return how many there are."""
+        self._books = Books()
+        return self._transact("begin", lambda connection, _: file.check_pages(connection)).seq
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return all accounts, in the order in which they were opened."""
+        return tuple(self._current().accounts.values())
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of one dataset."""
+        return self._current().account(dataset)
+
+    def record(self, run: str) -> RunRecord:
+        """Return all that the rows say about one run."""
+        return self._current().run(run)
+
+    def open_account(
+        self, dataset: str, *, epsilon: Fraction, delta: Fraction, neighbours: Neighbours
+    ) -> Account:
+        """Open an account with a budget that all its runs share."""
+        epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
+        event = _opening(dataset, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        return self._write(lambda _: [event]).account(dataset)
+
+    def grant(self, dataset: str, *, epsilon: Fraction, delta: Fraction) -> Account:
+        """Give an account more; the guarantee for its rows becomes weaker by as much."""
+        body = {"epsilon": str(parse_epsilon(epsilon)), "delta": str(parse_delta(delta))}
+        event = Event(kind=Kind.GRANT, dataset=dataset, body=body)
+        return self._write(lambda _: [event]).account(dataset)
+
+    def declare_nonprivate(self, dataset: str, *, reason: str) -> Account:
+        """Book that something about the rows was published without privacy. It costs infinity: the account is void."""
+        event = Event(kind=Kind.NONPRIVATE, dataset=dataset, body={"reason": reason})
+        return self._write(lambda _: [event]).account(dataset)
+
+    def reserve(
+        self,
+        dataset: str,
+        *,
+        epsilon: Fraction,
+        delta: Fraction,
+        unit: Unit,
+        method: str,
+        schema_digest: str,
+        rehearsal: bool,
+        plan: Plan = Plan.ADAPTIVE,
+    ) -> Run:
+        """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
+
+        Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
+        An account that does not exist yet is opened with exactly this run's budget.
+        """
+        epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
+        opening = _opening(dataset, epsilon=epsilon, delta=delta, neighbours=unit.neighbours)
+        budget = Budget.of(epsilon, delta, unit=unit)
+        record = RunRecord(
+            run=secrets.token_hex(16),
+            dataset=dataset,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            method=method,
+            schema_digest=schema_digest,
+            rehearsal=rehearsal,
+            plan=plan,
+            currency=budget.currency,
+            cap=budget.cap,
+            spends=(),
+            returned=(Fraction(0), Fraction(0)),
+            finished=False,
+            digest="",
+        )
+        reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=record.run, body=record.reservation())
+        opened: list[bool] = []
+
+        def decide(books: Books) -> Sequence[Event]:
+            opened[:] = [dataset not in books.accounts]
+            return [opening, reserving] if opened[0] else [reserving]
+
+        written = self._write(decide).run(record.run)
+        return Run(self, written, opened_account=opened[0])
+
+    def charge(self, run: RunRecord, spend: Spend) -> None:
+        """Book a spend of a run; it is on disk when this returns. Refused if it exceeds what is left of the cap."""
+        cost = SpendRecord(spend=spend, price=price(spend, currency=run.currency))
+        event = Event(kind=Kind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json())
+        self._write(lambda _: [event])
+
+    def finish(self, run: RunRecord, *, returned: tuple[Fraction, Fraction]) -> None:
+        """Close a run; a plan fixed in advance may give back what its questions did not need."""
+
+        def decide(books: Books) -> Sequence[Event]:
+            now = books.run(run.run)
+            if any(returned):
+                _check_return(now, returned)
+            body = {"returned": [str(part) for part in returned]}
+            return [Event(kind=Kind.FINISH, dataset=run.dataset, run=run.run, body=body)]
+
+        self._write(decide)
+
+    def _write(self, decide: Decision) -> Books:
+        """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
+
+        def work(connection: sqlite3.Connection, books: Books) -> None:
+            for event in decide(books):
+                row = sealed(event, seq=books.seq + 1, previous=books.hash)
+                books.write(event, row=row)
+                file.append(connection, row)
+
+        return self._transact("begin immediate", work)
+
+    def _current(self) -> Books:
+        return self._transact("begin", lambda *_: None)
+
+    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, Books], None]) -> Books:
+        """Bring the books up to date and work on them inside one transaction; keep them only if it was committed."""
+        since = time.monotonic()
+        while True:
+            books = self._books.copy()
+            file.check_file(self.path)
+            try:
+                with file.transaction(self.path, begin=begin) as connection:
+                    _catch_up(connection, books)
+                    work(connection, books)
+            except sqlite3.Error as failure:
+                if file.busy(failure) and file.wait(since):
+                    continue
+                file.refuse(failure, self.path)
+            self._books = books
+            return books
+
+
+class Run:
+    """One run of an account: its reserved budget, and the only way to spend it."""
+
+    __slots__ = ("_ledger", "_reserved", "opened_account")
+
+    def __init__(self, ledger: Ledger, reserved: RunRecord, *, opened_account: bool) -> None:
+        self._ledger = ledger
+        self._reserved = reserved
+        self.opened_account = opened_account
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r}, dataset={self._reserved.dataset!r})"
+
+    @property
+    def id(self) -> str:
+        """The run's random name."""
+        return self._reserved.run
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether the run's noise is repeatable, so that nothing of it may be released."""
+        return self._reserved.rehearsal
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget of the run, as public arithmetic."""
+        return self._reserved.budget
+
+    def charge(self, spend: Spend) -> None:
+        """Book a spend; it is on disk when this returns. Refused, and nothing booked, if too little is left."""
+        self._ledger.charge(self._reserved, spend)
+
+    def finish(self, *, returned: tuple[Fraction, Fraction] | None = None) -> None:
+        """Close the run. Only a plan fixed in advance may give back an (ε, δ) that its questions did not need."""
+        self._ledger.finish(self._reserved, returned=returned or (Fraction(0), Fraction(0)))
+
+    def record(self) -> RunRecord:
+        """Return all that the ledger's rows say about this run."""
+        return self._ledger.record(self.id)
+
+    def spends(self) -> tuple[SpendRecord, ...]:
+        """Return what was charged so far, from the ledger's rows."""
+        return self.record().spends
+
+    @property
+    def spent(self) -> Fraction:
+        """The sum of the prices so far, from the ledger's rows."""
+        return self.record().used
+
+    @property
+    def digest(self) -> str:
+        """The hash of the run's last row."""
+        return self.record().digest
+
+
+def _catch_up(connection: sqlite3.Connection, books: Books) -> None:
+    """Read the rows that others have added; those read before must still be there."""
+    if file.hash_at(connection, books.seq) != books.hash:
+        raise damaged("rows that were there before are gone or altered")
+    for row in file.rows_after(connection, books.seq):
+        books.read(row)
+    file.check_head(connection, seq=books.seq, digest=books.hash)
+
+
+def _opening(dataset: str, *, epsilon: Fraction, delta: Fraction, neighbours: Neighbours) -> Event:
+    if not dataset.strip() or len(dataset) > _LONGEST_NAME or not dataset.isprintable():
+        raise UsageError(
+            f"{dataset[:_LONGEST_NAME]!r} cannot name an account.",
+            hint=f"name the dataset with 1 to {_LONGEST_NAME} printable characters",
+        )
+    body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours.value}
+    return Event(kind=Kind.OPEN, dataset=dataset, body=body)
+
+
+def _check_return(run: RunRecord, returned: tuple[Fraction, Fraction]) -> None:
+    if run.plan is not Plan.FIXED:
+        raise UsageError(
+            f"run {run.run} chose its questions as it went, so it gives nothing back.",
+            hint="only a run reserved with a plan fixed in advance may return what it did not use",
+        )
+    epsilon, delta = run.epsilon - returned[0], run.delta - returned[1]
+    if not fits(run.used, currency=run.currency, epsilon=epsilon, delta=delta):
+        raise UsageError(
+            f"run {run.run} would keep epsilon {float(epsilon):.6g} and delta {float(delta):.6g}, less than it used.",
+            hint="return less",
+        )

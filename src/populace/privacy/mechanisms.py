@@ -1,0 +1,150 @@
+"""The laws that noise and choices follow, and the record of one use of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from populace.errors import UsageError
+
+Verb = Literal["measure", "score", "choose"]
+LawJson = dict[str, str]
+
+
+def _positive(value: object, *, name: str) -> Fraction:
+    """Return an exact positive number; a float is refused because it hides what was meant."""
+    if isinstance(value, bool) or not isinstance(value, int | Fraction) or value <= 0:
+        raise UsageError(f"{name} is {value!r}.", hint="give a positive Fraction or int")
+    return Fraction(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """Integer noise with P[z] ∝ exp(−z²/2·variance).
+
+    >>> DiscreteGaussian(Fraction(25, 2)).to_json()
+    {'law': 'discrete-gaussian', 'variance': '25/2'}
+    """
+
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, name="the variance"))
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "discrete-gaussian", "variance": str(self.variance)}
+
+    def __str__(self) -> str:
+        return f"integer Gaussian noise of variance {float(self.variance):.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Integer noise with P[z] ∝ exp(−|z|/scale).
+
+    >>> round(float(DiscreteLaplace(Fraction(10)).variance), 2)
+    199.83
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive(self.scale, name="the scale"))
+
+    @property
+    def variance(self) -> Fraction:
+        """The variance 2q/(1 − q)², q = exp(−1/scale), to 15 digits; never 0, so that it can be divided by."""
+        rate = 1 / float(self.scale)
+        return Fraction(max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, 2.0**-64))
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "discrete-laplace", "scale": str(self.scale)}
+
+    def __str__(self) -> str:
+        return f"integer Laplace noise of scale {float(self.scale):.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """The exponential mechanism: candidate i is chosen with P[i] ∝ exp(epsilon·score_i / 2·sensitivity).
+
+    >>> Exponential(Fraction(1, 10)).rate(sensitivity=2)
+    Fraction(1, 40)
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _positive(self.epsilon, name="the epsilon of a choice"))
+
+    def rate(self, *, sensitivity: int) -> Fraction:
+        """Return what a score is multiplied with; the 2 is there because scores move both up and down."""
+        return self.epsilon / (2 * sensitivity)
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "exponential", "epsilon": str(self.epsilon)}
+
+    def __str__(self) -> str:
+        return f"exponential choice at epsilon {float(self.epsilon):.6g}"
+
+
+Noise = DiscreteGaussian | DiscreteLaplace
+Law = DiscreteGaussian | DiscreteLaplace | Exponential
+
+
+def law_from_json(told: Mapping[str, str]) -> Law:
+    """Return the law that `to_json` wrote.
+
+    >>> law_from_json({"law": "discrete-laplace", "scale": "7/3"})
+    DiscreteLaplace(scale=Fraction(7, 3))
+    """
+    name = told["law"]
+    if name == "discrete-gaussian":
+        return DiscreteGaussian(Fraction(told["variance"]))
+    if name == "discrete-laplace":
+        return DiscreteLaplace(Fraction(told["scale"]))
+    if name == "exponential":
+        return Exponential(Fraction(told["epsilon"]))
+    raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """One question as it is charged: what is asked, under which law, and how far one unit moves the answers.
+
+    There are `answers` independent answers. Between neighbours each moves by at most `l1` in L1 and by at
+    most the square root of `l2_squared` in L2. For a choice, `l1` is how far any one score can move.
+    """
+
+    verb: Verb
+    what: str
+    law: Law
+    answers: int
+    l1: int
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        if self.verb not in ("measure", "score", "choose"):
+            raise UsageError(f"the barrier has no verb {self.verb!r}.", hint="measure, score or choose")
+        if (self.verb == "choose") is not isinstance(self.law, Exponential):
+            raise UsageError(
+                f"{self.verb!r} does not go with {self.law}.",
+                hint="choose with Exponential, measure and score with noise",
+            )
+        for name, number in (("answers", self.answers), ("l1", self.l1), ("l2_squared", self.l2_squared)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise UsageError(f"{name} is {number!r} in a spend.", hint="give a whole number of 1 or more")
+        if self.l2_squared > self.l1**2:
+            raise UsageError(
+                f"a spend moves {self.l2_squared} in squared L2 but only {self.l1} in L1.",
+                hint="the L2 distance is never above the L1 distance",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.what} with {self.law}"

@@ -1,0 +1,241 @@
+"""What the ledger knows about one run: all that a privacy statement may say about its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any, cast
+
+from populace.errors import LedgerError, PopulaceError
+from populace.privacy.budget import Budget
+from populace.privacy.loss import Currency, cap, price
+from populace.privacy.mechanisms import Spend, Verb, law_from_json
+from populace.schema.unit import Neighbours, Unit
+
+
+class Plan(Enum):
+    """When the questions of a run were settled: only a plan fixed before the first answer may give budget back."""
+
+    ADAPTIVE = "adaptive"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendRecord:
+    """A spend as it was charged, with the price that was booked for it."""
+
+    spend: Spend
+    price: Fraction
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the spend as it is written in the ledger."""
+        return {
+            "verb": self.spend.verb,
+            "what": self.spend.what,
+            "law": self.spend.law.to_json(),
+            "answers": self.spend.answers,
+            "l1": self.spend.l1,
+            "l2_squared": self.spend.l2_squared,
+            "price": str(self.price),
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> SpendRecord:
+        """Return the spend that `to_json` wrote."""
+        spend = Spend(
+            verb=cast(Verb, told["verb"]),
+            what=str(told["what"]),
+            law=law_from_json(told["law"]),
+            answers=told["answers"],
+            l1=told["l1"],
+            l2_squared=told["l2_squared"],
+        )
+        return cls(spend=spend, price=Fraction(told["price"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One run as the ledger's rows tell it.
+
+    `epsilon` and `delta` are what the run reserved before it read a row. `guarantee` is what may be promised:
+    the same, less what a plan fixed in advance gave back. `used` is the sum of the prices; it carries no
+    guarantee of its own, because the run may have chosen its questions after seeing answers.
+    `digest` is the hash of the run's last row and so of everything the ledger held before it.
+    """
+
+    run: str
+    dataset: str
+    epsilon: Fraction
+    delta: Fraction
+    unit: Unit
+    method: str
+    schema_digest: str
+    rehearsal: bool
+    plan: Plan
+    currency: Currency
+    cap: Fraction
+    spends: tuple[SpendRecord, ...]
+    returned: tuple[Fraction, Fraction]
+    finished: bool
+    digest: str
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which two tables the guarantee makes hard to tell apart."""
+        return self.unit.neighbours
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows of one unit were used at most."""
+        return self.unit.rows
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the run as public arithmetic."""
+        return Budget(currency=self.currency, cap=self.cap, unit=self.unit)
+
+    @property
+    def guarantee(self) -> tuple[Fraction, Fraction]:
+        """The (ε, δ) that the run takes from its account and that a statement may promise."""
+        return self.epsilon - self.returned[0], self.delta - self.returned[1]
+
+    @property
+    def used(self) -> Fraction:
+        """The sum of all prices, in the run's currency."""
+        return sum((record.price for record in self.spends), Fraction(0))
+
+    def share(self, record: SpendRecord) -> Fraction:
+        """Return the share of the run's budget that one spend took."""
+        return record.price / self.cap
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain JSON; exact numbers are written as "p/q"."""
+        return {
+            "run": self.run,
+            "dataset": self.dataset,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "neighbours": self.unit.neighbours.value,
+            "unit": self.unit.name,
+            "rows_per_unit": self.unit.rows,
+            "id": self.unit.id,
+            "method": self.method,
+            "schema_digest": self.schema_digest,
+            "rehearsal": self.rehearsal,
+            "plan": self.plan.value,
+            "currency": self.currency.value,
+            "cap": str(self.cap),
+            "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
+            "used": str(self.used),
+            "returned": [str(part) for part in self.returned],
+            "finished": self.finished,
+            "digest": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> RunRecord:
+        """Return the record that `to_json` wrote; anything else is refused."""
+        try:
+            record = cls(
+                **_reservation(told),
+                run=str(told["run"]),
+                dataset=str(told["dataset"]),
+                spends=tuple(SpendRecord.from_json(spend) for spend in told["spends"]),
+                returned=(Fraction(told["returned"][0]), Fraction(told["returned"][1])),
+                finished=bool(told["finished"]),
+                digest=str(told["digest"]),
+            )
+            if record.used != Fraction(told["used"]):
+                raise ValueError("the prices do not add up")
+        except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, PopulaceError) as failure:
+            raise LedgerError(
+                f"this is not a complete record of a run ({type(failure).__name__}).",
+                hint="use the record as populace wrote it",
+            ) from failure
+        return record
+
+    @classmethod
+    def reserved(cls, told: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
+        """Return the record of a run that has just reserved its budget, from the body of that event."""
+        nothing = (Fraction(0), Fraction(0))
+        return cls(
+            **_reservation(told),
+            run=run,
+            dataset=dataset,
+            spends=(),
+            returned=nothing,
+            finished=False,
+            digest=digest,
+        )
+
+    def reservation(self) -> dict[str, Any]:
+        """Return the body of the event that reserves this run's budget."""
+        whole = self.to_json()
+        return {key: whole[key] for key in RESERVATION_KEYS}
+
+    def check(self) -> None:
+        """Recompute every price from its law and the cap from (ε, δ), and refuse what was booked too cheaply."""
+        currency, most = cap(self.epsilon, self.delta)
+        if currency is not self.currency or self.cap > most:
+            raise _cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
+        for record in self.spends:
+            if record.price < price(record.spend, currency=self.currency):
+                raise _cheap(f"run {self.run} booked {record.spend} below its price")
+        if self.used > self.cap:
+            raise _cheap(f"run {self.run} spent more than its cap")
+        epsilon, delta = self.guarantee
+        if not fits(self.used, currency=self.currency, epsilon=epsilon, delta=delta):
+            raise _cheap(f"run {self.run} gave back what it had used")
+
+
+def fits(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
+    """Say whether a total is covered by (ε, δ)."""
+    if used == 0:
+        return True
+    if epsilon <= 0 or delta < 0:
+        return False
+    found, most = cap(epsilon, delta)
+    return found is currency and used <= most
+
+
+RESERVATION_KEYS = (
+    "epsilon",
+    "delta",
+    "neighbours",
+    "unit",
+    "rows_per_unit",
+    "id",
+    "method",
+    "schema_digest",
+    "rehearsal",
+    "plan",
+    "currency",
+    "cap",
+)
+
+
+def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "epsilon": Fraction(told["epsilon"]),
+        "delta": Fraction(told["delta"]),
+        "unit": Unit(
+            name=str(told["unit"]),
+            rows=int(told["rows_per_unit"]),
+            id=None if told["id"] is None else str(told["id"]),
+            neighbours=Neighbours(told["neighbours"]),
+        ),
+        "method": str(told["method"]),
+        "schema_digest": str(told["schema_digest"]),
+        "rehearsal": bool(told["rehearsal"]),
+        "plan": Plan(told["plan"]),
+        "currency": Currency(told["currency"]),
+        "cap": Fraction(told["cap"]),
+    }
+
+
+def _cheap(message: str) -> LedgerError:
+    return LedgerError(
+        f"{message}.", hint="the record was altered, or written by a version with a known fault"
+    )
