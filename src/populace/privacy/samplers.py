@@ -1,0 +1,77 @@
+"""Exact integer noise and exact private choices, drawn from random words; no float decides an outcome."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.privacy.blocks import draw_blocks
+from populace.privacy.distributions import Levels, gaussian, laplace
+from populace.privacy.entropy import Entropy
+from populace.privacy.inversion import draw, resolve
+from populace.privacy.tables import WORD_BITS, Thresholds, gaussian_table, laplace_table
+
+Noise = npt.NDArray[np.int64]
+
+# Up to here a table has at most 400,000 entries and takes half a second; beyond, blocks are used.
+LARGEST_TABLED_VARIANCE = 20_000**2
+LARGEST_TABLED_SCALE = 4_000
+
+
+def discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Noise:
+    """Return independent draws of the discrete Gaussian law: P[z] ∝ exp(−z²/(2·variance)), exactly.
+
+    Proof: docs/proofs/table-inversion.md
+
+    >>> from populace.privacy.entropy import RehearsalEntropy
+    >>> discrete_gaussian(Fraction(9), size=8, entropy=RehearsalEntropy(1))
+    array([...])
+    """
+    if variance > LARGEST_TABLED_VARIANCE:
+        return draw_blocks(gaussian(variance), size=_checked(size), entropy=entropy)
+    return draw(gaussian_table(variance), size=_checked(size), entropy=entropy)
+
+
+def discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Noise:
+    """Return independent draws of the discrete Laplace law: P[z] ∝ exp(−|z|/scale), exactly.
+
+    Proof: docs/proofs/table-inversion.md
+
+    >>> from populace.privacy.entropy import RehearsalEntropy
+    >>> discrete_laplace(Fraction(3), size=8, entropy=RehearsalEntropy(1))
+    array([...])
+    """
+    if scale > LARGEST_TABLED_SCALE:
+        return draw_blocks(laplace(scale), size=_checked(size), entropy=entropy)
+    return draw(laplace_table(scale), size=_checked(size), entropy=entropy)
+
+
+def exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, entropy: Entropy) -> int:
+    """Return index i with probability proportional to exp(rate·scores[i]), exactly.
+
+    One uniform number picks the level of the score, another the candidate among those with that score.
+    McSherry and Talwar 2007. Proof: docs/proofs/table-inversion.md
+
+    >>> from populace.privacy.entropy import RehearsalEntropy
+    >>> exponential_choice(np.array([0, 10**9, 5]), rate=Fraction(1, 2), entropy=RehearsalEntropy(1))
+    1
+    """
+    if scores.ndim != 1 or scores.dtype != np.int64 or not len(scores):
+        raise UsageError("a choice needs one whole number per candidate.", hint="give a row of int64 scores")
+    heights, sizes = np.unique(scores, return_counts=True)
+    law = Levels(rate=rate, heights=tuple(heights[::-1].tolist()), sizes=tuple(sizes[::-1].tolist()))
+    # Its table is not kept between calls, as the tables of noise are: scores are private.
+    level = resolve(
+        lambda bits: Thresholds(law, bits=bits), prefix=0, bits=0, step=WORD_BITS, entropy=entropy
+    )
+    members = np.flatnonzero(scores == law.heights[level])
+    return int(members[entropy.below(len(members))])
+
+
+def _checked(size: int) -> int:
+    if size < 0:
+        raise UsageError(f"asked for {size} noise values.", hint="ask for 0 or more")
+    return size
