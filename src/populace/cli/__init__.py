@@ -1,1 +1,1 @@
-"""cli"""
+"""The command line: one file per verb, data to stdout, words to stderr."""

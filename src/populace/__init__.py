@@ -1,0 +1,64 @@
+"""Publish confidential survey and census microdata with a proven differential-privacy guarantee.
+
+The names below are loaded when they are first used, so that `import populace` is cheap.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from populace.errors import OverBudget as OverBudget
+    from populace.errors import PopulaceError as PopulaceError
+    from populace.infer.fit import fit as fit
+    from populace.infer.model import Model as Model
+    from populace.measurements import Measurements as Measurements
+    from populace.pipeline import measure as measure
+    from populace.pipeline import release_from as release_from
+    from populace.pipeline import synthesize as synthesize
+    from populace.privacy.ledger import Ledger as Ledger
+    from populace.release.bundle import Release as Release
+    from populace.release.verify import verify as verify
+    from populace.schema.schema import Schema as Schema
+
+_HOMES = {
+    "Ledger": "privacy.ledger",
+    "Measurements": "measurements",
+    "Model": "infer.model",
+    "OverBudget": "errors",
+    "PopulaceError": "errors",
+    "Release": "release.bundle",
+    "Schema": "schema.schema",
+    "fit": "infer.fit",
+    "measure": "pipeline",
+    "release_from": "pipeline",
+    "synthesize": "pipeline",
+    "verify": "release.verify",
+}
+
+__all__ = [
+    "Ledger",
+    "Measurements",
+    "Model",
+    "OverBudget",
+    "PopulaceError",
+    "Release",
+    "Schema",
+    "fit",
+    "measure",
+    "release_from",
+    "synthesize",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'populace' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"populace.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return list(__all__)

@@ -1,0 +1,122 @@
+"""What every verb shares: where words go, how progress looks, and where a folder may be written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from populace.errors import ResourceError, UsageError
+
+PATIENCE = 2.0  # seconds of work before a progress bar appears
+
+Progress = Callable[[str, float], None]
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal something; never data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def emit(text: str) -> None:
+    """Write a result to stdout. A reader that left early, such as `head`, is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def emit_json(value: Any) -> None:
+    """Write a result to stdout for a machine to read."""
+    emit(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """Yield a function `progress(stage, done)` that draws a bar on a terminal when the work takes long.
+
+    Nothing is drawn before two seconds have passed or when stderr is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    bar = _Bar()
+    clock = threading.Timer(PATIENCE, bar.show)
+    clock.daemon = True
+    clock.start()
+    try:
+        yield bar.move
+    finally:
+        clock.cancel()
+        bar.hide()
+
+
+def _silent(stage: str, done: float) -> None:
+    """Draw nothing."""
+
+
+class _Bar:
+    """A progress bar that remembers where it is until the clock shows it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stage, self._done = "working", 0.0
+        self._drawn: Any = None
+        self._ended = False
+
+    def move(self, stage: str, done: float) -> None:
+        with self._lock:
+            self._stage, self._done = stage, done
+            if self._drawn is not None:
+                self._drawn.update(self._drawn.task_ids[0], description=stage, completed=done)
+
+    def show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Drawing
+
+        with self._lock:
+            if self._ended:
+                return
+            self._drawn = Drawing(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._drawn.add_task(self._stage, total=1.0, completed=self._done)
+            self._drawn.start()
+
+    def hide(self) -> None:
+        with self._lock:
+            self._ended = True
+            if self._drawn is not None:
+                self._drawn.stop()
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that cannot receive a result, before anything is spent.
+
+    >>> check_new_folder(Path("/nowhere-yet/release")) if os.getuid() == 0 else None
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file.", hint="give --out a folder that does not exist yet")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(
+            f"the folder {folder} is not empty.",
+            hint="give --out a folder that does not exist yet, or remove that one first",
+        )
+    parent = next(p for p in (folder, *folder.absolute().parents) if p.is_dir())
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ResourceError(
+            f"{folder} cannot be written: no permission for {parent}.",
+            hint="give --out a folder you may write to",
+        )

@@ -1,0 +1,39 @@
+"""populace fit: from measurements to a model of the whole table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import check_new_folder, emit, emit_json, progress
+
+
+def fit(
+    measured: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that `populace measure` wrote.")
+    ],
+    out: options.Out,
+    json: options.Json = False,
+) -> None:
+    """Fit a model to measurements: the second of three stages, free of cost.
+
+    \b
+    Example:
+      populace fit measured --out model
+    """
+    from populace.infer.fit import fit as fit_model
+    from populace.measurements import Measurements
+
+    check_new_folder(out)
+    measurements = Measurements.load(measured)
+    with progress() as moved:
+        model = fit_model(measurements.items, domain=measurements.schema.domain, progress=moved)
+    measurements.save(out)
+    model.save(out)
+    if json:
+        emit_json({"model": str(out)})
+    else:
+        emit(str(out))

@@ -1,0 +1,192 @@
+"""populace ledger: open accounts, look at them, give them more, check the chain."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import emit, emit_json, say
+
+if TYPE_CHECKING:
+    from populace.privacy.ledger import Ledger
+    from populace.privacy.record import RunRecord
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""Open, show, extend and check budgets.
+
+    A ledger holds one account per dataset. A run reserves its budget there before it reads a row.
+
+    \b
+    Examples:
+      populace ledger init --dataset people --epsilon 3 --delta 1e-8
+      populace ledger show --dataset people
+      populace ledger grant --dataset people --epsilon 1 --delta 1e-9
+      populace ledger verify
+    """,
+)
+
+Dataset = Annotated[
+    str, typer.Option("--dataset", metavar="NAME", help="The account: the dataset's name in the schema.")
+]
+
+
+class Relation(Enum):
+    """Which tables count as neighbours, as it is typed."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+@app.command()
+def init(
+    dataset: Dataset,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    neighbours: Annotated[
+        Relation, typer.Option("--neighbours", help="Tables that must be hard to tell apart.")
+    ] = Relation.ADD_REMOVE,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+) -> None:
+    """Open an account with a budget for all runs on a dataset.
+
+    \b
+    Example:
+      populace ledger init --dataset people --epsilon 3 --delta 1e-8
+    """
+    from populace.privacy.budget import parse_delta, parse_epsilon
+    from populace.privacy.ledger import Ledger
+    from populace.schema.unit import Neighbours
+
+    book = Ledger.open(_path(ledger))
+    book.open_account(
+        dataset,
+        epsilon=parse_epsilon(epsilon),
+        delta=parse_delta(delta),
+        neighbours=Neighbours(neighbours.value),
+    )
+    _show(book, dataset, json=json)
+
+
+@app.command()
+def grant(
+    dataset: Dataset,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+) -> None:
+    """Give an account more; its promise becomes weaker by as much.
+
+    \b
+    Example:
+      populace ledger grant --dataset people --epsilon 1 --delta 1e-9
+    """
+    from populace.privacy.budget import parse_delta, parse_epsilon
+    from populace.privacy.ledger import Ledger
+
+    book = Ledger.existing(_path(ledger))
+    book.grant(dataset, epsilon=parse_epsilon(epsilon), delta=parse_delta(delta))
+    _show(book, dataset, json=json)
+
+
+@app.command()
+def show(
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="One account, with its runs.")
+    ] = None,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+) -> None:
+    """Print what every account may spend, has spent and has left.
+
+    \b
+    Example:
+      populace ledger show --dataset people
+    """
+    from populace.privacy.ledger import Ledger
+
+    _show(Ledger.existing(_path(ledger)), dataset, json=json)
+
+
+@app.command()
+def verify(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
+    """Check every entry of the ledger against the chain of digests.
+
+    It leaves with exit code 2 when an entry was altered or is missing.
+    """
+    from populace.privacy.ledger import Ledger
+
+    path = _path(ledger)
+    entries = Ledger.existing(path).verify()
+    if json:
+        emit_json({"ledger": str(path), "entries": entries, "verified": True})
+    else:
+        emit(f"{path}: {entries} entries, the chain is whole")
+
+
+def _path(given: Path | None) -> Path:
+    from populace.privacy.ledger import default_path
+
+    return given or default_path()
+
+
+def _show(book: Ledger, dataset: str | None, *, json: bool) -> None:
+    accounts = [book.account(dataset)] if dataset is not None else list(book.accounts())
+    told = [_described(book, account.dataset) for account in accounts]
+    if json:
+        emit_json({"ledger": str(book.path), "accounts": told})
+        return
+    if not told:
+        say(f"{book.path} holds no account yet.")
+    for account in told:
+        void = "  VOID: something about its rows was published without privacy" if account["void"] else ""
+        emit(f"{account['dataset']}{void}")
+        for name in ("epsilon", "delta"):
+            left, whole = account[f"{name}_left"], account[name]
+            emit(f"  {name:<8} {left} left of {whole}")
+        emit(f"  protects one {account['unit'] or 'unit'}, {account['neighbours']}")
+        for run in account["runs"]:
+            state = "finished" if run["finished"] else "not finished"
+            rehearsal = ", rehearsal" if run["rehearsal"] else ""
+            emit(
+                f"  run {run['run'][:8]}  {run['method']:<12} epsilon {run['epsilon']}, delta {run['delta']}"
+                f"  ({state}{rehearsal})"
+            )
+
+
+def _described(book: Ledger, dataset: str) -> dict[str, Any]:
+    from populace.release.statement import exact_text
+
+    account = book.account(dataset)
+    return {
+        "dataset": account.dataset,
+        "neighbours": account.neighbours.value,
+        "unit": account.unit,
+        "epsilon": exact_text(account.epsilon),
+        "delta": exact_text(account.delta),
+        "epsilon_left": exact_text(account.left_epsilon),
+        "delta_left": exact_text(account.left_delta),
+        "void": account.void,
+        "runs": [_run(book.record(run)) for run in account.runs],
+    }
+
+
+def _run(record: RunRecord) -> dict[str, Any]:
+    from populace.release.statement import exact_text
+
+    epsilon, delta = record.guarantee
+    return {
+        "run": record.run,
+        "method": record.method,
+        "epsilon": exact_text(epsilon),
+        "delta": exact_text(delta),
+        "finished": record.finished,
+        "rehearsal": record.rehearsal,
+    }

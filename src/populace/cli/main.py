@@ -1,0 +1,148 @@
+"""The `populace` command: its verbs, and what each failure means to the shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from populace.cli import demo, fit, generate, ledger, measure, schema, synth, verify
+from populace.cli.console import emit, say
+from populace.errors import PopulaceError
+
+DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
+
+# Some versions of typer use click, others carry a copy of it: this is ClickException in both.
+PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="populace",
+    help="""Publish confidential microdata with a proven differential-privacy guarantee.
+
+    \b
+    First steps:
+      populace demo                                    a complete release from an invented population
+      populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
+      populace verify release                          check a release folder against its manifest
+
+    \b
+    The same job in three stages, each reading and writing files:
+      populace measure people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out measured
+      populace fit measured --out model
+      populace generate model --out release
+
+    \b
+    Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
+                4 environment (disk, memory, permissions) · 130 interrupted · 1 our bug
+    """,
+    add_completion=False,
+    add_help_option=False,
+    pretty_exceptions_enable=False,  # a pretty traceback can show private values
+    rich_markup_mode=None,  # plain help starts twice as fast
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+app.command("demo")(demo.demo)
+app.command("synth")(synth.synth)
+app.command("measure")(measure.measure)
+app.command("fit")(fit.fit)
+app.command("generate")(generate.generate)
+app.add_typer(ledger.app, name="ledger")
+app.command("verify")(verify.verify)
+app.add_typer(schema.app, name="schema")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    # Typer's own flag would load pydantic for every command, which takes as long as all the rest of --help.
+    show_help: Annotated[bool, typer.Option("--help", "-h", help="Show this message and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        emit(version_of("populace"))
+        raise typer.Exit
+    if show_help or context.invoked_subcommand is None:
+        emit(context.get_help())
+        raise typer.Exit
+
+
+def run() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; every way to fail ends here, in words without data."""
+    debug = os.environ.get("POPULACE_DEBUG") == "1"
+    with warnings.catch_warnings():
+        if not debug:
+            # Whether a library warns, and what it says, may depend on private rows.
+            warnings.simplefilter("ignore")
+        try:
+            code = app(args=list(arguments), prog_name="populace", standalone_mode=False)
+        except PopulaceError as refusal:
+            return _refuse(refusal.message, hint=refusal.hint, code=refusal.exit_code)
+        except PARSER_ERROR as mistake:
+            return _usage(mistake)
+        except (KeyboardInterrupt, typer.Abort):
+            code = INTERRUPTED
+        except MemoryError:
+            return _refuse(
+                "there is not enough memory.",
+                hint="free some, use a larger machine, or coarsen the columns with the most values",
+                code=ENVIRONMENT,
+            )
+        except OSError as failure:
+            return _environment(failure)
+        except Exception:
+            return _bug(debug=debug)
+    if code == INTERRUPTED:
+        say("interrupted. What the ledger had booked by then stays spent; `populace ledger show` tells.")
+    return code if isinstance(code, int) else DONE
+
+
+def _refuse(message: str, *, hint: str, code: int) -> int:
+    say(f"error: {message}\nhint: {hint}")
+    return code
+
+
+def _usage(mistake: Exception) -> int:
+    """Tell what is wrong with the command line, and where its help is."""
+    context = getattr(mistake, "ctx", None)
+    command = context.command_path if context is not None else "populace"
+    if type(mistake).__name__ == "NoArgsIsHelpError":
+        say(context.get_help() if context is not None else "")
+        return USAGE
+    text = mistake.format_message() if hasattr(mistake, "format_message") else "the command line is wrong."
+    return _refuse(text, hint=f"`{command} --help` shows how it is used", code=USAGE)
+
+
+def _environment(failure: OSError) -> int:
+    reason = os.strerror(failure.errno).lower() if failure.errno else "a file could not be read or written"
+    where = f" ({failure.filename})" if isinstance(failure.filename, str) else ""
+    return _refuse(
+        f"the system refused: {reason}{where}.",
+        hint="check the free space and the permissions of the folders in the command",
+        code=ENVIRONMENT,
+    )
+
+
+def _bug(*, debug: bool) -> int:
+    """Say that it is our fault and nothing else: the exception's text may hold private values."""
+    if debug:
+        import traceback
+
+        say("POPULACE_DEBUG=1: the lines below may hold private values. Do not share them.")
+        traceback.print_exc()
+    return _refuse(
+        "something went wrong inside populace. This is a bug, and what was charged stays charged.",
+        hint="report the command you ran; POPULACE_DEBUG=1 shows details, which may hold private values",
+        code=OUR_BUG,
+    )

@@ -1,0 +1,67 @@
+"""The options that several verbs share, each said once."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(Enum):
+    """The file formats of the synthetic table."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="The private table: a CSV or Parquet file.")]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", metavar="FILE", help="A schema.toml, or a domain.json (column → size).")
+]
+Epsilon = Annotated[
+    str, typer.Option("--epsilon", metavar="E", help="The privacy loss to allow, such as 1, 0.5 or 1/3.")
+]
+Delta = Annotated[
+    str,
+    typer.Option(
+        "--delta", metavar="D", help="The failure probability to allow, such as 1e-9; 0 for pure privacy."
+    ),
+]
+Method = Annotated[
+    str, typer.Option("--method", metavar="NAME", help="How to synthesize: auto, independent or mst.")
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        help="The ledger that is charged.",
+        show_default="$XDG_STATE_HOME/populace/ledger.db",
+    ),
+]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        "--rows", metavar="N", min=1, help="Synthetic rows to make.", show_default="the noisy number of rows"
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        help="Repeats the drawing of rows from the model. It never reaches the noise.",
+        show_default="a fresh one, recorded in the manifest",
+    ),
+]
+TableFormat = Annotated[
+    Format | None,
+    typer.Option("--format", help="The file format of the synthetic table.", show_default="as the input"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder to write; it must be empty or not exist yet.")
+]
