@@ -1,0 +1,142 @@
+"""A column made ready to turn many batches of values into codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from populace.schema.columns import Beyond, Categorical, Column, Integer, Numeric, special_numbers
+from populace.schema.numbers import number
+from populace.schema.texts import Array, Floats, distinct, is_number, numbers, pc, texts, trimmed
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+Places = npt.NDArray[np.int64]
+
+_NONE = -1
+
+
+class Encoder:
+    """The texts and numbers that a column knows, as arrays; call it with a batch of values."""
+
+    def __init__(self, column: Column) -> None:
+        self._type = code_type(column.size)
+        self._other = column.other_code
+        values = column.values if isinstance(column, Categorical) else ()
+        known = (*values, *column.specials)
+        first = column.size - len(known)
+        self._exact = _Lookup({text: first + place for place, text in enumerate(known)})
+        self._loose = _Lookup(_spellings(known, first=first))
+        self._empty = first + known.index("") if "" in known else column.other_code
+        self._bins = _Bins(column) if isinstance(column, Integer | Numeric) else None
+
+    def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
+        """Return the code of every value, whatever it is."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if self._bins is not None and is_number(values.type):
+            found = numbers(values)
+            return np.where(np.isnan(found), self._empty, self._settled(self._bins.codes(found))).astype(
+                self._type
+            )
+        cells, places = distinct(values)
+        # An empty cell has place −1: the entry appended at the end.
+        return np.append(self._settled(self._text_codes(cells, decimal=decimal)), self._empty).astype(
+            self._type
+        )[places]
+
+    def _text_codes(self, cells: Array, *, decimal: str) -> Places:
+        written = pc.fill_null(texts(cells), "")
+        codes = self._exact(written)
+        unknown = codes == _NONE
+        if unknown.any():
+            codes[unknown] = self._loose(trimmed(written.filter(pa.array(unknown))))
+        if self._bins is not None:
+            unknown = codes == _NONE
+            codes[unknown] = self._bins.codes(numbers(written.filter(pa.array(unknown)), decimal=decimal))
+        return codes
+
+    def _settled(self, codes: Places) -> Places:
+        return np.where(codes == _NONE, self._other, codes)
+
+
+def code_type(size: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the smallest unsigned type that holds the codes 0 … size − 1.
+
+    >>> code_type(256), code_type(257)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    return np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
+
+
+class _Lookup:
+    """Texts with their codes."""
+
+    def __init__(self, codes: dict[str, int]) -> None:
+        self._keys = pa.array(list(codes), pa.string())
+        self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
+
+    def __call__(self, written: Array) -> Places:
+        found = pc.fill_null(pc.index_in(written, value_set=self._keys), -1)
+        places: Places = found.to_numpy(zero_copy_only=False)
+        return self._codes[places]
+
+
+class _Bins:
+    """The bins and the special numbers of a number column."""
+
+    def __init__(self, column: Integer | Numeric) -> None:
+        self._nearest = column.beyond is Beyond.NEAREST
+        self._whole = isinstance(column, Integer)
+        self._step: int | None = None
+        if isinstance(column, Numeric):
+            edges = np.array([float(edge) for edge in column.edges])
+            self._low, self._high, self._starts = edges[0], edges[-1], edges[:-1]
+        else:
+            self._low, self._high = float(column.min), float(column.max)
+            if isinstance(column.starts, range):
+                self._step = column.starts.step
+            else:
+                self._starts = np.array(column.starts, dtype=np.float64)
+        specials = sorted((float(v), column.specials.index(t)) for t, v in special_numbers(column).items())
+        self._special_values = np.array([value for value, _ in specials], dtype=np.float64)
+        self._special_codes = np.array([column.levels + place for _, place in specials], dtype=np.int64)
+
+    def codes(self, values: Floats) -> Places:
+        """Return the bin of each number; special numbers have codes of their own."""
+        held = np.clip(values, self._low, self._high)
+        valid = ~np.isnan(values) if self._nearest else held == values
+        if self._whole:
+            valid &= values == np.floor(values)
+        levels = self._levels(np.where(valid, held, self._low))
+        codes = np.where(valid, levels, _NONE)
+        if len(self._special_values):
+            place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
+            codes = np.where(self._special_values[place] == values, self._special_codes[place], codes)
+        return codes
+
+    def _levels(self, values: Floats) -> Places:
+        if self._step is None:
+            return np.searchsorted(self._starts, values, side="right") - 1
+        return (values.astype(np.int64) - int(self._low)) // self._step
+
+
+def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
+    """Return other texts that mean a known one: without blanks, as a bare number, in lower case for booleans.
+
+    A text that is known itself is never taken for another one; of two candidates the first declared wins.
+    """
+    codes = {text: first + place for place, text in enumerate(known)}
+    for text, form in zip(known, trimmed(pa.array(known, pa.string())).to_pylist(), strict=True):
+        codes.setdefault(form, codes[text])
+    for text in known:
+        value = number(text)
+        if value is not None:
+            codes.setdefault(texts(pa.array([float(value)])).to_pylist()[0], codes[text])
+            codes.setdefault(str(value), codes[text])
+        if text in ("True", "TRUE", "False", "FALSE"):
+            codes.setdefault(text.lower(), codes[text])
+    return codes

@@ -1,0 +1,42 @@
+"""Hints for names that were nearly right."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+
+
+def folded(name: str) -> str:
+    """Return a name without what the eye overlooks: blanks at its ends, case and Unicode form.
+
+    >>> folded(" Ａge") == folded("age")
+    True
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name nearest to the given one, if one is near.
+
+    >>> did_you_mean("lables", ["values", "labels"])
+    'labels'
+    >>> did_you_mean("weight", ["values", "labels"])
+    """
+    by_fold = {folded(candidate): candidate for candidate in reversed(list(known))}
+    if folded(name) in by_fold:
+        return by_fold[folded(name)]
+    near = difflib.get_close_matches(folded(name), by_fold, n=1, cutoff=0.7)
+    return by_fold[near[0]] if near else None
+
+
+def listing(names: Iterable[str], *, most: int = 5) -> str:
+    """Return a few names for a message, quoted, with the number of those left out.
+
+    >>> listing(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    quoted = [repr(name if len(name) <= 60 else name[:59] + "…") for name in names]
+    if len(quoted) <= most:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[:most])} and {len(quoted) - most} more"

@@ -1,0 +1,130 @@
+"""One table of a schema file, read key by key with errors that name the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import TypeVar
+
+from populace.errors import SchemaError
+from populace.schema.hints import did_you_mean, listing
+from populace.schema.numbers import exact
+
+# Words of the schema language that this version does not understand: refused, never ignored.
+LATER = ("bins", "function_of", "invariants", "map", "outside", "parent", "universe", "zeros")
+
+_E = TypeVar("_E", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a schema file and its place there, such as `[columns.AGE]`.
+
+    >>> Table("[table]", {"max_rows": 10}).whole("max_rows")
+    10
+    """
+
+    place: str
+    items: Mapping[str, object]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.items
+
+    def allow(self, keys: Iterable[str]) -> None:
+        """Refuse keys that are not among those given."""
+        known = list(keys)
+        for key in self.items:
+            if key in known:
+                continue
+            if key in LATER:
+                raise SchemaError(
+                    f"{self.place}: {key!r} is not supported yet.",
+                    hint="this version reads " + ", ".join(known),
+                )
+            near = did_you_mean(key, known)
+            hint = f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(known)
+            raise SchemaError(f"{self.place}: unknown key {key!r}.", hint=hint)
+
+    def table(self, key: str, *, place: str) -> Table:
+        """Return the table under a key; an empty one where the key is absent."""
+        value = self.items.get(key, {})
+        if not isinstance(value, Mapping):
+            raise SchemaError(
+                f"{self.place}: {key} is not a table.", hint=f"write {place} on a line of its own"
+            )
+        return Table(place, value)
+
+    def text(self, key: str) -> str | None:
+        """Return the text under a key; numbers and booleans count as their text."""
+        value = self.items.get(key)
+        return None if value is None else self._as_text(key, value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return the list of texts under a key; an empty one where the key is absent."""
+        return tuple(self._as_text(key, value) for value in self._list(key))
+
+    def number(self, key: str) -> Fraction | None:
+        """Return the number under a key, exactly."""
+        value = self.items.get(key)
+        return None if value is None else self._as_number(key, value)
+
+    def numbers(self, key: str) -> tuple[Fraction, ...]:
+        """Return the list of numbers under a key, exactly."""
+        return tuple(self._as_number(key, value) for value in self._list(key))
+
+    def whole(self, key: str) -> int | None:
+        """Return the whole number under a key."""
+        value = self.number(key)
+        return None if value is None else self._as_whole(key, value)
+
+    def wholes(self, key: str) -> tuple[int, ...]:
+        """Return the list of whole numbers under a key."""
+        return tuple(self._as_whole(key, value) for value in self.numbers(key))
+
+    def choice(self, key: str, *, default: _E) -> _E:
+        """Return the member of an enumeration that a key names."""
+        value = self.items.get(key, default.value)
+        members = [member.value for member in type(default)]
+        if value in members:
+            return type(default)(value)
+        near = did_you_mean(str(value), members)
+        hint = f"did you mean {near!r}?" if near else f"choose one of {listing(members)}"
+        raise SchemaError(f"{self.place}: {key} is {_short(value)}.", hint=hint)
+
+    def _list(self, key: str) -> list[object]:
+        value = self.items.get(key, [])
+        if not isinstance(value, list):
+            raise SchemaError(f"{self.place}: {key} is not a list.", hint=f"write {key} = [ … ]")
+        return value
+
+    def _as_text(self, key: str, value: object) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str | int | Decimal):
+            return str(value)
+        raise SchemaError(f"{self.place}: {key} holds something that is not a text.", hint="put it in quotes")
+
+    def _as_number(self, key: str, value: object) -> Fraction:
+        found = exact(value)
+        if found is None:
+            raise SchemaError(
+                f"{self.place}: {key} holds {_short(value)}, which is not a finite number.",
+                hint="write a plain number, without quotes",
+            )
+        return found
+
+    def _as_whole(self, key: str, value: Fraction) -> int:
+        if value.denominator != 1:
+            raise SchemaError(
+                f"{self.place}: {key} holds {_short(float(value))}, which is not whole.",
+                hint="give whole numbers",
+            )
+        return int(value)
+
+
+def _short(value: object) -> str:
+    shown = str(value) if isinstance(value, int | Decimal) else repr(value)
+    return shown if len(shown) <= 60 else shown[:59] + "…"

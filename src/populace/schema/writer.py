@@ -1,0 +1,111 @@
+"""From columns and the protected unit to the tables of a schema file, as TOML or in canonical form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+from populace.schema.columns import Beyond, Categorical, Column, Integer, Numeric, Origin
+from populace.schema.numbers import decimal_text
+from populace.schema.unit import Neighbours, Unit
+
+Written = str | int | Fraction | list[str] | list[int] | list[Fraction] | dict[str, str]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def column_table(column: Column) -> dict[str, Written]:
+    """Return a column as the table that declares it, without what is default.
+
+    >>> column_table(Integer(name="AGE", min=0, max=99, starts=range(0, 100, 10)))
+    {'kind': 'integer', 'min': 0, 'max': 99, 'width': 10}
+    """
+    table: dict[str, Written] = {"kind": column.kind}
+    if isinstance(column, Categorical):
+        table["values"] = list(column.values)
+    if isinstance(column, Integer):
+        table |= _integer_bins(column)
+    if isinstance(column, Numeric):
+        table |= _numeric_bins(column)
+    if isinstance(column, Integer | Numeric) and column.beyond is not Beyond.NEAREST:
+        table["beyond"] = str(column.beyond)
+    if column.missing:
+        table["missing"] = list(column.missing)
+    if column.other is not None:
+        table["other"] = column.other
+    if column.labels:
+        table["labels"] = dict(column.labels)
+    if column.origin is not Origin.DECLARED:
+        table["origin"] = str(column.origin)
+    return table
+
+
+def unit_table(unit: Unit) -> dict[str, Written]:
+    """Return the protected unit as keys of `[table]`."""
+    table: dict[str, Written] = {"unit": unit.name, "rows_per_unit": unit.rows}
+    if unit.id is not None:
+        table["id"] = unit.id
+    if unit.neighbours is not Neighbours.ADD_REMOVE:
+        table["neighbours"] = unit.neighbours.value
+    return table
+
+
+def toml(header: str, table: Mapping[str, Written]) -> str:
+    """Return one table as TOML.
+
+    >>> print(toml(toml_key("columns", "income >50K"), {"kind": "integer", "min": 0, "max": 1}), end="")
+    [columns."income >50K"]
+    kind = "integer"
+    min = 0
+    max = 1
+    """
+    lines = [f"[{header}]", *(f"{toml_key(key)} = {_toml_value(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(*parts: str) -> str:
+    """Return a dotted key, quoted where it must be."""
+    return ".".join(part if _BARE_KEY.fullmatch(part) else _toml_text(part) for part in parts)
+
+
+def canonical(tables: object) -> str:
+    """Return tables as one line of JSON that does not depend on the order of their keys."""
+    return json.dumps(tables, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_number_text)
+
+
+def _integer_bins(column: Integer) -> dict[str, Written]:
+    if not isinstance(column.starts, range):
+        return {"edges": [*column.starts, column.max]}
+    ends: dict[str, Written] = {"min": column.min, "max": column.max}
+    return ends if column.starts.step == 1 else ends | {"width": column.starts.step}
+
+
+def _numeric_bins(column: Numeric) -> dict[str, Written]:
+    width, *others = (high - low for low, high in pairwise(column.edges))
+    if others and all(other == width for other in others[:-1]) and others[-1] <= width:
+        return {"min": column.edges[0], "max": column.edges[-1], "width": width}
+    return {"edges": list(column.edges)}
+
+
+def _number_text(value: object) -> str:
+    if not isinstance(value, Fraction):
+        raise TypeError(f"{type(value).__name__} has no place in a schema")
+    return decimal_text(value) or str(value)
+
+
+def _toml_value(value: Written) -> str:
+    if isinstance(value, str):
+        return _toml_text(value)
+    if isinstance(value, Fraction | int):
+        return _number_text(Fraction(value))
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{toml_key(k)} = {_toml_text(v)}" for k, v in value.items()) + " }"
+    return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+
+
+def _toml_text(text: str) -> str:
+    # JSON escapes what TOML wants escaped, except the delete character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
