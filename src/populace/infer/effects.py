@@ -75,7 +75,9 @@ class Effects:
             table += _along(counts - self.total / size, axis=axis, rank=len(clique)) * (size / cells)
         for part in _parts(clique):
             if len(part) > 1:
-                table += _inside(self.interactions[part].table, part, clique) * (self.domain.cells(part) / cells)
+                table += _inside(self.interactions[part].table, part, clique) * (
+                    self.domain.cells(part) / cells
+                )
         return table
 
     def variance(self, clique: Clique) -> Table:
@@ -128,7 +130,9 @@ def estimate(observations: Sequence[Observation], *, domain: Domain, total: floa
                 sums[part] = (earlier + weight * table, weights + weight)
         elif len(observation.clique) == 1:
             precision = 1 / observation.variance
-            value, known = uneven.get(observation.clique[0], (np.zeros(precision.shape), np.zeros(precision.shape)))
+            value, known = uneven.get(
+                observation.clique[0], (np.zeros(precision.shape), np.zeros(precision.shape))
+            )
             uneven[observation.clique[0]] = (value + precision * observation.values, known + precision)
         else:
             raise UsageError(
@@ -146,10 +150,10 @@ def estimate(observations: Sequence[Observation], *, domain: Domain, total: floa
             columns[name] = Column(effect / weight, even, np.full(size, (1 - 1 / size) / weight))
             continue
         value, precision = uneven[name]
-        spread = 1 / (weight + precision)
-        given, whole = (effect + value) * spread, float(spread.sum())
-        share = spread / whole
-        columns[name] = Column(given, share, np.maximum(spread - whole * share**2, 0))
+        loose = 1 / (weight + precision)
+        given, whole = (effect + value) * loose, float(loose.sum())
+        share = loose / whole
+        columns[name] = Column(given, share, np.maximum(loose - whole * share**2, 0))
         score += float(given.sum()) / whole
         information += 1 / whole - weight / size
     if information <= 0:
@@ -159,7 +163,9 @@ def estimate(observations: Sequence[Observation], *, domain: Domain, total: floa
         total=score / information if total is None else total,
         total_variance=1 / information if total is None else 0.0,
         columns=columns,
-        interactions={part: Effect(table / weight, weight) for part, (table, weight) in sums.items() if len(part) > 1},
+        interactions={
+            part: Effect(table / weight, weight) for part, (table, weight) in sums.items() if len(part) > 1
+        },
     )
 
 

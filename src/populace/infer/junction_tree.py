@@ -36,7 +36,8 @@ def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> Juncti
     """Build a junction tree whose nodes cover the cliques and every column of the domain.
 
     Columns are eliminated greedily: first those whose neighbours are joined already (a chordal graph thus gains no
-    edge), else the one with the smallest table. The maximal tables are joined by a spanning tree of largest separators (Jensen and Jensen 1994), which has the running-intersection property.
+    edge), else the one with the smallest table. The maximal tables are joined by a spanning tree of largest
+    separators (Jensen and Jensen 1994), which has the running-intersection property.
     The result depends on the set of cliques alone, not on their order or on the order of columns inside them.
 
     >>> tree = junction_tree([("a", "b"), ("c", "b")], domain=Domain({"a": 2, "b": 3, "c": 2}))
@@ -45,7 +46,9 @@ def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> Juncti
     """
     columns = tuple(domain)
     bit = {column: 1 << i for i, column in enumerate(columns)}
-    masks = maximal_tables([sum(bit[column] for column in clique) for clique in cliques], sizes=domain.shape(columns))
+    masks = maximal_tables(
+        [sum(bit[column] for column in clique) for clique in cliques], sizes=domain.shape(columns)
+    )
     masks.sort(key=_bits)
     parents, order = _widest_spanning_tree(masks)
     place = {node: i for i, node in enumerate(order)}

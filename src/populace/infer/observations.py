@@ -55,7 +55,9 @@ def observe(
     """
     place = {column: i for i, column in enumerate(domain)}
     carried = [_carry(m, domain=domain, groupings=groupings, place=place) for m in measurements]
-    carried.sort(key=lambda o: (len(o.clique), [place[c] for c in o.clique], o.variance.flat[0], o.values.tobytes()))
+    carried.sort(
+        key=lambda o: (len(o.clique), [place[c] for c in o.clique], o.variance.flat[0], o.values.tobytes())
+    )
     return tuple(_average(list(same)) for _, same in groupby(carried, key=lambda o: o.clique))
 
 
@@ -64,7 +66,9 @@ def _carry(
 ) -> Observation:
     marginal = measurement.marginal
     if not set(marginal.clique) <= set(domain):
-        raise UsageError(f"{marginal} names a column that is not in the domain.", hint="measure columns of the schema")
+        raise UsageError(
+            f"{marginal} names a column that is not in the domain.", hint="measure columns of the schema"
+        )
     if measurement.variance <= 0 or measurement.counts.shape != marginal.shape(domain):
         raise UsageError(
             f"the measurement of {marginal} has shape {measurement.counts.shape} and variance {measurement.variance}.",

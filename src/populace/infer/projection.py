@@ -25,4 +25,6 @@ def norm_sub(table: Table, *, total: float) -> Table:
     kept = int(np.flatnonzero(falling > excess)[-1]) if falling[0] > excess[0] else 0
     cut = np.maximum(table - excess[kept], 0.0)
     # Cells much larger than the total lose digits in the subtraction; rescaling restores the total.
-    return np.asarray(cut * (total / cut.sum())) if cut.sum() > 0 else np.full(table.shape, total / table.size)
+    return (
+        np.asarray(cut * (total / cut.sum())) if cut.sum() > 0 else np.full(table.shape, total / table.size)
+    )

@@ -55,7 +55,8 @@ class Propagation:
         self.domain = domain
         self.shapes = tuple(domain.shape(node) for node in tree.nodes)
         # A node lists its separator first, so as a matrix (separator cells × other cells) it needs no transposing.
-        self._rows = tuple(math.prod(domain.shape(separator)) for separator in tree.separators)
+        self._separator_shapes = tuple(domain.shape(separator) for separator in tree.separators)
+        self._rows = tuple(math.prod(shape) for shape in self._separator_shapes)
         self._above = tuple(
             Slot.of(separator, inside=tree.nodes[parent], domain=domain)
             for parent, separator in zip(tree.parents[1:], tree.separators[1:], strict=True)
@@ -79,8 +80,9 @@ class Propagation:
             sums[i] = np.maximum(np.add.reduce(matrix, axis=1), _TINY)
             if i:
                 above = self._above[i - 1]
-                shape = tuple(self.domain[column] for column in self.tree.separators[i])
-                tables[self.tree.parents[i]] += above.spread(np.log(sums[i]).reshape(shape))
+                tables[self.tree.parents[i]] += above.spread(
+                    np.log(sums[i]).reshape(self._separator_shapes[i])
+                )
         if count:
             tables[0] /= sums[0]
         for i in range(1, count):
@@ -88,3 +90,70 @@ class Propagation:
             matrix = tables[i].reshape(self._rows[i], -1)
             matrix *= (wanted.reshape(-1) / sums[i])[:, None]
         return tables
+
+    def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:
+        """Return the probability table of any columns, from the tables of all nodes.
+
+        Inside one node it is a sum. Otherwise each branch that holds wanted columns is summed down to those columns
+        given its separator, from the leaves up to the node where the branches meet.
+        """
+        home = self.tree.home(clique, domain=self.domain)
+        if home is not None:
+            return Slot.of(clique, inside=self.tree.nodes[home], domain=self.domain).collapse(beliefs[home])
+        top = {column: i for i in range(len(beliefs) - 1, -1, -1) for column in self.tree.nodes[i]}
+        needed = {top[column] for column in clique}
+        pending: dict[int, list[tuple[Table, Clique]]] = {}
+        while True:
+            node = max(needed)
+            needed.remove(node)
+            parts = pending.pop(node, [])
+            if not needed:
+                return _contract([(beliefs[node], self.tree.nodes[node]), *parts], keep=clique)
+            sums = beliefs[node].reshape(self._rows[node], -1).sum(axis=1)
+            given = beliefs[node].reshape(self._rows[node], -1) * _ratio(np.ones_like(sums), sums)[:, None]
+            found = set(self.tree.nodes[node]).union(*(columns for _, columns in parts))
+            separator = self.tree.separators[node]
+            keep = separator + tuple(
+                column for column in clique if column in found and column not in separator
+            )
+            table = _contract([(given.reshape(self.shapes[node]), self.tree.nodes[node]), *parts], keep=keep)
+            parent = self.tree.parents[node]
+            pending.setdefault(parent, []).append((table, keep))
+            needed.add(parent)
+
+    def carry(self, beliefs: Sequence[Table], *, source: int, target: int) -> None:
+        """Rescale a node's table so that it agrees with a neighbour's on the columns they share."""
+        lower = max(source, target)
+        above = self._above[lower - 1]
+        upper = self.tree.parents[lower]
+        up = above.collapse(beliefs[upper])
+        matrix = beliefs[lower].reshape(self._rows[lower], -1)
+        down = matrix.sum(axis=1).reshape(up.shape)
+        if target == lower:
+            matrix *= _ratio(up, down).reshape(-1, 1)
+        else:
+            beliefs[upper][...] *= above.spread(_ratio(down, up))
+
+    def lowest(self, costs: Sequence[Table]) -> float:
+        """Return the smallest sum of costs that one row can have; costs are used up as working space."""
+        tables = list(costs)
+        for i in range(len(tables) - 1, 0, -1):
+            least = tables[i].reshape(self._rows[i], -1).min(axis=1)
+            tables[self.tree.parents[i]] += self._above[i - 1].spread(
+                least.reshape(self._separator_shapes[i])
+            )
+        return float(tables[0].min()) if tables else 0.0
+
+
+def _contract(parts: Sequence[tuple[Table, Clique]], *, keep: Clique) -> Table:
+    """Multiply tables and sum out every column that is not kept."""
+    label = {column: i for i, column in enumerate(dict.fromkeys(c for _, columns in parts for c in columns))}
+    operands: list[object] = []
+    for table, columns in parts:
+        operands += [table, [label[column] for column in columns]]
+    product: Table = np.einsum(*operands, [label[column] for column in keep], optimize=True)  # type: ignore[call-overload]
+    return product
+
+
+def _ratio(wanted: Table, found: Table) -> Table:
+    return np.divide(wanted, found, out=np.zeros(found.shape), where=found > 0)

@@ -1,0 +1,106 @@
+"""Rows drawn from a model, with counts as close to their expectation as whole numbers allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.infer.model import Model
+from populace.marginals import Clique, Domain
+
+Codes = npt.NDArray[np.unsignedinteger]
+Table = npt.NDArray[np.float64]
+
+
+def generate(
+    model: Model, *, rows: int, rng: np.random.Generator, chunk: int = 2**18
+) -> Iterator[Mapping[str, Codes]]:
+    """Yield exactly `rows` rows as codes per column, in random order, in chunks of at most `chunk` rows.
+
+    Node after node of the junction tree, from the root: the rows in one cell of the separator are shared out over the
+    node's other columns by systematic sampling, so that every count is one of the two whole numbers next to its
+    expectation given that cell's rows, and equals it on average; which row gets which code is a random permutation,
+    so columns depend on each other only as the model says. The chunk size cuts the result and changes nothing else.
+    Zero rows give one empty chunk.
+
+    >>> model = Model(domain=Domain({"a": 2}), groupings={}, potentials={}, total=8.0, within={})
+    >>> [part] = generate(model, rows=4, rng=np.random.default_rng(1))
+    >>> np.bincount(part["a"])
+    array([2, 2])
+    """
+    if rows < 0 or chunk < 1:
+        raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
+    codes = _draw_groups(model, rows=rows, rng=rng)
+    for name, grouping in model.groupings.items():
+        shares = np.zeros((grouping.size, model.domain[name]))
+        shares[grouping.lookup, np.arange(model.domain[name])] = model.within[name]
+        codes[name] = _share_out(shares, cells=codes[name], rng=rng)
+    for start in range(0, max(rows, 1), chunk):
+        yield {name: codes[name][start : start + chunk] for name in model.domain}
+
+
+def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[str, Codes]:
+    domain, tree = model.grouped_domain, model.tree
+    codes: dict[str, Codes] = {}
+    for node, separator, belief in zip(tree.nodes, tree.separators, model.beliefs, strict=True):
+        rest = node[len(separator) :]
+        shares = belief.reshape(domain.cells(separator), domain.cells(rest))
+        drawn = _share_out(shares, cells=_flat(codes, separator, domain=domain, rows=rows), rng=rng)
+        codes |= _unflat(drawn, rest, domain=domain)
+    return codes
+
+
+def _share_out(shares: Table, *, cells: Codes, rng: np.random.Generator) -> Codes:
+    """Return for every row, given its cell (a row of `shares`), a column of `shares` in proportion to them.
+
+    In a cell with n rows, the points u, u + 1, …, u + n − 1 with one random offset u are dealt along the cumulated
+    shares scaled to n, so a column of expectation x gets ⌊x⌋ or ⌈x⌉ rows; then they go to the rows at random.
+    """
+    here = np.bincount(cells, minlength=len(shares))
+    bounds = np.cumsum(shares, axis=1)
+    ends = bounds[:, -1:]
+    np.divide(bounds, ends, out=bounds, where=ends > 0)
+    # A cell without probability can hold no rows but by rounding error; then any code is as good.
+    bounds[ends[:, 0] <= 0] = np.linspace(0, 1, shares.shape[1] + 1)[1:]
+    offsets = rng.random(len(shares))
+    counts = np.ceil(bounds * here[:, None] - offsets[:, None]).astype(np.int64)
+    counts[:, -1] = here
+    counts[:, 1:] -= counts[:, :-1].copy()
+    dealt = np.repeat(
+        np.tile(np.arange(shares.shape[1], dtype=_kind(shares.shape[1])), len(shares)), counts.ravel()
+    )
+    mixed = rng.permutation(len(cells))
+    order = mixed[np.argsort(cells[mixed], kind="stable")] if len(shares) > 1 else mixed
+    drawn = np.empty_like(dealt)
+    drawn[order] = dealt
+    return drawn
+
+
+def _flat(codes: Mapping[str, Codes], clique: Clique, *, domain: Domain, rows: int) -> Codes:
+    """Return the number of each row's cell in the table over a clique."""
+    kind = _kind(domain.cells(clique))
+    flat = np.zeros(rows, dtype=kind)
+    for name in clique:
+        flat *= kind(domain[name])
+        flat += codes[name].astype(kind, copy=False)
+    return flat
+
+
+def _unflat(cells: Codes, clique: Clique, *, domain: Domain) -> dict[str, Codes]:
+    """Split cell numbers of a table over a clique into codes per column."""
+    codes: dict[str, Codes] = {}
+    for name in reversed(clique):
+        if name == clique[0]:
+            codes[name] = cells.astype(_kind(domain[name]), copy=False)
+        else:
+            cells, code = np.divmod(cells, cells.dtype.type(domain[name]))
+            codes[name] = code.astype(_kind(domain[name]), copy=False)
+    return codes
+
+
+def _kind(size: int) -> type[np.unsignedinteger]:
+    """Return the smallest type that holds codes 0 … size − 1 and size itself."""
+    return next((kind for kind in (np.uint8, np.uint16, np.uint32) if size <= np.iinfo(kind).max), np.uint64)

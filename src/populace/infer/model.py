@@ -1,0 +1,185 @@
+"""A fitted model: a distribution over the whole domain, held as potentials on a junction tree."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from populace.errors import ReleaseError, UsageError
+from populace.infer.junction_tree import JunctionTree, junction_tree
+from populace.infer.observations import observe
+from populace.infer.propagation import Propagation, Slot, Table
+from populace.marginals import Clique, Domain, Grouping
+from populace.measurements import Measurement
+
+FORMAT = "populace model 1"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """The distribution ∝ exp(Σ potentials) over the grouped domain, the number of rows, and shares inside groups.
+
+    `potentials` are logarithms on cliques of the domain in which grouped columns are seen through their grouping;
+    `within[column][code]` is a code's share of its group. Columns in no clique are uniform.
+    """
+
+    domain: Domain
+    groupings: Mapping[str, Grouping]
+    potentials: Mapping[Clique, Table]
+    total: float
+    within: Mapping[str, Table]
+
+    def __post_init__(self) -> None:
+        grouped = self.grouped_domain
+        sound = (
+            math.isfinite(self.total)
+            and self.total > 0
+            and set(self.groupings) == set(self.within) <= set(self.domain)
+            and all(
+                g.column == name and len(g.groups) == self.domain[name] for name, g in self.groupings.items()
+            )
+            and all(set(clique) <= set(grouped) for clique in self.potentials)
+            and all(t.shape == grouped.shape(clique) for clique, t in self.potentials.items())
+            and all(np.isfinite(table).all() for table in self.potentials.values())
+            and all(self._sound_shares(name) for name in self.groupings)
+        )
+        if not sound:
+            raise UsageError(
+                "the parts of the model do not fit together.",
+                hint="give finite potentials of the domain's shapes, a positive total, and shares that sum to 1",
+            )
+
+    @cached_property
+    def grouped_domain(self) -> Domain:
+        """The domain of the potentials."""
+        return self.domain.grouped(self.groupings.values())
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The junction tree of the cliques; it follows from them."""
+        return junction_tree(self.potentials, domain=self.grouped_domain)
+
+    @cached_property
+    def propagation(self) -> Propagation:
+        """The plan of belief propagation on the tree."""
+        return Propagation(self.tree, domain=self.grouped_domain)
+
+    @cached_property
+    def beliefs(self) -> tuple[Table, ...]:
+        """The probabilities of the cells of every node of the tree; nodes agree on what they share."""
+        tables = [np.zeros(shape) for shape in self.propagation.shapes]
+        for clique, potential in self.potentials.items():
+            home = self.tree.home(clique, domain=self.grouped_domain)
+            if home is not None:
+                slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.grouped_domain)
+                tables[home] += slot.spread(potential)
+        found = tuple(self.propagation.beliefs(tables))
+        for table in found:
+            table.setflags(write=False)
+        return found
+
+    def grouped_marginal(self, clique: Iterable[str]) -> Table:
+        """Return the expected counts of any columns, grouped columns by group."""
+        wanted = tuple(clique)
+        if not set(wanted) <= set(self.domain):
+            raise UsageError(
+                f"the model does not have every column of {wanted}.", hint="ask for columns of its domain"
+            )
+        return self.total * self.propagation.joint(self.beliefs, wanted)
+
+    def marginal(self, clique: Iterable[str]) -> Table:
+        """Return the expected counts of any columns, code by code.
+
+        >>> model = Model(domain=Domain({"a": 2, "b": 2}), groupings={}, potentials={}, total=8.0, within={})
+        >>> model.marginal(("b", "a"))
+        array([[2., 2.],
+               [2., 2.]])
+        """
+        wanted = tuple(clique)
+        table = self.grouped_marginal(wanted)
+        for axis, name in enumerate(wanted):
+            if name in self.groupings:
+                shape = tuple(-1 if i == axis else 1 for i in range(table.ndim))
+                table = table.take(self.groupings[name].lookup, axis=axis) * self.within[name].reshape(shape)
+        return table
+
+    def loss(self, measurements: Iterable[Measurement]) -> float:
+        """Return ½ Σ (expected − measured)² / variance over all measured cells, on the grouped domain."""
+        found = 0.0
+        for measurement in measurements:
+            (seen,) = observe([measurement], domain=self.domain, groupings=self.groupings)
+            missed = self.grouped_marginal(seen.clique) - seen.values
+            found += 0.5 * float((missed**2 / seen.variance).sum())
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write `model.json` (everything but large numbers) and `model.npz` (potentials and shares)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        told = {
+            "format": FORMAT,
+            "domain": dict(self.domain),
+            "total": self.total,
+            "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
+            "cliques": [list(clique) for clique in self.potentials],
+        }
+        arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
+        arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
+        np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
+        (folder / "model.json").write_text(
+            json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Model:
+        """Read what `save` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
+        try:
+            told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            if told["format"] != FORMAT:
+                raise ReleaseError(
+                    f"model.json has format {told['format']!r}; this version reads {FORMAT!r}.",
+                    hint="use the version of populace that wrote it",
+                )
+            groupings = {g["column"]: Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]}
+            with np.load(folder / "model.npz", allow_pickle=False) as arrays:
+                tables = {
+                    tuple(c): arrays[f"potential{i}"].astype(float) for i, c in enumerate(told["cliques"])
+                }
+                within = {name: arrays[f"within{i}"].astype(float) for i, name in enumerate(groupings)}
+            return cls(
+                domain=Domain({str(name): int(size) for name, size in told["domain"].items()}),
+                groupings=groupings,
+                potentials=tables,
+                total=float(told["total"]),
+                within=within,
+            )
+        except (
+            OSError,
+            KeyError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            EOFError,
+            BadZipFile,
+            UsageError,
+        ) as failure:
+            if isinstance(failure, ReleaseError):
+                raise
+            raise ReleaseError(
+                f"{folder} does not hold a complete model ({type(failure).__name__}).",
+                hint="give the folder that `populace fit` wrote",
+            ) from failure
+
+    def _sound_shares(self, name: str) -> bool:
+        grouping, shares = self.groupings[name], self.within[name]
+        return (
+            shares.shape == (len(grouping.groups),)
+            and bool((shares >= 0).all())
+            and np.allclose(np.bincount(grouping.lookup, weights=shares), 1.0)
+        )

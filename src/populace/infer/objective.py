@@ -1,0 +1,145 @@
+"""The loss of a model against observations, and its gradient, as a function of the model's potentials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from populace.infer.junction_tree import junction_tree
+from populace.infer.observations import Observation
+from populace.infer.propagation import Propagation, Slot, Table
+from populace.marginals import Clique, Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A model somewhere on the way: potentials, the probabilities of the factors' cells, loss and gradient."""
+
+    potentials: Table
+    shares: Table
+    loss: float
+    gradient: Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    factor: int
+    slot: Slot | None
+    target: Table
+    precision: Table
+
+
+class Objective:
+    """½ Σ (N·p − y)² / variance over all observed cells, for the distribution p ∝ exp(Σ potentials) and N rows.
+
+    Factors are the maximal observed cliques. Their tables stand one after the other in flat vectors, so that a step
+    of an optimiser is one operation on one array.
+    """
+
+    def __init__(self, observations: Sequence[Observation], *, domain: Domain, total: float) -> None:
+        self.factors = maximal_cliques([o.clique for o in observations], domain=domain)
+        self.domain = domain
+        self.tree = junction_tree(self.factors, domain=domain)
+        self.propagation = Propagation(self.tree, domain=domain)
+        self._shapes = [domain.shape(factor) for factor in self.factors]
+        self._ends = np.cumsum([0, *(math.prod(shape) for shape in self._shapes)]).tolist()
+        self.homes = [self._home(factor) for factor in self.factors]
+        self.slots = [
+            Slot.of(factor, inside=self.tree.nodes[home], domain=domain)
+            for factor, home in zip(self.factors, self.homes, strict=True)
+        ]
+        self._terms = [self._term(o, total=total) for o in observations if o.clique]
+        # The total is fixed, so what it says about the number of rows is a constant.
+        self._constant = sum(
+            0.5 * (total - float(o.values)) ** 2 / float(o.variance) for o in observations if not o.clique
+        )
+        self.steepest = max((float(term.precision.max()) for term in self._terms), default=1.0)
+
+    def zeros(self) -> Table:
+        """Return the potentials of the uniform distribution."""
+        return np.zeros(self._ends[-1])
+
+    def tables(self, flat: Table) -> list[Table]:
+        """View a flat vector as one table per factor."""
+        return [
+            flat[start:end].reshape(shape)
+            for start, end, shape in zip(self._ends, self._ends[1:], self._shapes, strict=False)
+        ]
+
+    def flatten(self, potentials: Mapping[Clique, Table]) -> Table:
+        """Add up potentials of any cliques in the factors that hold them; what no factor holds is left out."""
+        flat = self.zeros()
+        tables = self.tables(flat)
+        for clique, table in potentials.items():
+            for factor, into in zip(self.factors, tables, strict=True):
+                if set(clique) <= set(factor):
+                    into += Slot.of(clique, inside=factor, domain=self.domain).spread(table)
+                    break
+        return flat
+
+    def on_nodes(self, flat: Table) -> list[Table]:
+        """Add up factor tables into one fresh table per node of the junction tree."""
+        nodes = [np.zeros(shape) for shape in self.propagation.shapes]
+        for home, slot, table in zip(self.homes, self.slots, self.tables(flat), strict=True):
+            nodes[home] += slot.spread(table)
+        return nodes
+
+    def at(self, potentials: Table) -> Point:
+        """Return loss and gradient where the model has these potentials.
+
+        The gradient is with respect to the probabilities: the direction of a mirror descent step on potentials.
+        """
+        beliefs = self.propagation.beliefs(self.on_nodes(potentials))
+        shares, gradient = np.empty_like(potentials), np.zeros_like(potentials)
+        shared, graded = self.tables(shares), self.tables(gradient)
+        for home, slot, into in zip(self.homes, self.slots, shared, strict=True):
+            into[...] = slot.collapse(beliefs[home])
+        loss = self._constant
+        for term in self._terms:
+            share = shared[term.factor]
+            missed = (share if term.slot is None else term.slot.collapse(share)) - term.target
+            pull = missed * term.precision
+            loss += 0.5 * float(np.vdot(missed, pull))
+            graded[term.factor] += pull if term.slot is None else term.slot.spread(pull)
+        return Point(potentials, shares, loss, gradient)
+
+    def column_shares(self, point: Point, column: str) -> Table:
+        """Return the probabilities of one observed column's codes."""
+        factor = next(i for i, factor in enumerate(self.factors) if column in factor)
+        slot = Slot.of((column,), inside=self.factors[factor], domain=self.domain)
+        return slot.collapse(self.tables(point.shares)[factor])
+
+    def gap(self, point: Point) -> float:
+        """Return a bound on how far the loss is above its minimum over all distributions.
+
+        By convexity no distribution loses less than loss + min ⟨gradient, p − here⟩, and the minimum is reached at a
+        single row, found by passing minima instead of sums along the tree (Frank and Wolfe 1956).
+        """
+        lowest = self.propagation.lowest(self.on_nodes(point.gradient))
+        return max(0.0, float(np.vdot(point.gradient, point.shares)) - lowest)
+
+    def _home(self, factor: Clique) -> int:
+        home = self.tree.home(factor, domain=self.domain)
+        if home is None:
+            raise AssertionError(f"the junction tree lost {factor}")
+        return home
+
+    def _term(self, observation: Observation, *, total: float) -> _Term:
+        wanted = set(observation.clique)
+        factor = next(i for i, factor in enumerate(self.factors) if wanted <= set(factor))
+        inside = self.factors[factor]
+        slot = (
+            None
+            if inside == observation.clique
+            else Slot.of(observation.clique, inside=inside, domain=self.domain)
+        )
+        return _Term(factor, slot, observation.values / total, total**2 / observation.variance)
+
+
+def maximal_cliques(cliques: Sequence[Clique], *, domain: Domain) -> tuple[Clique, ...]:
+    """Return the cliques that no other clique holds, smallest tables first."""
+    unique = sorted({clique for clique in cliques if clique}, key=lambda c: (domain.cells(c), c))
+    return tuple(c for c in unique if not any(set(c) < set(other) for other in unique))

@@ -1,0 +1,41 @@
+"""How the codes of a group share the group's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from populace.infer.observations import Table
+from populace.infer.projection import norm_sub
+from populace.marginals import Grouping
+from populace.measurements import Measurement
+
+
+def share_codes(measurements: Sequence[Measurement], grouping: Grouping, *, totals: Table) -> Table:
+    """Return, for every code of a column, its share of its group's rows; the shares of a group sum to 1.
+
+    Uses every measurement that saw the column's codes themselves, averaged with weights 1 / variance, and takes in
+    each group the nearest non-negative counts with the group's total. Without such a measurement shares are equal.
+    """
+    column = grouping.column
+    values, precisions = [], []
+    for measurement in measurements:
+        clique = measurement.marginal.clique
+        if column in clique and measurement.marginal.grouping(column) is None:
+            others = tuple(axis for axis, name in enumerate(clique) if name != column)
+            seen = measurement.counts.sum(axis=others)
+            precision = len(grouping.groups) / (float(measurement.variance) * measurement.counts.size)
+            values.append(precision * seen)
+            precisions.append(precision)
+    shares = np.empty(len(grouping.groups))
+    # Sorted sums: the order of the measurements must not matter.
+    counts = (
+        np.sort(values, axis=0).sum(axis=0) / np.sum(np.sort(precisions))
+        if values
+        else np.zeros(shares.shape)
+    )
+    for members, total in zip(grouping.members, totals, strict=True):
+        kept = norm_sub(counts[members], total=float(total)) if len(members) > 1 else np.ones(1)
+        shares[members] = kept / kept.sum() if kept.sum() > 0 else 1 / len(members)
+    return shares
