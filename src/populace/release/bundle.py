@@ -1,0 +1,191 @@
+"""A release: the synthetic table and everything that must be said about it, as an object and as a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.infer.model import Model
+from populace.measurements import Measurements
+from populace.release.codebook import codebook
+from populace.release.frame import (
+    Format,
+    encode_table,
+    format_like,
+    format_named,
+    library_of,
+    read_table,
+    to_native,
+    write_table,
+)
+from populace.release.manifest import NAME, TABLE_FILES, Manifest, describe, dump
+from populace.release.page import markdown
+from populace.release.statement import RowsFrom, Statement, state
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """A synthetic table with its measurements, its model and the seed that drew the rows.
+
+    `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
+    `library` and `format` say as which kind of frame and of file the table is wanted.
+    """
+
+    synthetic: pa.Table
+    measurements: Measurements
+    model: Model
+    seed: int
+    rows_asked: int | None = None
+    library: str = "pyarrow"
+    format: Format = Format.CSV
+
+    @classmethod
+    def made(
+        cls,
+        *,
+        table: pa.Table,
+        measurements: Measurements,
+        model: Model,
+        seed: int,
+        rows_asked: int | None,
+        like: object = None,
+    ) -> Self:
+        """Return a release whose table is of the same kind as `like`: a path or a frame."""
+        return cls(
+            synthetic=table,
+            measurements=measurements,
+            model=model,
+            seed=seed,
+            rows_asked=rows_asked,
+            library=library_of(like),
+            format=format_like(like),
+        )
+
+    @property
+    def table(self) -> Any:
+        """The synthetic rows, as the kind of frame that came in; their types come from the schema."""
+        return to_native(self.synthetic, library=self.library)
+
+    @property
+    def statement(self) -> Statement:
+        """What was promised and what it cost, computed from the ledger's record."""
+        return state(
+            self.measurements.record,
+            schema=self.measurements.schema,
+            rows=self.synthetic.num_rows,
+            rows_from=RowsFrom.NOISE if self.rows_asked is None else RowsFrom.CURATOR,
+        )
+
+    def report(self) -> str:
+        """Return the report as one HTML page. It takes a second or two and is no part of making the release."""
+        from populace.report.document import build
+        from populace.report.render import render
+
+        codes = encode_table(self.synthetic, schema=self.measurements.schema)
+        return render(build(self.statement, measurements=self.measurements, codes=codes))
+
+    def save(self, folder: str | Path, *, format: str | None = None) -> None:  # noqa: A002 (the word of the CLI)
+        """Write the release folder, with its report. The folder appears complete or not at all."""
+        check_folder(Path(folder))
+        chosen = self.format if format is None else format_named(format)
+        write(self, Path(folder), table_format=chosen, report=self.report())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a release folder. It trusts the files; `verify` checks them."""
+        folder = Path(folder)
+        manifest = Manifest.load(folder)
+        measurements = Measurements.load(folder)
+        table = next((folder / name for name in TABLE_FILES if name in manifest.files), None)
+        if table is None:
+            raise ReleaseError(
+                f"{folder} lists no synthetic table.", hint="give the folder that `populace synth` wrote"
+            )
+        return cls(
+            synthetic=read_table(table, schema=measurements.schema),
+            measurements=measurements,
+            model=Model.load(folder),
+            seed=manifest.sampling_seed,
+            rows_asked=manifest.rows_asked,
+            format=format_named(table.suffix[1:]),
+        )
+
+
+def write(release: Release, folder: Path, *, table_format: Format, report: str | None) -> None:
+    """Write a release folder: into a hidden folder beside it, to disk, and only then under its own name."""
+    statement = release.statement
+    with _becoming(folder) as place:
+        write_table(release.synthetic, place / f"synthetic.{table_format}")
+        release.measurements.save(place)
+        release.model.save(place)
+        texts = {
+            "statement.json": dump(statement),
+            "statement.md": markdown(statement),
+            "codebook.json": dump(codebook(release.measurements.schema, statement=statement)),
+        }
+        if report is not None:
+            texts["report.html"] = report
+        for name, text in texts.items():
+            (place / name).write_text(text, encoding="utf-8", newline="\n")
+        manifest = describe(place, statement=statement, seed=release.seed, rows_asked=release.rows_asked)
+        (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that already holds something, so that no release is mixed with another."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
+    try:
+        taken = folder.is_dir() and any(folder.iterdir())
+    except OSError as failure:
+        raise _no_place(folder, failure) from failure
+    if taken:
+        raise UsageError(f"the folder {folder} is not empty.", hint="name a folder that does not exist yet")
+
+
+@contextlib.contextmanager
+def _becoming(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder that takes its real name when everything in it is on disk, and vanishes otherwise."""
+    check_folder(folder)
+    folder = folder.absolute()
+    place = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+    try:
+        place.mkdir(parents=True)
+        yield place
+        for path in place.iterdir():
+            _sync(path)
+        _sync(place)
+        # An empty folder of that name is replaced; one that was filled meanwhile is not.
+        place.rename(folder)
+        _sync(folder.parent)
+    except OSError as failure:
+        raise _no_place(folder, failure) from failure
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _no_place(folder: Path, failure: OSError) -> ResourceError:
+    reason = failure.strerror or type(failure).__name__
+    return ResourceError(
+        f"the release could not be written to {folder}: {reason}.",
+        hint="make room or choose another folder; what the ledger booked stays booked, so save again from the "
+        "measurements where you can",
+    )

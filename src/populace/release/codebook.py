@@ -1,0 +1,54 @@
+"""The codebook of a release: what each column of the synthetic table may hold, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from populace.release.statement import Statement
+from populace.schema.columns import Categorical, Column, Integer, Numeric
+from populace.schema.numbers import decimal_text
+from populace.schema.schema import Schema
+
+FORMAT = "populace codebook 1"
+
+
+def codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
+    """Return `codebook.json`: every column in words, and the whole schema as `schema.toml` would have it."""
+    outside = {line["column"]: line["outside"] for line in statement["domains"]}
+    return {
+        "format": FORMAT,
+        "stamp": statement["stamp"],
+        "dataset": statement["dataset"],
+        "rows": statement["total"]["rows"],
+        "columns": [_entry(column, outside=outside[name]) for name, column in schema.columns.items()],
+        "schema_digest": schema.digest,
+        "schema": schema.to_toml(),
+    }
+
+
+def _entry(column: Column, *, outside: str) -> dict[str, Any]:
+    from populace.schema.codec import arrow_type
+
+    return {
+        "name": column.name,
+        "kind": column.kind,
+        "type": str(arrow_type(column)),
+        "origin": column.origin.value,
+        **_domain(column),
+        "missing": list(column.missing),
+        "empty_cells": "" in column.specials,
+        "labels": dict(column.labels),
+        "outside": outside,
+    }
+
+
+def _domain(column: Column) -> dict[str, Any]:
+    if isinstance(column, Categorical):
+        return {"values": list(column.values)}
+    if isinstance(column, Integer):
+        ends: dict[str, Any] = {"min": column.min, "max": column.max}
+        return ends | {"bins_start": list(column.starts)} if column.binned else ends
+    if isinstance(column, Numeric):
+        edges = [decimal_text(edge) or str(edge) for edge in column.edges]
+        return {"min": edges[0], "max": edges[-1], "edges": edges}
+    return {}

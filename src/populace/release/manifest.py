@@ -1,0 +1,147 @@
+"""The manifest of a release: a digest of every file, the chain of parents, versions, and how to draw the rows again.
+
+It is written last, so a folder with a manifest is complete. It says nothing about the private input: no digest, size,
+path or time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+from populace.errors import ReleaseError
+from populace.release.statement import Statement
+
+FORMAT = "populace release 1"
+NAME = "manifest.json"
+PACKAGES = ("populace", "numpy", "pyarrow")
+
+MEASUREMENT_FILES = ("measurements.json", "measurements.parquet")
+MODEL_FILES = ("model.json", "model.npz")
+TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
+ALWAYS = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
+SOMETIMES = (*TABLE_FILES, "report.html")
+
+Digests = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What `manifest.json` holds."""
+
+    stamp: str | None
+    dataset: str
+    command: str
+    sampling_seed: int
+    rows_asked: int | None
+    versions: Mapping[str, str]
+    parents: Mapping[str, Digests]
+    files: Digests
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "stamp": self.stamp,
+            "dataset": self.dataset,
+            "command": self.command,
+            "sampling_seed": self.sampling_seed,
+            "rows_asked": self.rows_asked,
+            "versions": dict(self.versions),
+            "parents": {name: dict(digests) for name, digests in self.parents.items()},
+            "files": dict(self.files),
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read the manifest of a release folder."""
+        path = folder / NAME
+        if not path.is_file():
+            raise ReleaseError(
+                f"{folder} holds no {NAME}: it is not a release folder, or its writing was interrupted.",
+                hint="give the folder that `populace synth` wrote",
+            )
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            form = told["format"]
+            if form == FORMAT:
+                return cls(
+                    stamp=told["stamp"],
+                    dataset=str(told["dataset"]),
+                    command=str(told["command"]),
+                    sampling_seed=int(told["sampling_seed"]),
+                    rows_asked=None if told["rows_asked"] is None else int(told["rows_asked"]),
+                    versions=dict(told["versions"]),
+                    parents={name: dict(digests) for name, digests in told["parents"].items()},
+                    files={str(name): str(digest) for name, digest in told["files"].items()},
+                )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
+            raise ReleaseError(
+                f"{NAME} in {folder} cannot be read as a manifest ({type(failure).__name__}).",
+                hint="ask the publisher for an unaltered copy",
+            ) from failure
+        raise ReleaseError(
+            f"{NAME} in {folder} has format {form!r}; this version reads {FORMAT!r}.",
+            hint="use the version of populace that wrote it",
+        )
+
+
+def describe(folder: Path, *, statement: Statement, seed: int, rows_asked: int | None) -> Manifest:
+    """Return the manifest of a folder that holds everything but its manifest."""
+    files = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    table = next(name for name in TABLE_FILES if name in files)
+    return Manifest(
+        stamp=statement["stamp"],
+        dataset=statement["dataset"],
+        command=command(statement, seed=seed, rows_asked=rows_asked, table_format=Path(table).suffix[1:]),
+        sampling_seed=seed,
+        rows_asked=rows_asked,
+        versions=versions(),
+        parents=parents(statement, files=files),
+        files=files,
+    )
+
+
+def parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
+    """Return which digests each artefact comes from: schema → ledger entry → measurements → model → release."""
+    return {
+        "ledger_entry": {"schema": statement["schema_digest"]},
+        "measurements": {"schema": statement["schema_digest"], "ledger_entry": statement["ledger_entry"]},
+        "model": {name: files[name] for name in MEASUREMENT_FILES},
+        "release": {name: files[name] for name in MODEL_FILES},
+    }
+
+
+def command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
+    """Return the command that would make such a release, with words in place of paths."""
+    rows = [] if rows_asked is None else ["--rows", str(rows_asked)]
+    words = [
+        *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"]),
+        *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
+        *rows,
+        *("--seed", str(seed), "--format", table_format, "--out", "DIR"),
+    ]
+    return shlex.join(words)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def dump(value: Any) -> str:
+    """Return JSON as every file of a release has it: one spelling for equal values."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

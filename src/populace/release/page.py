@@ -1,0 +1,96 @@
+"""The privacy statement as one page that a data-protection officer can read."""
+
+from __future__ import annotations
+
+from populace.release.statement import Statement, promise, stages
+
+MOST_DOMAINS = 30
+
+
+def markdown(statement: Statement) -> str:
+    """Return `statement.md`: the promise in words, what it cost, and what it does not cover."""
+    stamp = [f"> **{statement['stamp']}**", ""] if statement["stamp"] else []
+    lines = [
+        *stamp,
+        f"# Privacy statement: {_cell(statement['dataset'])}",
+        "",
+        "## What is promised",
+        "",
+        promise(statement),
+        "",
+        statement["reading"],
+        "",
+        "| | |",
+        "|---|---|",
+        f"| privacy loss ε | {statement['epsilon_exact']} |",
+        f"| failure probability δ | {statement['delta_exact']} |",
+        f"| protected unit | {_cell(statement['unit'])}, at most {_rows(statement['rows_per_unit'])} |",
+        f"| neighbouring tables | {_neighbours(statement)} |",
+        f"| account in the ledger | {_cell(statement['dataset'])} |",
+        f"| method | {_cell(statement['method'])} |",
+        f"| rows | {statement['total']['text']} |",
+        "",
+        "## What it cost",
+        "",
+        f"The whole budget was booked in the ledger before a row was read. Its questions used "
+        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it.",
+        "",
+        "| question | noise | share of the budget |",
+        "|---|---|---:|",
+        *(
+            f"| {_cell(stage.label)} | {_cell(stage.law)} | {_percent(stage.share)} |"
+            for stage in stages(statement)
+        ),
+        "",
+        "## What is not covered",
+        "",
+        *(f"- {line}" for line in statement["not_covered"]),
+        "",
+        "## Domains",
+        "",
+        "The values a column may take are public. Where they come from:",
+        "",
+        "| column | kind | codes | origin | values outside |",
+        "|---|---|---:|---|---|",
+        *(
+            f"| {_cell(line['column'])} | {line['kind']} | {line['size']} | {_origin(line['origin'])} "
+            f"| {_cell(line['outside'])} |"
+            for line in statement["domains"][:MOST_DOMAINS]
+        ),
+        *_more_domains(statement),
+        "",
+        f"Schema `{statement['schema_digest']}`  ",
+        f"Ledger entry `{statement['ledger_entry']}`",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _more_domains(statement: Statement) -> list[str]:
+    left = len(statement["domains"]) - MOST_DOMAINS
+    return ["", f"`statement.json` lists the other {left} columns."] if left > 0 else []
+
+
+def _neighbours(statement: Statement) -> str:
+    return {
+        "add-remove": f"one {_cell(statement['unit'])} more or less",
+        "replace-one": f"one {_cell(statement['unit'])} replaced by another",
+    }[statement["neighbours"]]
+
+
+def _origin(origin: str) -> str:
+    return {"codebook": "codebook", "declared": "declared by the curator", "learnt": "learnt, and paid for"}[
+        origin
+    ]
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.0005 or share == 0 else "< 0.1 %"
+
+
+def _cell(text: str) -> str:
+    """Return a text that cannot break out of a table cell or become markup."""
+    return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())

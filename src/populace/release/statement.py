@@ -1,0 +1,314 @@
+"""The privacy statement: what was promised, what it cost, and what it does not cover.
+
+It is computed from the ledger's record of the run, and from the schema for the domains; never from what the caller
+asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from itertools import groupby
+from statistics import NormalDist
+from typing import Any, TypedDict
+
+from populace.privacy.loss import Currency, cap
+from populace.privacy.record import RunRecord, SpendRecord
+from populace.schema.columns import Column, Integer, Numeric
+from populace.schema.schema import Schema
+from populace.schema.unit import Neighbours, Unit
+
+FORMAT = "populace statement 1"
+STAMP = "REHEARSAL – noise was repeatable; not private"
+FALSE_ALARMS = 0.05
+
+
+class RowsFrom(Enum):
+    """How the number of synthetic rows was obtained. The real number is private."""
+
+    NOISE = "noisy"
+    CURATOR = "chosen by the curator"
+
+
+class Total(TypedDict):
+    """The number of synthetic rows and where it comes from."""
+
+    rows: int
+    origin: str
+    text: str
+
+
+class SpendLine(TypedDict):
+    """One question that was paid for; `price` is exact, `share` is its part of the whole budget."""
+
+    verb: str
+    what: str
+    law: str
+    answers: int
+    price: str
+    share: float
+
+
+class DomainLine(TypedDict):
+    """The public domain of one column, who vouches for it, and what becomes of values outside it."""
+
+    column: str
+    kind: str
+    size: int
+    origin: str
+    outside: str
+
+
+class Used(TypedDict):
+    """What the run's questions came to, in the currency of its filter. It carries no guarantee of its own."""
+
+    currency: str
+    cap: str
+    price: str
+    share: float
+
+
+class Statement(TypedDict):
+    """What `statement.json` holds."""
+
+    format: str
+    stamp: str | None
+    epsilon: float
+    delta: float
+    epsilon_exact: str
+    delta_exact: str
+    neighbours: str
+    unit: str
+    rows_per_unit: int
+    id: str | None
+    dataset: str
+    method: str
+    total: Total
+    reading: str
+    spends: list[SpendLine]
+    used: Used
+    domains: list[DomainLine]
+    not_covered: list[str]
+    schema_digest: str
+    ledger_entry: str
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Spends of one kind, one after the other, taken together."""
+
+    label: str
+    law: str
+    share: float
+
+
+def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) -> Statement:
+    """Return the statement of one run.
+
+    The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`.
+    """
+    epsilon, delta = record.guarantee
+    return Statement(
+        format=FORMAT,
+        stamp=STAMP if record.rehearsal else None,
+        epsilon=at_most(epsilon),
+        delta=at_most(delta),
+        epsilon_exact=exact_text(epsilon),
+        delta_exact=exact_text(delta),
+        neighbours=record.unit.neighbours.value,
+        unit=record.unit.name,
+        rows_per_unit=record.unit.rows,
+        id=record.unit.id,
+        dataset=record.dataset,
+        method=record.method,
+        total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from)),
+        reading=_reading(record),
+        spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
+        used=Used(
+            currency=record.currency.value,
+            cap=str(record.cap),
+            price=str(record.used),
+            share=float(record.used / record.cap),
+        ),
+        domains=[_domain_line(column) for column in schema.columns.values()],
+        not_covered=_not_covered(record, schema),
+        schema_digest=record.schema_digest,
+        ledger_entry=record.digest,
+        record=record.to_json(),
+    )
+
+
+def at_most(value: Fraction) -> float:
+    """Return the float nearest to a number whose text, as JSON writes it, is not above the number.
+
+    >>> at_most(Fraction(1, 10)), at_most(Fraction(2, 3))
+    (0.1, 0.6666666666666666)
+    """
+    number = float(value)
+    while Fraction(repr(number)) > value:
+        number = math.nextafter(number, 0.0)
+    return number
+
+
+def exact_text(value: Fraction) -> str:
+    """Return a number exactly: as a decimal where a short one exists, else as a fraction.
+
+    >>> exact_text(Fraction("0.1")), exact_text(Fraction("1e-9")), exact_text(Fraction(1, 3))
+    ('0.1', '1e-09', '1/3')
+    """
+    short = f"{float(value):.12g}"
+    return short if Fraction(short) == value else str(value)
+
+
+def promise(statement: Statement) -> str:
+    """Return the guarantee in one sentence."""
+    guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
+    rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
+    if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
+        change = f"one {statement['unit']}{rows} is replaced by any other"
+    else:
+        change = f"one {statement['unit']}{rows} is added or taken away"
+    return (
+        f"Whatever is in this folder would have come out with nearly the same probability had the data been the same "
+        f"except that {change} ({guarantee})."
+    )
+
+
+def power(record: RunRecord, *, false_alarms: float) -> float:
+    """Return the most that any test can detect at a given rate of false alarms, under the run's guarantee.
+
+    Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
+    min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
+    Viswanath 2015, section 2.
+    """
+    currency, most = cap(*record.guarantee)
+    if currency is Currency.GDP:
+        normal = NormalDist()
+        return normal.cdf(normal.inv_cdf(false_alarms) + math.sqrt(most))
+    epsilon, delta = (float(part) for part in record.guarantee)
+    # e^1000 is no float; above that the second bound is the smaller one anyway.
+    first = math.exp(min(epsilon, 700.0)) * false_alarms + delta
+    return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_alarms), 1.0)
+
+
+def stages(statement: Statement) -> tuple[Stage, ...]:
+    """Return the spends with neighbours of one verb and one law taken together."""
+    found = []
+    for (verb, law), group in groupby(statement["spends"], key=lambda line: (line["verb"], line["law"])):
+        lines = list(group)
+        found.append(
+            Stage(label=_stage_label(verb, lines), law=law, share=sum(line["share"] for line in lines))
+        )
+    return tuple(found)
+
+
+def _stage_label(verb: str, lines: list[SpendLine]) -> str:
+    if len(lines) == 1:
+        return f"{verb} {lines[0]['what']}"
+    if verb == "choose":
+        return f"choose {len(lines)} marginals, one after the other"
+    return f"{verb} {len(lines)} times: {lines[0]['what']}, …"
+
+
+def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
+    return SpendLine(
+        verb=charged.spend.verb,
+        what=charged.spend.what,
+        law=str(charged.spend.law),
+        answers=charged.spend.answers,
+        price=str(charged.price),
+        share=float(share),
+    )
+
+
+def _domain_line(column: Column) -> DomainLine:
+    return DomainLine(
+        column=column.name,
+        kind=column.kind,
+        size=column.size,
+        origin=column.origin.value,
+        outside="; ".join(_outside(column)),
+    )
+
+
+def _outside(column: Column) -> Iterator[str]:
+    if isinstance(column, Integer | Numeric) and column.beyond.value == "nearest":
+        yield "numbers beyond the ends go to the nearest end"
+    if column.other:
+        yield f"anything else becomes {column.other!r}"
+    else:
+        yield "anything else becomes an empty cell"
+
+
+def _total_text(rows: int, rows_from: RowsFrom) -> str:
+    if rows_from is RowsFrom.NOISE:
+        return f"The {rows} synthetic rows follow a noisy count; the real number of rows is protected."
+    return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
+
+
+def _reading(record: RunRecord) -> str:
+    """Return ε in plain words: a bound on what the best possible test achieves, rounded up."""
+    found = min(math.ceil(1000 * power(record, false_alarms=FALSE_ALARMS)) / 10, 100.0)
+    unit = record.unit.name
+    if record.unit.neighbours is Neighbours.REPLACE_ONE:
+        question, others, members = f"which of two versions of one {unit} is in the data", "first", "second"
+        outcome = (
+            f"If it takes the {others} version for the {members} in 5 of 100 cases, "
+            f"it recognises the {members} in at most {found:g} of 100."
+        )
+    else:
+        question = f"whether one given {unit} is in the data"
+        outcome = (
+            f"If it accuses 5 of 100 who are not in the data, it finds at most {found:g} of 100 who are."
+        )
+    return (
+        f"In plain words: take any test, by anybody who knows all other rows and this whole folder, of {question}. "
+        f"{outcome} Blind guessing finds 5."
+    )
+
+
+def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
+    unit = record.unit
+    declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
+    lines = [
+        f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
+        "Other releases about the same people add to it; data sets whose populations overlap must share one account.",
+        "The header of the file, and whether the file can be read at all, are treated as public.",
+        "Domains (values, ranges, bins) are treated as public. "
+        + (
+            f"{_listed(declared)} declared by the curator: if a declaration was made by looking at the "
+            "data, that look is not protected."
+            if declared
+            else "A domain made by looking at the data would not be protected."
+        ),
+        _rows_line(record.unit),
+        f"What is true of a whole group stays visible, and may be guessed about a {unit.name} who belongs to it. "
+        "Learning from statistics is what the release is for and is not a breach.",
+        "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
+        "curator's screen.",
+        "The guarantee needs the ledger to be kept: whoever restores an older copy or starts a new one can spend the "
+        "same budget twice.",
+    ]
+    if record.rehearsal:
+        lines.insert(0, f"{STAMP}. Nothing here is protected.")
+    return lines
+
+
+def _rows_line(unit: Unit) -> str:
+    name, most = unit.name, "one row" if unit.rows == 1 else f"{unit.rows} rows"
+    if unit.id is None:
+        return f"That no {name} has more than {most} is trusted, not checked: no id column was declared."
+    return (
+        f"No {name} counts for more than {most}: further rows of the same value of “{unit.id}” were left out, and rows "
+        f"without one. That this column tells every {name} apart is trusted."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(f"“{name}”" for name in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{shown}{more} {'was' if len(names) == 1 else 'were'}"

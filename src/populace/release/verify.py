@@ -1,0 +1,233 @@
+"""Verification of a release folder: nothing missing, nothing altered, and the promise follows from the record in it.
+
+What it cannot see: whether the record is the ledger's. Compare `ledger_entry` with `populace ledger show` for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from populace.errors import PopulaceError, ReleaseError
+from populace.measurements import Measurements
+from populace.privacy.mechanisms import Exponential
+from populace.privacy.record import RunRecord
+from populace.release.codebook import codebook
+from populace.release.frame import read_table
+from populace.release.inside import first_outside
+from populace.release.manifest import ALWAYS, NAME, SOMETIMES, TABLE_FILES, Manifest, digest, parents
+from populace.release.page import markdown
+from populace.release.statement import RowsFrom, Statement, state
+from populace.schema.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was checked, and what was found."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All checks of one folder, in order."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON values."""
+        checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks]
+        return {"passed": self.passed, "checks": checks}
+
+
+def verify(folder: str | Path) -> Verdict:
+    """Check a release folder against its manifest, its record and its codebook.
+
+    The first three checks read bytes only; where one of them fails, the rest is not read at all.
+    """
+    folder = Path(folder)
+    manifest = Manifest.load(folder)
+    checks = [
+        _checked("files", lambda: _files(folder, manifest)),
+        _checked("digests", lambda: _digests(folder, manifest)),
+    ]
+    if all(check.passed for check in checks):
+        checks += _contents(folder, manifest)
+    return Verdict(checks=tuple(checks))
+
+
+def _contents(folder: Path, manifest: Manifest) -> list[Check]:
+    try:
+        parts = _Parts.load(folder)
+    except PopulaceError as failure:
+        return [Check(name="contents", passed=False, detail=failure.message)]
+    return [
+        _checked("real noise", lambda: _real_noise(manifest, parts)),
+        _checked("parents", lambda: _parents(manifest, parts)),
+        _checked("statement", lambda: _statement(parts)),
+        _checked("budget", lambda: _budget(parts.record)),
+        _checked("measurements", lambda: _measurements(parts)),
+        _checked("codebook", lambda: _codebook(parts)),
+        _checked("rows", lambda: _rows(folder, manifest, parts)),
+    ]
+
+
+def _checked(name: str, check: Callable[[], str]) -> Check:
+    """Run one check: it returns what it found in order, or raises what it found wrong."""
+    try:
+        return Check(name=name, passed=True, detail=check())
+    except PopulaceError as failure:
+        return Check(name=name, passed=False, detail=failure.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    statement: Statement
+    page: str
+    codebook: dict[str, Any]
+    schema: Schema
+    record: RunRecord
+    measurements: Measurements
+
+    @classmethod
+    def load(cls, folder: Path) -> _Parts:
+        try:
+            statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
+            page = (folder / "statement.md").read_text(encoding="utf-8")
+            book = json.loads((folder / "codebook.json").read_text(encoding="utf-8"))
+            record, text = statement["record"], book["schema"]
+        except (OSError, ValueError, KeyError, TypeError) as failure:
+            raise _wrong(f"a file cannot be read ({type(failure).__name__})") from failure
+        return cls(
+            statement=statement,
+            page=page,
+            codebook=book,
+            schema=Schema.parse(text),
+            record=RunRecord.from_json(record),
+            measurements=Measurements.load(folder),
+        )
+
+
+def _files(folder: Path, manifest: Manifest) -> str:
+    present = {path.name for path in folder.iterdir()} - {NAME}
+    listed = set(manifest.files)
+    for names, what in (
+        (listed - present, "is listed but missing"),
+        (present - listed, "is not listed"),
+        (set(ALWAYS) - listed, "belongs to every release and is not listed"),
+        (listed - set(ALWAYS) - set(SOMETIMES), "has no place in a release"),
+        ({name for name in present if not (folder / name).is_file()}, "is not a file"),
+    ):
+        if names:
+            raise _wrong(f"{sorted(names)[0]} {what}")
+    if len(listed & set(TABLE_FILES)) != 1:
+        raise _wrong("there is not exactly one synthetic table")
+    return f"{len(listed)} files, none missing, none added"
+
+
+def _digests(folder: Path, manifest: Manifest) -> str:
+    for name, expected in manifest.files.items():
+        try:
+            found = digest(folder / name)
+        except OSError as failure:
+            raise _wrong(f"{name} cannot be read ({type(failure).__name__})") from failure
+        if found != expected:
+            raise _wrong(f"{name} was altered")
+    return "every file is as the manifest has it"
+
+
+def _real_noise(manifest: Manifest, parts: _Parts) -> str:
+    stamps = (manifest.stamp, parts.statement.get("stamp"), parts.codebook.get("stamp"))
+    if parts.record.rehearsal or any(stamps):
+        raise _wrong("a rehearsal: its noise was repeatable, so nothing in it is private")
+    return "not a rehearsal"
+
+
+def _parents(manifest: Manifest, parts: _Parts) -> str:
+    told = parts.measurements
+    for found, expected, what in (
+        (
+            parts.schema.digest,
+            parts.record.schema_digest,
+            "the codebook's schema is not the one that was paid for",
+        ),
+        (told.schema.digest, parts.record.schema_digest, "the measurements have another schema"),
+        (told.record, parts.record, "the measurements come from another run than the statement"),
+        (
+            manifest.parents,
+            parents(parts.statement, files=manifest.files),
+            "the manifest names other parents",
+        ),
+        (parts.statement["ledger_entry"], parts.record.digest, "the statement names another ledger entry"),
+    ):
+        if found != expected:
+            raise _wrong(what)
+    return "schema → ledger entry → measurements → model → release"
+
+
+def _statement(parts: _Parts) -> str:
+    total = parts.statement["total"]
+    expected = state(
+        parts.record, schema=parts.schema, rows=total["rows"], rows_from=RowsFrom(total["origin"])
+    )
+    if parts.statement != expected:
+        wrong = next(
+            key for key in {**expected, **parts.statement} if parts.statement.get(key) != expected.get(key)
+        )
+        raise _wrong(f"“{wrong}” does not follow from the record")
+    if parts.page != markdown(expected):
+        raise _wrong("statement.md does not say what statement.json says")
+    return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
+
+
+def _budget(record: RunRecord) -> str:
+    record.check()
+    if not record.finished:
+        raise _wrong("the run was not closed: it could still spend")
+    return f"{len(record.spends)} spends come to {float(record.used / record.cap):.1%} of the budget"
+
+
+def _measurements(parts: _Parts) -> str:
+    """Every measured marginal has a booked answer with just its noise."""
+    booked: Counter[Fraction] = Counter()
+    for charged in parts.record.spends:
+        spend = charged.spend
+        if spend.verb == "measure" and not isinstance(spend.law, Exponential):
+            booked[spend.law.variance] += spend.answers
+    measured = Counter(item.variance for item in parts.measurements.items)
+    if measured - booked:
+        raise _wrong("a measurement has noise that was not booked")
+    return f"{measured.total()} marginals, each booked with its noise"
+
+
+def _codebook(parts: _Parts) -> str:
+    if parts.codebook != codebook(parts.schema, statement=parts.statement):
+        raise _wrong("the codebook does not say what its schema says")
+    return f"{len(parts.schema.columns)} columns as the schema has them"
+
+
+def _rows(folder: Path, manifest: Manifest, parts: _Parts) -> str:
+    name = next(name for name in TABLE_FILES if name in manifest.files)
+    table = read_table(folder / name, schema=parts.schema)
+    if table.num_rows != parts.statement["total"]["rows"]:
+        raise _wrong(f"{name} does not have the number of rows that the statement gives")
+    outside = first_outside(table, schema=parts.schema)
+    if outside is not None:
+        raise _wrong(f"column {outside!r} of {name} holds values outside its codebook")
+    return f"{table.num_rows} rows, all within the codebook"
+
+
+def _wrong(message: str) -> ReleaseError:
+    return ReleaseError(message, hint="ask the publisher for an unaltered copy")

@@ -1,0 +1,123 @@
+"""Noisy counts against synthetic counts, and how far apart noise alone would put them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.marginals import Counts, Domain, Marginal
+from populace.measurements import Measurement
+
+Codes = Mapping[str, npt.NDArray[Any]]
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseShape:
+    """A law of noise in units of its standard deviation: its mean absolute value and its 95 % reach."""
+
+    mean: float
+    reach: float
+
+
+GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), reach=1.96)
+LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One measured marginal beside the synthetic rows, as shares of all rows.
+
+    `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
+    `noise_alone` is its expectation if the synthetic rows were the real ones; `explained` says whether noise and
+    the drawing of a finite number of rows suffice to explain the distance.
+    """
+
+    distance: float
+    noise_alone: float
+    explained: bool
+    deviation: float
+
+    @property
+    def truth_within(self) -> float:
+        """About how far the synthetic shares may be from the real ones: the triangle inequality, at most 1."""
+        return min(1.0, self.distance + self.noise_alone)
+
+
+def synthetic_counts(marginal: Marginal, *, codes: Codes, domain: Domain) -> Counts:
+    """Count the synthetic rows in each cell of a marginal.
+
+    >>> synthetic_counts(Marginal(("a",)), codes={"a": np.array([0, 2, 2])}, domain=Domain({"a": 3}))
+    array([1, 0, 2])
+    """
+    shape = marginal.shape(domain)
+    if not marginal.clique:
+        return np.array(len(next(iter(codes.values()))), dtype=np.int64)
+    cell = np.zeros(len(codes[marginal.clique[0]]), dtype=np.int64)
+    for name, size in zip(marginal.clique, shape, strict=True):
+        grouping = marginal.grouping(name)
+        cell *= size
+        cell += codes[name] if grouping is None else grouping.lookup[codes[name]]
+    return np.bincount(cell, minlength=math.prod(shape)).reshape(shape).astype(np.int64)
+
+
+def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseShape) -> Comparison:
+    """Return how far the synthetic shares of a marginal are from its noisy ones.
+
+    With independent noise of standard deviation σ in each of c cells of a table of N rows, noise alone gives a
+    total variation of ½·c·E|Z|/N, with standard deviation ½·√(c·Var|Z|)/N. Drawing n rows moves a share p by about
+    √(p/n) more.
+    """
+    rows = max(int(synthetic.sum()), 1)
+    deviation = math.sqrt(item.variance)
+    drawn = synthetic / rows
+    distance = 0.5 * float(np.abs(item.counts / total - drawn).sum())
+    noise_alone = 0.5 * item.counts.size * shape.mean * deviation / total
+    spread = 0.5 * math.sqrt(item.counts.size * (1 - shape.mean**2)) * deviation / total
+    drawing = 0.5 * GAUSSIAN.mean * float(np.sqrt(drawn / rows).sum())
+    return Comparison(
+        distance=distance,
+        noise_alone=noise_alone,
+        explained=distance <= noise_alone + 3 * spread + drawing,
+        deviation=deviation,
+    )
+
+
+def combined(items: Sequence[Measurement]) -> Measurement:
+    """Return one measurement for several of the same marginal: their inverse-variance mean, to the nearest count."""
+    if len(items) == 1:
+        return items[0]
+    precision = sum((1 / item.variance for item in items), Fraction(0))
+    mean = sum(float(1 / item.variance / precision) * item.counts for item in items)
+    return Measurement(items[0].marginal, np.rint(mean).astype(np.int64), 1 / precision)
+
+
+def estimated_total(items: Sequence[Measurement]) -> float:
+    """Return the number of rows as the measurements tell it together, at least 1.
+
+    Each marginal's sum estimates it with variance cells·σ²; the inverse-variance mean is the best of them.
+    """
+    weights = np.array([1 / (item.counts.size * float(item.variance)) for item in items])
+    sums = np.array([float(item.counts.sum()) for item in items])
+    return max(float(weights @ sums / weights.sum()), 1.0) if len(items) else 1.0
+
+
+def cramers_v(counts: Counts) -> float:
+    """Return Cramér's V of a table of two or more columns, the first against the rest: 0 independent, 1 determined.
+
+    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [4, 4]]))
+    (1.0, 0.0)
+    """
+    table = counts.reshape(counts.shape[0], -1).astype(np.float64)
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    if min(table.shape, default=0) < 2:
+        return 0.0
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    chi_squared = float(((table - expected) ** 2 / expected).sum())
+    return math.sqrt(chi_squared / (table.sum() * (min(table.shape) - 1)))

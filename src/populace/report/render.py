@@ -1,0 +1,88 @@
+"""The report as one HTML file that opens offline: the document, its charts and the scripts that draw them."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from populace.errors import ResourceError
+from populace.report import charts
+from populace.report.document import Document
+
+WORST = 12
+MOST_CHARTS = 120
+
+
+def render(document: Document) -> str:
+    """Return the report of a document as HTML. The same document gives the same bytes.
+
+    The scripts are cut out of the installed vl-convert package; nothing is fetched, then or when it is read.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("populace.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=charts.percent, number=number)
+    page = environment.get_template("report.html")
+    return page.render(
+        document=document,
+        statement=document.statement,
+        worst=document.columns[:WORST],
+        other=document.columns[WORST:],
+        worst_pairs=document.pairs[:WORST],
+        reading=charts.reading,
+        most_charts=MOST_CHARTS,
+        specs_json=_for_script(_specs(document)),
+        document_json=_for_script(document.to_json()),
+        script=_script(),
+    )
+
+
+def number(value: float) -> str:
+    """Return a number for reading: three significant digits, thousands apart.
+
+    >>> number(12345.6), number(0.01234), number(7.0)
+    ('12 346', '0.0123', '7')
+    """
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:.3g}"
+
+
+def _specs(document: Document) -> dict[str, Any]:
+    specs = {"budget": charts.budget(document.stages)}
+    for place, column in enumerate(document.columns[:MOST_CHARTS], start=1):
+        specs[f"column-{place}"] = charts.column(column)
+    if document.pairs:
+        specs["pairs"] = charts.pairs(document.pairs[:WORST])
+    return specs
+
+
+def _for_script(value: Any) -> str:
+    """Return JSON that no HTML parser takes for markup, whatever the labels hold."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+@lru_cache(maxsize=1)
+def _script() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
+    import vl_convert
+
+    fifth = [version for version in vl_convert.get_vegalite_versions() if version.startswith("5.")]
+    try:
+        script: str = vl_convert.javascript_bundle(
+            "window.vegaEmbed = vegaEmbed;", vl_version=fifth[-1] if fifth else None
+        )
+    except (ValueError, OSError, MemoryError) as failure:
+        raise ResourceError(
+            f"the scripts of the report could not be put together ({type(failure).__name__}).",
+            hint="free some memory and disk space, or install vl-convert-python again",
+        ) from failure
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
