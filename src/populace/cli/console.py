@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from populace.errors import ResourceError, UsageError
+from populace.errors import ResourceError
 
 PATIENCE = 2.0  # seconds of work before a progress bar appears
 
@@ -103,18 +103,11 @@ class _Bar:
 
 
 def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that cannot receive a result, before anything is spent.
+    """Refuse a folder that cannot receive a result, before anything is spent."""
+    from populace.release.bundle import check_folder
 
-    >>> check_new_folder(Path("/nowhere-yet/release")) if os.getuid() == 0 else None
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file.", hint="give --out a folder that does not exist yet")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(
-            f"the folder {folder} is not empty.",
-            hint="give --out a folder that does not exist yet, or remove that one first",
-        )
-    parent = next(p for p in (folder, *folder.absolute().parents) if p.is_dir())
+    check_folder(folder)
+    parent = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ResourceError(
             f"{folder} cannot be written: no permission for {parent}.",

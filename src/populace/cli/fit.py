@@ -18,12 +18,15 @@ def fit(
     out: options.Out,
     json: options.Json = False,
 ) -> None:
-    """Fit a model to measurements: the second of three stages, free of cost.
+    """Fit a model to measurements, free of cost.
+
+    The second of three stages. It reads no private row and can be repeated at will.
 
     \b
     Example:
       populace fit measured --out model
     """
+    from populace.cli.stages import save_fitted
     from populace.infer.fit import fit as fit_model
     from populace.measurements import Measurements
 
@@ -31,8 +34,7 @@ def fit(
     measurements = Measurements.load(measured)
     with progress() as moved:
         model = fit_model(measurements.items, domain=measurements.schema.domain, progress=moved)
-    measurements.save(out)
-    model.save(out)
+    save_fitted(model, out, measured=measured)
     if json:
         emit_json({"model": str(out)})
     else:

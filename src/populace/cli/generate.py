@@ -15,26 +15,28 @@ def generate(
     model: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `populace fit` wrote.")],
     out: options.Out,
     rows: options.Rows = None,
-    seed: options.Seed = None,
     table_format: options.TableFormat = None,
+    seed: options.Seed = None,
     json: options.Json = False,
 ) -> None:
-    """Draw synthetic rows from a model and write the release: the last of three stages, free of cost.
+    """Draw synthetic rows from a model and write the release, free of cost.
+
+    The last of three stages. It reads no private row and can be repeated at will.
 
     \b
     Examples:
       populace generate model --out release
-      populace generate model --out release --rows 10000 --seed 7 --format csv
+      populace generate model --out release --rows 10000 --seed 7 --format parquet
     """
-    from populace.infer.model import Model
-    from populace.measurements import Measurements
+    from populace.cli.stages import load_fitted
     from populace.pipeline import release_from
 
     check_new_folder(out)
+    measurements, fitted = load_fitted(model)
     with progress() as moved:
-        release = release_from(
-            Measurements.load(model), Model.load(model), rows=rows, seed=seed, progress=moved
-        )
+        moved("drawing rows", 0.0)
+        release = release_from(measurements, fitted, rows=rows, seed=seed)
+        moved("writing the release", 0.5)
         release.save(out, format=table_format.value if table_format else None)
     if json:
         emit_json({"release": str(out), "statement": release.statement})

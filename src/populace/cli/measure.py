@@ -16,10 +16,10 @@ def measure(
     ledger: options.LedgerFile = None,
     json: options.Json = False,
 ) -> None:
-    """Measure a private table: noisy counts and their price, the first of three stages.
+    """Take noisy counts of a private table, and pay for them.
 
-    What it writes may be published, and everything after it costs no budget: fit and generate can be
-    run again and again from the same measurements.
+    The first of three stages, and the only one that costs budget. What it writes may be published.
+    The next two, fit and generate, can be run again and again from the same measurements.
 
     \b
     Example:
@@ -28,20 +28,26 @@ def measure(
       populace generate model --out release
     """
     from populace import pipeline
+    from populace.cli.account import has_account, tell_account
+    from populace.cli.stages import save_measured
     from populace.schema.schema import Schema
 
     check_new_folder(out)
+    described = Schema.load(schema)
+    dataset = described.dataset or pipeline.dataset_name(data)
+    known = has_account(dataset, ledger=ledger)
     with progress() as moved:
         measurements = pipeline.measure(
             data,
-            schema=Schema.load(schema),
+            schema=described,
             epsilon=epsilon,
             delta=delta,
             method=method,
             ledger=ledger,
             progress=moved,
         )
-    measurements.save(out)
+    save_measured(measurements, out)
+    tell_account(dataset, ledger=ledger, opened=not known)
     if json:
         emit_json({"measurements": str(out)})
     else:

@@ -13,7 +13,9 @@ from populace.cli.console import emit, emit_json
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="""Check or show a schema: the public description of a private table.
+    help="""Check or show a schema.
+
+    A schema is the public description of a private table: columns, values, and who is protected.
 
     \b
     Examples:

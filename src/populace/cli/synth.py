@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import check_new_folder, emit, emit_json, progress
 
 
 def synth(
@@ -19,26 +19,30 @@ def synth(
     seed: options.Seed = None,
     json: options.Json = False,
 ) -> None:
-    """Make a synthetic table and everything that must be said about it.
+    """Make a synthetic table and all that must be said of it.
 
     The budget is booked in the ledger before the first row is read. The release folder holds the
-    synthetic table, the privacy statement, the noisy measurements, a codebook, a report that opens
-    offline, and a manifest. Its path is the last line on stdout.
+    synthetic table, the privacy statement, the noisy measurements, the model, a codebook, a report that
+    opens offline, and a manifest. Its path is the last line on stdout.
 
     \b
     Examples:
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
-      populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --out release --rows 50000
+      populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
       populace synth people.csv --schema schema.toml --epsilon 2 --delta 0 --method independent --out release
     """
-    from populace.pipeline import synthesize
+    from populace.cli.account import has_account, tell_account
+    from populace.pipeline import dataset_name, synthesize
     from populace.schema.schema import Schema
 
     check_new_folder(out)
+    described = Schema.load(schema)
+    dataset = described.dataset or dataset_name(data)
+    known = has_account(dataset, ledger=ledger)
     with progress() as moved:
         release = synthesize(
             data,
-            schema=Schema.load(schema),
+            schema=described,
             epsilon=epsilon,
             delta=delta,
             method=method,
@@ -47,10 +51,10 @@ def synth(
             ledger=ledger,
             progress=moved,
         )
+        moved("writing the release", 0.0)
         release.save(out, format=table_format.value if table_format else None)
-    told = release.statement
-    say(f"released with epsilon {told['epsilon']}, delta {told['delta']}; read {out / 'statement.md'}")
+    tell_account(dataset, ledger=ledger, opened=not known)
     if json:
-        emit_json({"release": str(out), "statement": told})
+        emit_json({"release": str(out), "statement": release.statement})
     else:
         emit(str(out))

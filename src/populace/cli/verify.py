@@ -16,8 +16,9 @@ def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     json: options.Json = False,
 ) -> None:
-    """Check a release folder: nothing missing, nothing altered, nothing rehearsed.
+    """Check a release folder against its manifest.
 
+    Nothing may be missing, altered or rehearsed, and the promise must follow from the record.
     It leaves with exit code 2 when a check fails.
 
     \b
