@@ -1,0 +1,234 @@
+"""Tables of thresholds agree, bit for bit, with an independent computation in mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb
+
+from populace.errors import PopulaceError, UsageError
+from populace.privacy.distributions import Decay, Distribution, Levels, gaussian, laplace
+from populace.privacy.tables import Thresholds, build_table, gaussian_table, laplace_table
+
+VARIANCES = [
+    "1/50",
+    "1/7",
+    "1/4",
+    "1/2",
+    "1",
+    "2",
+    "9/2",
+    "10",
+    "25",
+    "317/7",
+    "100",
+    "1000",
+    "12345/11",
+    "10000",
+]
+SCALES = ["1/40", "1/3", "1", "3/2", "4", "77/10", "10", "25", "40", "64", "99", "100"]
+
+
+def real(number: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(number.numerator) / number.denominator
+
+
+def gaussian_cdf(variance: Fraction, *, digits: int, low: int, high: int) -> list[mpmath.mpf]:
+    """Sum the law from the left, the total by Poisson summation: neither is how populace does it."""
+    with mpmath.workdps(digits + 10):
+        v = real(variance)
+        far = int(mpmath.sqrt(2 * v * digits * mpmath.log(10))) + 2
+        total = mpmath.sqrt(2 * mpmath.pi * v) * mpmath.jtheta(3, 0, mpmath.exp(-2 * mpmath.pi**2 * v))
+        if v < 1:  # there Poisson's series is the slow one
+            total = mpmath.jtheta(3, 0, mpmath.exp(-1 / (2 * v)))
+        start = min(-far, low)
+        sums = list(accumulate(mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * v)) for k in range(start, high + 1)))
+        return [sums[k - start] / total for k in range(low, high + 1)]
+
+
+def laplace_cdf(scale: Fraction, *, digits: int, low: int, high: int) -> list[mpmath.mpf]:
+    """The closed form: q^−k/(1 + q) below zero, 1 − q^(k+1)/(1 + q) from zero on, q = exp(−1/scale)."""
+    with mpmath.workdps(digits + 10):
+        q = mpmath.exp(-1 / real(scale))
+        return [q**-k / (1 + q) if k < 0 else 1 - q ** (k + 1) / (1 + q) for k in range(low, high + 1)]
+
+
+def agree(thresholds: Sequence[int], cdf: Sequence[mpmath.mpf], *, bits: int, digits: int) -> bool:
+    """Whether the thresholds are the floors; at both ends, where F is 0 or 1 to b bits, any bracket will do."""
+    with mpmath.workdps(digits + 10):
+        scaled = [mpmath.ldexp(f, bits) for f in cdf]
+        inside = all(
+            int(t) == int(mpmath.floor(s)) for t, s in zip(thresholds[1:-1], scaled[1:-1], strict=True)
+        )
+        ends = thresholds[0] == 0 and scaled[0] <= 1 and thresholds[-1] == 2**bits - 1 <= scaled[-1]
+    return bool(inside and ends)
+
+
+@pytest.mark.parametrize("text", VARIANCES)
+def test_gaussian_tables(text: str) -> None:
+    variance = Fraction(text)
+    table = gaussian_table(variance)
+    cdf = gaussian_cdf(variance, digits=40, low=table.low, high=-table.low - 1)
+    assert len(table.thresholds) == len(cdf)
+    assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
+
+
+@pytest.mark.parametrize("text", SCALES)
+def test_laplace_tables(text: str) -> None:
+    scale = Fraction(text)
+    table = laplace_table(scale)
+    cdf = laplace_cdf(scale, digits=40, low=table.low, high=-table.low - 1)
+    assert len(table.thresholds) == len(cdf)
+    assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [1_000, 20_000])
+def test_long_tables(sigma: int) -> None:
+    table = build_table(gaussian(Fraction(sigma**2)))
+    cdf = gaussian_cdf(Fraction(sigma**2), digits=40, low=table.low, high=-table.low - 1)
+    assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
+
+
+def test_the_comparison_sees_a_variance_wrong_in_the_17th_digit() -> None:
+    table = gaussian_table(Fraction(9))
+    for wrong in (Fraction(9) * (1 - Fraction(1, 10**17)), Fraction(9) * (1 + Fraction(1, 10**17))):
+        cdf = gaussian_cdf(wrong, digits=40, low=table.low, high=-table.low - 1)
+        assert not agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
+
+
+@pytest.mark.parametrize("bits", [4, 6, 63, 65, 128, 300])
+def test_thresholds_at_any_number_of_bits(bits: int) -> None:
+    digits = bits // 3 + 20
+    for variance in (Fraction(1, 3), Fraction(7)):
+        t = Thresholds(gaussian(variance), bits=bits)
+        assert agree(
+            list(t),
+            gaussian_cdf(variance, digits=digits, low=t.low, high=-t.low - 1),
+            bits=bits,
+            digits=digits,
+        )
+    t = Thresholds(laplace(Fraction(5)), bits=bits)
+    assert agree(
+        list(t), laplace_cdf(Fraction(5), digits=digits, low=t.low, high=-t.low - 1), bits=bits, digits=digits
+    )
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_one_sided_laws_are_the_two_sided_ones_folded(power: int) -> None:
+    rate = Fraction(1, 18)
+    with mpmath.workdps(50):
+        weights = [mpmath.exp(-real(rate) * mpmath.mpf(k) ** power) for k in range(2_200)]
+        total = mpmath.fsum(weights)
+        cdf = [mpmath.mpf(0), *(part / total for part in accumulate(weights))]
+    t = Thresholds(Decay(rate=rate, power=1 if power == 1 else 2, symmetric=False), bits=64)
+    assert t.low == -1
+    assert agree(list(t), cdf[: len(t)], bits=64, digits=40)
+
+
+def test_levels_of_a_choice() -> None:
+    heights, sizes, rate = (10**12, 10**12 - 1, 10**12 - 40, -(10**6)), (1, 3, 2, 5000), Fraction(1, 3)
+    for bits in (64, 80, 128):
+        t = Thresholds(Levels(rate=rate, heights=heights, sizes=sizes), bits=bits)
+        with mpmath.workdps(60):
+            weights = [
+                n * mpmath.exp(real(rate) * (h - heights[0])) for n, h in zip(sizes, heights, strict=True)
+            ]
+            cdf = [mpmath.mpf(0), *(part / mpmath.fsum(weights) for part in accumulate(weights))]
+        assert agree(list(t), cdf[: len(t)], bits=bits, digits=50)
+
+
+def test_a_table_that_does_not_reach_a_level_reaches_it_at_more_bits() -> None:
+    far = Levels(rate=Fraction(1), heights=(0, -1_000), sizes=(1, 1))
+    assert len(Thresholds(far, bits=64)) == 2  # 0 and 2^64 − 1: the far level begins beyond the last
+    deep = Thresholds(far, bits=1_600)
+    assert len(deep) == 3
+    assert 0 < 2**1_600 - deep[1] < 2**160  # exp(−1000) is about 2^−1442.7
+
+
+def test_tiny_noise_is_not_none() -> None:
+    nearly_none = gaussian(Fraction(1, 10_000))
+    assert gaussian_table(Fraction(1, 10_000)).thresholds.tolist() == [0, 2**64 - 1]
+    assert Thresholds(nearly_none, bits=7_300)[1] > 0  # exp(−5000) is about 2^−7213
+
+
+class Fixed:
+    """A law with two values and a ball of our choice around 2^b·F(0)."""
+
+    symmetric = False
+
+    def __init__(self, probability: Fraction, *, error_bits: int) -> None:
+        self.probability = probability
+        self.error_bits = error_bits
+
+    def reach(self, bits: int) -> int:
+        return 1
+
+    def balls(self, *, bits: int, guard: int) -> list[arb]:
+        scaled = self.probability * 2**bits
+        middle = arb(scaled.numerator) / arb(scaled.denominator)
+        return [middle + arb(-1).union(arb(1)) * arb(2) ** (self.error_bits - guard)]
+
+
+def test_a_ball_over_a_whole_number_is_computed_again() -> None:
+    # 1 − 2^−20 away from the next whole number: 32 guard bits with 15 lost leave the floor open, 64 do not.
+    law: Distribution = Fixed(Fraction(2**20 - 1, 2**40), error_bits=15)
+    assert list(Thresholds(law, bits=20)) == [0, 0, 2**20 - 1]
+    with pytest.raises(PopulaceError, match="cannot be decided"):
+        list(Thresholds(Fixed(Fraction(1, 2), error_bits=15), bits=20))
+
+
+def test_guides_send_words_where_a_search_would() -> None:
+    for table in (gaussian_table(Fraction(1)), gaussian_table(Fraction(10**4)), laplace_table(Fraction(40))):
+        edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+        ends = edges + np.uint64(2**48 - 1)
+        settled = table.guide >= 0
+        for words in (edges, ends):
+            counts = np.searchsorted(table.thresholds, words, side="right")
+            assert (counts[settled] == table.guide[settled]).all()
+            assert (table.thresholds[counts[settled] - 1] != words[settled]).all()
+        assert settled.mean() > 0.9
+
+
+def test_tables_are_kept() -> None:
+    assert gaussian_table(Fraction(3)) is gaussian_table(Fraction(3))
+    assert gaussian_table.cache_info().maxsize == laplace_table.cache_info().maxsize == 32
+    assert not gaussian_table(Fraction(3)).thresholds.flags.writeable
+
+
+@pytest.mark.parametrize("law", [gaussian, laplace, gaussian_table, laplace_table])
+@pytest.mark.parametrize(
+    "wrong", [0, Fraction(-1, 2), 1.0, float("nan"), True, None, "1", 2**80 + 1, Fraction(10**400)]
+)
+def test_wrong_scales_are_refused(law: object, wrong: object) -> None:
+    gaussian_table(Fraction(1))
+    laplace_table(Fraction(1))  # kept, and equal to 1.0 and True
+    with pytest.raises(UsageError):
+        law(wrong)  # type: ignore[operator]
+
+
+def test_the_largest_scales_are_allowed() -> None:
+    assert gaussian(Fraction(2**80)).scale == laplace(Fraction(2**40)).scale == 2**40
+    with pytest.raises(UsageError, match="2\\^40"):
+        laplace(Fraction(2**40 + 1))
+
+
+@pytest.mark.parametrize(
+    ("heights", "sizes", "rate"),
+    [
+        ((), (), 1),
+        ((1, 1), (1, 1), 1),
+        ((0, 1), (1, 1), 1),
+        ((1, 0), (1,), 1),
+        ((1, 0), (1, 0), 1),
+        ((1, 0), (1, 1), 0),
+    ],
+)
+def test_wrong_levels_are_refused(heights: tuple[int, ...], sizes: tuple[int, ...], rate: int) -> None:
+    with pytest.raises(UsageError):
+        Levels(rate=Fraction(rate), heights=heights, sizes=sizes)
