@@ -1,0 +1,161 @@
+"""Where private rows come from: a Parquet file or a frame, read batch by batch after the header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from populace.errors import DataError, PopulaceError, ResourceError
+from populace.schema.texts import Array, texts
+
+BATCH_ROWS = 2**16
+
+
+class Source(Protocol):
+    """A table whose header is known and whose rows have not been read."""
+
+    @property
+    def kind(self) -> Literal["csv", "parquet", "frame"]:
+        """What it is."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+
+    @property
+    def decimal(self) -> str:
+        """The mark between whole and broken part that its numbers may have beside the point."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+
+
+class ParquetSource:
+    """A Parquet file."""
+
+    kind: Literal["parquet"] = "parquet"
+    decimal = "."
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with plain_errors(str(path)):
+            schema = pq.read_schema(path)
+        self.names = tuple(schema.names)
+        # Repeated texts stay a dictionary on their way in.
+        self._texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+        with plain_errors(str(self._path)), self._path.open("rb") as handle:
+            file = pq.ParquetFile(handle, read_dictionary=[name for name in columns if name in self._texts])
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns))
+
+
+class FrameSource:
+    """A frame of any library that narwhals speaks; a lazy one is collected when its rows are read."""
+
+    kind: Literal["frame"] = "frame"
+    decimal = "."
+
+    def __init__(self, data: Any) -> None:
+        try:
+            self._frame: Any = nw.from_native(data)
+            columns = self._frame.collect_schema().names()
+        except Exception:
+            raise DataError(
+                f"a {type(data).__name__} is not a table that can be read.",
+                hint="give the path of a CSV or Parquet file, or a pandas, Polars or Arrow frame",
+            ) from None
+        self._columns = {str(name): name for name in columns}
+        self.names = tuple(str(name) for name in columns)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+        with plain_errors("the frame"):
+            chosen = self._frame.select([self._columns[name] for name in columns])
+            eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
+            for start in range(0, len(eager), BATCH_ROWS):
+                part = eager[start : start + BATCH_ROWS]
+                arrays = [_arrow(part.get_column(self._columns[name])) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+@contextmanager
+def plain_errors(what: str) -> Iterator[None]:
+    """Turn what goes wrong while reading into errors that say nothing about the rows.
+
+    The libraries below quote cells, row numbers and counts in their messages; none of that may pass.
+    """
+    try:
+        yield
+    except PopulaceError:
+        raise
+    except MemoryError:
+        raise ResourceError(
+            f"reading {what} takes more memory than there is.",
+            hint="leave columns out of the schema, or free memory",
+        ) from None
+    except OSError as error:
+        if error.errno is None:
+            raise _unreadable(what) from None
+        raise ResourceError(
+            f"{what} cannot be read: {error.strerror}.", hint="check the disk and the file"
+        ) from None
+    except Exception:
+        raise _unreadable(what) from None
+
+
+def _unreadable(what: str) -> DataError:
+    return DataError(
+        f"{what} cannot be read as a table.",
+        hint="check that it is a whole, undamaged CSV or Parquet file, or a frame",
+    )
+
+
+def _arrow(column: Any) -> Array:
+    """Return a column of a frame as one Arrow array.
+
+    Columns of Python objects go cell by cell, because Arrow would choose their type from all cells together.
+    """
+    if column.dtype != nw.Object:
+        try:
+            found = column.to_arrow()
+            return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass
+    cells = column.to_list()
+    try:
+        return pa.array(cells, pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        known: dict[Any, str | None] = {}
+        return pa.array([_cell(cell, known) for cell in cells], pa.string())
+
+
+def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
+    """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
+    if isinstance(cell, str):
+        return cell.encode(errors="replace").decode()
+    try:
+        # 1, 1.0 and True are one key to a dictionary.
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = _lone_text(cell)
+        return known[key]
+    except TypeError:
+        return _lone_text(cell)
+
+
+def _lone_text(cell: Any) -> str | None:
+    if isinstance(cell, int) and abs(cell) >= 2**63:
+        return str(cell) if abs(cell) < 10**4000 else ("inf" if cell > 0 else "-inf")
+    try:
+        text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return text
