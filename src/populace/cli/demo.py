@@ -40,9 +40,7 @@ def demo(
     check_new_folder(out)
     ledger = out.with_name(f"{out.name}.ledger.db")
     table, schema = population()
-    say(
-        f"{table.num_rows} invented people with {table.num_columns} columns, epsilon {EPSILON}, delta {DELTA}"
-    )
+    say(f"an invented population, {table.num_columns} columns, epsilon {EPSILON}, delta {DELTA}")
     if ledger.exists():
         # Invented people lose nothing when their budget grows; for real ones this is a decision.
         Ledger.existing(ledger).grant(

@@ -49,7 +49,10 @@ def init(
     epsilon: options.Epsilon,
     delta: options.Delta,
     neighbours: Annotated[
-        Relation, typer.Option("--neighbours", help="Tables that must be hard to tell apart.")
+        Relation,
+        typer.Option(
+            "--neighbours", metavar="add-remove|replace-one", help="Tables that must be hard to tell apart."
+        ),
     ] = Relation.ADD_REMOVE,
     ledger: options.LedgerFile = None,
     json: options.Json = False,

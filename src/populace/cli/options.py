@@ -59,7 +59,12 @@ Seed = Annotated[
 ]
 TableFormat = Annotated[
     Format | None,
-    typer.Option("--format", help="The file format of the synthetic table.", show_default="as the input"),
+    typer.Option(
+        "--format",
+        metavar="csv|parquet",
+        help="The file format of the synthetic table.",
+        show_default="as the input; csv from a model",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
 Out = Annotated[

@@ -28,11 +28,14 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="A schema.toml or a d
 
 
 @app.command()
-def check(file: File) -> None:
+def check(file: File, json: options.Json = False) -> None:
     """Read a schema and say whether it holds together; exit code 2 if not."""
     from populace.schema.schema import Schema
 
     schema = Schema.load(file)
+    if json:
+        emit_json({"schema": str(file), "columns": len(schema.columns), "digest": schema.digest})
+        return
     emit(f"{file}: {len(schema.columns)} columns, unit {schema.unit.name!r}, no contradiction found")
 
 
