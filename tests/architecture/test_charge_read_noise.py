@@ -1,0 +1,207 @@
+"""Invariant 2: charge, then read, then noise. Spies on the ledger, the rows and the noise write down the order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from populace.errors import OverBudget
+from populace.marginals import Candidates, Marginal
+from populace.measurements import Measurement
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.ledger import Ledger, Run
+from populace.privacy.mechanisms import DiscreteGaussian, Exponential
+from populace.privacy.noise import ExactNoise
+from populace.private.barrier import Barrier
+from populace.private.engines.memory import MemoryEngine
+from populace.private.table import PrivateTable
+from populace.schema.schema import Schema
+
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
+MARGINAL = Marginal(("a", "b"))
+LITTLE_NOISE, MUCH_NOISE = DiscreteGaussian(Fraction(1, 100)), DiscreteGaussian(Fraction(10_000))
+
+
+@dataclass
+class Street:
+    """A barrier over a tiny table, and the list of what happened in which order."""
+
+    path: Path
+    events: list[str] = field(default_factory=list)
+    crash: bool = False
+
+    def barrier(self, kind: type[Barrier] = Barrier) -> Barrier:
+        ledger = Ledger.open(self.path)
+        run = ledger.reserve(
+            "spied",
+            epsilon=Fraction(1),
+            delta=Fraction(1, 10**9),
+            unit=SCHEMA.unit,
+            method="spy",
+            schema_digest=SCHEMA.digest,
+            rehearsal=True,
+        )
+        table = PrivateTable(self._read, schema=SCHEMA)
+        return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
+
+    def _read(self) -> SpyEngine:
+        return SpyEngine(self)
+
+    @property
+    def booked(self) -> int:
+        """How many spends a newly opened ledger finds on disk."""
+        ledger = Ledger.existing(self.path)
+        return sum(len(ledger.record(run).spends) for run in ledger.account("spied").runs)
+
+
+class SpyRun:
+    def __init__(self, street: Street, run: Run) -> None:
+        self._street, self._run = street, run
+        self.rehearsal, self.budget = run.rehearsal, run.budget
+
+    def charge(self, spend: Any) -> None:
+        self._run.charge(spend)
+        self._street.events.append("charge")
+
+
+class SpyEngine:
+    def __init__(self, street: Street) -> None:
+        self._street = street
+        codes = {"a": np.array([0, 1, 1], np.uint8), "b": np.array([2, 0, 0], np.uint8)}
+        self._engine = MemoryEngine(codes, domain=SCHEMA.domain)
+
+    def prepare(self, marginals: Any, *, memory: int) -> None:
+        self._seen()
+        self._engine.prepare(marginals, memory=memory)
+
+    def counts(self, marginals: Any) -> Any:
+        self._seen()
+        return self._engine.counts(marginals)
+
+    def _seen(self) -> None:
+        self._street.events.append(f"read with {self._street.booked} on disk")
+        if self._street.crash:
+            raise ValueError("the machine dies")
+
+
+class SpyNoise(ExactNoise):
+    def __init__(self, street: Street) -> None:
+        super().__init__(RehearsalEntropy(1))
+        self._street = street
+
+    def add(self, exact: Any, *, law: Any) -> Any:
+        self._street.events.append("noise")
+        return super().add(exact, law=law)
+
+    def pick(self, scores: Any, *, rate: Any) -> int:
+        self._street.events.append("noise")
+        return super().pick(scores, rate=rate)
+
+
+def candidates() -> Candidates:
+    return Candidates((MARGINAL,), (np.ones((2, 3), np.int64),), (0,))
+
+
+QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
+    "measure": lambda barrier, noise: barrier.measure([MARGINAL], noise=noise),
+    "score": lambda barrier, noise: barrier.score(candidates(), noise=noise),
+    "choose": lambda barrier, noise: barrier.choose(
+        candidates(), among=[0], law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
+    ),
+}
+
+
+def out_of_order(events: list[str]) -> list[str]:
+    """Return what is wrong with the order of one question's events."""
+    kinds = [event.split()[0] for event in events]
+    wrong = []
+    if kinds[:1] != ["charge"]:
+        wrong.append("the first event is not the charge")
+    if any(event == "read with 0 on disk" for event in events):
+        wrong.append("rows were read before the charge was on disk")
+    if "noise" in kinds and "read" in kinds[kinds.index("noise") :]:
+        wrong.append("rows were read after noise was drawn")
+    if kinds[-1:] != ["noise"]:
+        wrong.append("the last event is not noise")
+    return wrong
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_charge_then_read_then_noise(question: str, tmp_path: Path) -> None:
+    street = Street(tmp_path / "ledger.db")
+    QUESTIONS[question](street.barrier(), MUCH_NOISE)
+    assert out_of_order(street.events) == []
+    assert street.booked == 1
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_refused_question_has_read_nothing(question: str, tmp_path: Path) -> None:
+    street = Street(tmp_path / "ledger.db")
+    with pytest.raises(OverBudget):
+        QUESTIONS[question](street.barrier(), LITTLE_NOISE)
+    assert street.events == []
+    assert street.booked == 0
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_crash_after_the_charge_is_paid_for(question: str, tmp_path: Path) -> None:
+    street = Street(tmp_path / "ledger.db", crash=True)
+    with pytest.raises(ValueError, match="dies"):
+        QUESTIONS[question](street.barrier(), MUCH_NOISE)
+    assert street.booked == 1
+    account = Ledger.existing(street.path).account("spied")
+    assert account.left_epsilon == 0, "the whole reservation stays taken"
+
+
+class ReadsFirst(Barrier):
+    """A barrier that looks before it pays."""
+
+    __slots__ = ()
+
+    def measure(self, marginals: Any, *, noise: Any) -> tuple[Measurement, ...]:
+        self._table.engine().counts(marginals)
+        return super().measure(marginals, noise=noise)
+
+
+class ForgetsNoise(Barrier):
+    """A barrier that answers with exact counts."""
+
+    __slots__ = ()
+
+    def measure(self, marginals: Any, *, noise: Any) -> tuple[Measurement, ...]:
+        super().measure(marginals, noise=noise)
+        exact = self._table.engine().counts(marginals)
+        return tuple(Measurement(m, c, noise.variance) for m, c in zip(marginals, exact, strict=True))
+
+
+class NeverPays(Barrier):
+    """A barrier that does not charge."""
+
+    __slots__ = ()
+
+    def measure(self, marginals: Any, *, noise: Any) -> tuple[Measurement, ...]:
+        exact = self._table.engine().counts(marginals)
+        return tuple(
+            Measurement(m, self._noise.add(c, law=noise), noise.variance)
+            for m, c in zip(marginals, exact, strict=True)
+        )
+
+
+@pytest.mark.parametrize("kind", [ReadsFirst, ForgetsNoise, NeverPays])
+def test_the_order_check_sees_a_violation(kind: type[Barrier], tmp_path: Path) -> None:
+    street = Street(tmp_path / "ledger.db")
+    QUESTIONS["measure"](street.barrier(kind), MUCH_NOISE)
+    assert out_of_order(street.events) != []
+
+
+def test_the_refusal_check_sees_a_violation(tmp_path: Path) -> None:
+    street = Street(tmp_path / "ledger.db")
+    with pytest.raises(OverBudget):
+        QUESTIONS["measure"](street.barrier(ReadsFirst), LITTLE_NOISE)
+    assert street.events != []
