@@ -10,6 +10,7 @@ from typing import Any
 
 from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
+from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.record import RunRecord, SpendRecord
 from populace.schema.unit import Neighbours
 
@@ -173,7 +174,7 @@ class Books:
     def _finish(self, event: Event, *, digest: str) -> None:
         run = self._active(event)
         account = self.account(event.dataset)
-        epsilon, delta = (Fraction(part) for part in event.body["returned"])
+        epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
         if not (0 <= epsilon <= run.epsilon and 0 <= delta <= run.delta):
             raise UsageError(
                 f"run {run.run} gives back epsilon {_number(epsilon)} and delta {_number(delta)}, more than it has.",
@@ -208,7 +209,7 @@ class Books:
 
 def _amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
     """Return a positive ε and a δ in [0, 1): what accounts, grants and runs are made of."""
-    epsilon, delta = Fraction(body["epsilon"]), Fraction(body["delta"])
+    epsilon, delta = fraction_from_json(body["epsilon"]), fraction_from_json(body["delta"])
     if epsilon <= 0 or not 0 <= delta < 1:
         raise UsageError(
             f"epsilon is {_number(epsilon)} and delta {_number(delta)}.",

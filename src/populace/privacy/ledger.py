@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from populace.errors import UsageError
 from populace.privacy import ledger_file as file
 from populace.privacy.books import Account, Books
-from populace.privacy.budget import Budget, parse_delta, parse_epsilon
+from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
@@ -79,22 +78,31 @@ class Ledger:
         """Return all that the rows say about one run."""
         return self._current().run(run)
 
+    def runs(self, dataset: str) -> tuple[RunRecord, ...]:
+        """Return all that the rows say about the runs of one account, in the order in which they began."""
+        books = self._current()
+        return tuple(books.run(run) for run in books.account(dataset).runs)
+
     def open_account(
-        self, dataset: str, *, epsilon: Fraction, delta: Fraction, neighbours: Neighbours
+        self,
+        dataset: str,
+        *,
+        epsilon: Number,
+        delta: Number,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
     ) -> Account:
         """Open an account with a budget that all its runs share."""
-        epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
-        event = _opening(dataset, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        event = _opening(dataset, parse_epsilon(epsilon), parse_delta(delta), neighbours=neighbours)
         return self._write(lambda _: [event]).account(dataset)
 
-    def grant(self, dataset: str, *, epsilon: Fraction, delta: Fraction) -> Account:
+    def grant(self, dataset: str, *, epsilon: Number, delta: Number) -> Account:
         """Give an account more; the guarantee for its rows becomes weaker by as much."""
         body = {"epsilon": str(parse_epsilon(epsilon)), "delta": str(parse_delta(delta))}
         event = Event(kind=Kind.GRANT, dataset=dataset, body=body)
         return self._write(lambda _: [event]).account(dataset)
 
     def declare_nonprivate(self, dataset: str, *, reason: str) -> Account:
-        """Book that something about the rows was published without privacy. It costs infinity: the account is void."""
+        """Book that something about the rows was published without privacy: it costs infinity, the account is void."""
         event = Event(kind=Kind.NONPRIVATE, dataset=dataset, body={"reason": reason})
         return self._write(lambda _: [event]).account(dataset)
 
@@ -102,8 +110,8 @@ class Ledger:
         self,
         dataset: str,
         *,
-        epsilon: Fraction,
-        delta: Fraction,
+        epsilon: Number,
+        delta: Number,
         unit: Unit,
         method: str,
         schema_digest: str,
@@ -115,35 +123,26 @@ class Ledger:
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
         An account that does not exist yet is opened with exactly this run's budget.
         """
-        epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
-        opening = _opening(dataset, epsilon=epsilon, delta=delta, neighbours=unit.neighbours)
-        budget = Budget.of(epsilon, delta, unit=unit)
-        record = RunRecord(
-            run=secrets.token_hex(16),
-            dataset=dataset,
-            epsilon=epsilon,
-            delta=delta,
+        asked = RunRecord.asked(
+            dataset,
+            epsilon=parse_epsilon(epsilon),
+            delta=parse_delta(delta),
             unit=unit,
             method=method,
             schema_digest=schema_digest,
             rehearsal=rehearsal,
             plan=plan,
-            currency=budget.currency,
-            cap=budget.cap,
-            spends=(),
-            returned=(Fraction(0), Fraction(0)),
-            finished=False,
-            digest="",
         )
-        reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=record.run, body=record.reservation())
-        opened: list[bool] = []
+        opening = _opening(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
+        reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
+        opened = False
 
         def decide(books: Books) -> Sequence[Event]:
-            opened[:] = [dataset not in books.accounts]
-            return [opening, reserving] if opened[0] else [reserving]
+            nonlocal opened
+            opened = dataset not in books.accounts
+            return [opening, reserving] if opened else [reserving]
 
-        written = self._write(decide).run(record.run)
-        return Run(self, written, opened_account=opened[0])
+        return Run(self, self._write(decide).run(asked.run), opened_account=opened)
 
     def charge(self, run: RunRecord, spend: Spend) -> None:
         """Book a spend of a run; it is on disk when this returns. Refused if it exceeds what is left of the cap."""
@@ -259,7 +258,7 @@ def _catch_up(connection: sqlite3.Connection, books: Books) -> None:
     file.check_head(connection, seq=books.seq, digest=books.hash)
 
 
-def _opening(dataset: str, *, epsilon: Fraction, delta: Fraction, neighbours: Neighbours) -> Event:
+def _opening(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Neighbours) -> Event:
     if not dataset.strip() or len(dataset) > _LONGEST_NAME or not dataset.isprintable():
         raise UsageError(
             f"{dataset[:_LONGEST_NAME]!r} cannot name an account.",

@@ -47,7 +47,7 @@ def create(path: Path) -> None:
             _durable(connection, path)
             connection.executescript(_TABLES)
         with suppress(FileExistsError):
-            os.link(draft, path)
+            _publish(draft, path)
     except OSError as failure:
         raise ResourceError(
             f"no ledger can be created at {path} ({failure.strerror or type(failure).__name__}).",
@@ -59,6 +59,26 @@ def create(path: Path) -> None:
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):
                 draft.with_name(draft.name + suffix).unlink()
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Give a finished draft its name, in a way that fails if the name is taken, and flush the folder."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # No hard links on this disk. A crash in the next lines leaves a file that is refused, never a fresh ledger.
+        with path.open("xb") as target:
+            target.write(draft.read_bytes())
+            target.flush()
+            os.fsync(target.fileno())
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,7 @@ from populace.errors import UsageError
 
 Verb = Literal["measure", "score", "choose"]
 LawJson = dict[str, str]
+_WRITTEN = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
 def _positive(value: object, *, name: str) -> Fraction:
@@ -98,6 +100,17 @@ Noise = DiscreteGaussian | DiscreteLaplace
 Law = DiscreteGaussian | DiscreteLaplace | Exponential
 
 
+def fraction_from_json(text: object) -> Fraction:
+    """Return a number written as "p/q" or "p"; other spellings, such as 1e999999999, are refused.
+
+    >>> fraction_from_json("25/2")
+    Fraction(25, 2)
+    """
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+        raise ValueError("not an exact number")
+    return Fraction(text)
+
+
 def law_from_json(told: Mapping[str, str]) -> Law:
     """Return the law that `to_json` wrote.
 
@@ -106,11 +119,11 @@ def law_from_json(told: Mapping[str, str]) -> Law:
     """
     name = told["law"]
     if name == "discrete-gaussian":
-        return DiscreteGaussian(Fraction(told["variance"]))
+        return DiscreteGaussian(fraction_from_json(told["variance"]))
     if name == "discrete-laplace":
-        return DiscreteLaplace(Fraction(told["scale"]))
+        return DiscreteLaplace(fraction_from_json(told["scale"]))
     if name == "exponential":
-        return Exponential(Fraction(told["epsilon"]))
+        return Exponential(fraction_from_json(told["epsilon"]))
     raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
 
 

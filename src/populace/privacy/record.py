@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -11,8 +12,24 @@ from typing import Any, cast
 from populace.errors import LedgerError, PopulaceError
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency, cap, price
-from populace.privacy.mechanisms import Spend, Verb, law_from_json
+from populace.privacy.mechanisms import Spend, Verb, fraction_from_json, law_from_json
 from populace.schema.unit import Neighbours, Unit
+
+_NOTHING = (Fraction(0), Fraction(0))
+_RESERVATION = (
+    "epsilon",
+    "delta",
+    "neighbours",
+    "unit",
+    "rows_per_unit",
+    "id",
+    "method",
+    "schema_digest",
+    "rehearsal",
+    "plan",
+    "currency",
+    "cap",
+)
 
 
 class Plan(Enum):
@@ -52,7 +69,7 @@ class SpendRecord:
             l1=told["l1"],
             l2_squared=told["l2_squared"],
         )
-        return cls(spend=spend, price=Fraction(told["price"]))
+        return cls(spend=spend, price=fraction_from_json(told["price"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +160,11 @@ class RunRecord:
                 run=str(told["run"]),
                 dataset=str(told["dataset"]),
                 spends=tuple(SpendRecord.from_json(spend) for spend in told["spends"]),
-                returned=(Fraction(told["returned"][0]), Fraction(told["returned"][1])),
-                finished=bool(told["finished"]),
+                returned=(fraction_from_json(told["returned"][0]), fraction_from_json(told["returned"][1])),
+                finished=_flag(told["finished"]),
                 digest=str(told["digest"]),
             )
-            if record.used != Fraction(told["used"]):
+            if record.used != fraction_from_json(told["used"]):
                 raise ValueError("the prices do not add up")
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, PopulaceError) as failure:
             raise LedgerError(
@@ -157,15 +174,47 @@ class RunRecord:
         return record
 
     @classmethod
+    def asked(
+        cls,
+        dataset: str,
+        *,
+        epsilon: Fraction,
+        delta: Fraction,
+        unit: Unit,
+        method: str,
+        schema_digest: str,
+        rehearsal: bool,
+        plan: Plan,
+    ) -> RunRecord:
+        """Return the record of a run that is not in the ledger yet, under a new random name."""
+        currency, most = cap(epsilon, delta)
+        return cls(
+            run=secrets.token_hex(16),
+            dataset=dataset,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            method=method,
+            schema_digest=schema_digest,
+            rehearsal=rehearsal,
+            plan=plan,
+            currency=currency,
+            cap=most,
+            spends=(),
+            returned=_NOTHING,
+            finished=False,
+            digest="",
+        )
+
+    @classmethod
     def reserved(cls, told: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
         """Return the record of a run that has just reserved its budget, from the body of that event."""
-        nothing = (Fraction(0), Fraction(0))
         return cls(
             **_reservation(told),
             run=run,
             dataset=dataset,
             spends=(),
-            returned=nothing,
+            returned=_NOTHING,
             finished=False,
             digest=digest,
         )
@@ -173,14 +222,18 @@ class RunRecord:
     def reservation(self) -> dict[str, Any]:
         """Return the body of the event that reserves this run's budget."""
         whole = self.to_json()
-        return {key: whole[key] for key in RESERVATION_KEYS}
+        return {key: whole[key] for key in _RESERVATION}
 
     def check(self) -> None:
-        """Recompute every price from its law and the cap from (ε, δ), and refuse what was booked too cheaply."""
+        """Recompute the cap from (ε, δ) and every price from its law and unit; refuse what was booked too cheaply."""
         currency, most = cap(self.epsilon, self.delta)
         if currency is not self.currency or self.cap > most:
             raise _cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
         for record in self.spends:
+            if not _covers(record.spend, self.unit):
+                raise _cheap(
+                    f"run {self.run} booked {record.spend} for less than one {self.unit.name} can move"
+                )
             if record.price < price(record.spend, currency=self.currency):
                 raise _cheap(f"run {self.run} booked {record.spend} below its price")
         if self.used > self.cap:
@@ -200,26 +253,10 @@ def fits(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fracti
     return found is currency and used <= most
 
 
-RESERVATION_KEYS = (
-    "epsilon",
-    "delta",
-    "neighbours",
-    "unit",
-    "rows_per_unit",
-    "id",
-    "method",
-    "schema_digest",
-    "rehearsal",
-    "plan",
-    "currency",
-    "cap",
-)
-
-
 def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "epsilon": Fraction(told["epsilon"]),
-        "delta": Fraction(told["delta"]),
+        "epsilon": fraction_from_json(told["epsilon"]),
+        "delta": fraction_from_json(told["delta"]),
         "unit": Unit(
             name=str(told["unit"]),
             rows=int(told["rows_per_unit"]),
@@ -228,11 +265,24 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "method": str(told["method"]),
         "schema_digest": str(told["schema_digest"]),
-        "rehearsal": bool(told["rehearsal"]),
+        "rehearsal": _flag(told["rehearsal"]),
         "plan": Plan(told["plan"]),
         "currency": Currency(told["currency"]),
-        "cap": Fraction(told["cap"]),
+        "cap": fraction_from_json(told["cap"]),
     }
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("neither true nor false")
+    return value
+
+
+def _covers(spend: Spend, unit: Unit) -> bool:
+    """Say whether a spend declares at least as much movement as one unit can cause."""
+    if spend.verb == "measure":
+        return spend.l1 >= unit.marginal_l1 and spend.l2_squared >= unit.marginal_l2_squared
+    return spend.l1 >= unit.score_shift and spend.l2_squared >= unit.score_shift**2
 
 
 def _cheap(message: str) -> LedgerError:

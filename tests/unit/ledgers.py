@@ -1,0 +1,85 @@
+"""Ledgers for tests: runs, spends, and ways to change a file behind populace's back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+from populace.privacy import ledger_file
+from populace.privacy.events import Event, Row, sealed
+from populace.privacy.ledger import Ledger, Run
+from populace.privacy.mechanisms import Spend
+from populace.privacy.record import Plan
+from populace.schema.unit import Unit
+
+HALF = Fraction(1, 2)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of flushed commits would wait for the disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as path:
+        yield Path(path)
+
+
+def reserve(
+    ledger: Ledger,
+    dataset="adult",
+    *,
+    epsilon="1",
+    delta="1e-9",
+    unit=None,
+    rehearsal=False,
+    plan=Plan.ADAPTIVE,
+) -> Run:
+    return ledger.reserve(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit or Unit(),
+        method="mst",
+        schema_digest="0" * 64,
+        rehearsal=rehearsal,
+        plan=plan,
+    )
+
+
+def half_of(run: Run, *, marginals: int = 3) -> Spend:
+    """A question that costs just under half of the run's budget."""
+    unit = run.budget.unit
+    return Spend(
+        verb="measure",
+        what=f"{marginals} marginals",
+        law=run.budget.measure_noise(HALF, marginals=marginals),
+        answers=marginals,
+        l1=unit.marginal_l1,
+        l2_squared=unit.marginal_l2_squared,
+    )
+
+
+def rewritten(path: Path, statement: str, *values: object) -> None:
+    """Change a ledger behind populace's back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for trigger in ("events_are_kept", "events_are_fixed"):
+            connection.execute(f"drop trigger if exists {trigger}")
+        connection.execute(statement, values)
+        connection.execute("pragma wal_checkpoint(truncate)")
+
+
+def rows(path: Path) -> list[Row]:
+    """All rows of the log as they stand in the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return list(ledger_file.rows_after(connection, 0))
+
+
+def append_raw(path: Path, event: Event) -> None:
+    """Write a well-sealed row without asking whether it is allowed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        last = list(ledger_file.rows_after(connection, 0))[-1]
+        ledger_file.append(connection, sealed(event, seq=last.seq + 1, previous=last.hash))
