@@ -1,0 +1,93 @@
+"""Invariant 4: the privacy statement is computed from the ledger, never from the configuration."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from populace.pipeline import synthesize
+from populace.privacy.ledger import Ledger, Run
+from populace.privacy.record import RunRecord
+from populace.release.bundle import Release
+from populace.release.statement import RowsFrom, state
+from populace.schema.schema import Schema
+
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
+TABLE = pa.table({"a": [0, 1, 1, 0], "b": [2, 0, 0, 1]})
+ASKED: dict[str, Any] = {"epsilon": "1", "delta": "1e-6", "method": "independent"}
+
+
+def made(folder: Path, **asked: Any) -> Release:
+    return synthesize(TABLE, schema=SCHEMA, ledger=folder / "ledger.db", dataset="d", **{**ASKED, **asked})
+
+
+def promised(release: Release) -> tuple[str, str]:
+    return release.statement["epsilon_exact"], release.statement["delta_exact"]
+
+
+def follows_the_ledger(
+    make: Callable[[Path], Release], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> bool:
+    """Let the ledger tell of another budget than was asked for, and see which of the two is promised."""
+    told = Run.record
+
+    def altered(run: Run) -> RunRecord:
+        return replace(told(run), epsilon=Fraction("0.75"), delta=Fraction("1e-7"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "record", altered)
+        return promised(make(folder)) == ("0.75", "1e-7")
+
+
+def test_statement_follows_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert follows_the_ledger(made, tmp_path, monkeypatch)
+
+
+def test_a_statement_from_the_configuration_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same check fails on a pipeline that promises what was asked for."""
+
+    class Configured(Release):
+        @property
+        def statement(self) -> Any:
+            return {**super().statement, "epsilon_exact": ASKED["epsilon"], "delta_exact": ASKED["delta"]}
+
+    def make(folder: Path) -> Release:
+        real = made(folder)
+        return Configured(
+            synthetic=real.synthetic, measurements=real.measurements, model=real.model, seed=real.seed
+        )
+
+    assert not follows_the_ledger(make, tmp_path, monkeypatch)
+
+
+def test_statement_can_only_see_the_record_and_the_schema() -> None:
+    """There is no argument through which a configuration could reach it."""
+    assert list(inspect.signature(state).parameters) == ["record", "schema", "rows", "rows_from"]
+
+
+def test_every_word_about_cost_comes_from_the_record(tmp_path: Path) -> None:
+    release = made(tmp_path)
+    ledger = Ledger.existing(tmp_path / "ledger.db")
+    record = ledger.record(ledger.account("d").runs[0])
+    assert release.measurements.record == record
+    told = release.statement
+    assert [line["price"] for line in told["spends"]] == [str(spend.price) for spend in record.spends]
+    assert told["ledger_entry"] == record.digest
+    for change in (
+        {"epsilon": Fraction(1, 2)},
+        {"delta": Fraction(1, 10**8)},
+        {"dataset": "another"},
+        {"method": "another"},
+        {"spends": record.spends[1:]},
+        {"rehearsal": True},
+    ):
+        other = state(replace(record, **change), schema=SCHEMA, rows=4, rows_from=RowsFrom.CURATOR)
+        same = state(record, schema=SCHEMA, rows=4, rows_from=RowsFrom.CURATOR)
+        assert other != same
