@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from populace.release.statement import Statement, promise, stages
 
-MOST_DOMAINS = 30
+MOST_NAMES = 20
 
 
 def markdown(statement: Statement) -> str:
@@ -50,14 +52,9 @@ def markdown(statement: Statement) -> str:
         "",
         "The values a column may take are public. Where they come from:",
         "",
-        "| column | kind | codes | origin | values outside |",
-        "|---|---|---:|---|---|",
-        *(
-            f"| {_cell(line['column'])} | {line['kind']} | {line['size']} | {_origin(line['origin'])} "
-            f"| {_cell(line['outside'])} |"
-            for line in statement["domains"][:MOST_DOMAINS]
-        ),
-        *_more_domains(statement),
+        "| origin | values outside | columns |",
+        "|---|---|---|",
+        *_domains(statement),
         "",
         f"Schema `{statement['schema_digest']}`  ",
         f"Ledger entry `{statement['ledger_entry']}`",
@@ -65,9 +62,15 @@ def markdown(statement: Statement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _more_domains(statement: Statement) -> list[str]:
-    left = len(statement["domains"]) - MOST_DOMAINS
-    return ["", f"`statement.json` lists the other {left} columns."] if left > 0 else []
+def _domains(statement: Statement) -> Iterator[str]:
+    """Yield a row for every origin and rule, with the columns that share them."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in statement["domains"]:
+        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"])
+    for (origin, outside), names in alike.items():
+        shown = ", ".join(_cell(name) for name in names[:MOST_NAMES])
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield f"| {_origin(origin)} | {_cell(outside)} | {shown}{more} |"
 
 
 def _neighbours(statement: Statement) -> str:

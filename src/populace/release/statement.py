@@ -158,9 +158,9 @@ def exact_text(value: Fraction) -> str:
     """Return a number exactly: as a decimal where a short one exists, else as a fraction.
 
     >>> exact_text(Fraction("0.1")), exact_text(Fraction("1e-9")), exact_text(Fraction(1, 3))
-    ('0.1', '1e-09', '1/3')
+    ('0.1', '1e-9', '1/3')
     """
-    short = f"{float(value):.12g}"
+    short = f"{float(value):.12g}".replace("e-0", "e-")
     return short if Fraction(short) == value else str(value)
 
 
@@ -168,13 +168,16 @@ def promise(statement: Statement) -> str:
     """Return the guarantee in one sentence."""
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
+    whom = f"any one {statement['unit']}{rows}"
     if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
-        change = f"one {statement['unit']}{rows} is replaced by any other"
+        change = f"{whom} been replaced by another"
     else:
-        change = f"one {statement['unit']}{rows} is added or taken away"
+        change = f"{whom} been added to the data or taken out of it"
+    told = f"Everything here would have come out with nearly the same probability had {change} ({guarantee})."
     return (
-        f"Whatever is in this folder would have come out with nearly the same probability had the data been the same "
-        f"except that {change} ({guarantee})."
+        f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
+        if statement["stamp"]
+        else told
     )
 
 

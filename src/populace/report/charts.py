@@ -20,6 +20,8 @@ SYNTHETIC = "#9fb8d6"
 SYNTHETIC_EDGE = "#3f6797"
 SPENT = "#3f6797"
 LEFT = "#ffffff"
+# Slanted labels of more bars than this would touch.
+ALL_LABELS = 14
 
 CONFIG: Spec = {
     "background": "#ffffff",
@@ -124,7 +126,7 @@ def column(shown: Column) -> Spec:
                     "labelAngle": -40,
                     "labelLimit": 84,
                     "labelFontSize": 10,
-                    "labelOverlap": True,
+                    "labelOverlap": len(values) > ALL_LABELS,
                     "grid": False,
                 },
             },
@@ -168,14 +170,17 @@ def pairs(shown: Sequence[Pair]) -> Spec:
             "pair": " × ".join(pair.columns),
             "distance": _short(pair.comparison.distance),
             "noise": _short(pair.comparison.noise_alone),
-            "reading": reading(explained=pair.comparison.explained),
+            "told": percent(pair.comparison.distance),
+            "told_noise": percent(pair.comparison.noise_alone),
+            "reading": pair.comparison.reading,
         }
         for pair in shown
     ]
+    farthest = max(max(pair.comparison.distance, pair.comparison.noise_alone) for pair in shown)
     tooltip = [
         {"field": "pair", "title": "pair"},
-        {"field": "distance", "title": "measured to synthetic", "format": ".1%"},
-        {"field": "noise", "title": "noise alone", "format": ".1%"},
+        {"field": "told", "title": "measured to synthetic"},
+        {"field": "told_noise", "title": "noise alone"},
         {"field": "reading", "title": "reading"},
     ]
     return _spec(
@@ -191,7 +196,7 @@ def pairs(shown: Sequence[Pair]) -> Spec:
                         "field": "noise",
                         "type": "quantitative",
                         "title": "total variation",
-                        "scale": {"zero": True},
+                        "scale": {"domain": [0, min(1.0, 1.05 * farthest)], "clamp": True},
                         "axis": {"format": ".1~%", "tickCount": 5},
                     },
                     "x2": {"field": "distance"},
@@ -228,19 +233,16 @@ def pairs(shown: Sequence[Pair]) -> Spec:
 
 
 def percent(share: float) -> str:
-    """Return a share as a short percentage, never rounded to nothing.
+    """Return a share as a short percentage, never rounded to nothing; noise can push distances beyond the whole.
 
-    >>> percent(0.1234), percent(0.00004), percent(0.0)
-    ('12.3 %', '< 0.1 %', '0 %')
+    >>> percent(0.1234), percent(0.00004), percent(0.0), percent(7.0)
+    ('12.3 %', '< 0.1 %', '0 %', '> 100 %')
     """
+    if share > 1:
+        return "> 100 %"
     if 0 < abs(share) < 0.0005:
         return "< 0.1 %"
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
-
-
-def reading(*, explained: bool) -> str:
-    """Return in two words whether noise explains a distance."""
-    return "within noise" if explained else "beyond noise"
 
 
 def _spec(description: str, **parts: Any) -> Spec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
@@ -30,24 +31,36 @@ GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), reach=1.96)
 LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2))
 
 
+class Reading(StrEnum):
+    """A distance in two words."""
+
+    WITHIN = "within noise"
+    BEYOND = "beyond noise"
+    LOST = "lost in noise"
+
+
+# Where noise alone would move half of the rows, agreement means nothing.
+LOST_FROM = 0.5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One measured marginal beside the synthetic rows, as shares of all rows.
 
     `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
-    `noise_alone` is its expectation if the synthetic rows were the real ones; `explained` says whether noise and
-    the drawing of a finite number of rows suffice to explain the distance.
+    `noise_alone` is its expectation if the synthetic rows were the real ones. `reading` says whether noise and the
+    drawing of a finite number of rows suffice to explain the distance, or whether noise hides everything anyway.
     """
 
     distance: float
     noise_alone: float
-    explained: bool
+    reading: Reading
     deviation: float
 
     @property
     def truth_within(self) -> float:
-        """About how far the synthetic shares may be from the real ones: the triangle inequality, at most 1."""
-        return min(1.0, self.distance + self.noise_alone)
+        """About how far the synthetic shares may be from the real ones, by the triangle inequality."""
+        return self.distance + self.noise_alone
 
 
 def synthetic_counts(marginal: Marginal, *, codes: Codes, domain: Domain) -> Counts:
@@ -81,10 +94,14 @@ def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseS
     noise_alone = 0.5 * item.counts.size * shape.mean * deviation / total
     spread = 0.5 * math.sqrt(item.counts.size * (1 - shape.mean**2)) * deviation / total
     drawing = 0.5 * GAUSSIAN.mean * float(np.sqrt(drawn / rows).sum())
+    if distance > noise_alone + 3 * spread + drawing:
+        reading = Reading.BEYOND
+    else:
+        reading = Reading.LOST if noise_alone > LOST_FROM else Reading.WITHIN
     return Comparison(
         distance=distance,
         noise_alone=noise_alone,
-        explained=distance <= noise_alone + 3 * spread + drawing,
+        reading=reading,
         deviation=deviation,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from populace.marginals import Marginal
 from populace.measurements import Measurement, Measurements
-from populace.release.statement import Stage, Statement, promise, stages
+from populace.release.statement import SpendLine, Stage, Statement, promise, stages
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
 from populace.report.compare import (
     GAUSSIAN,
@@ -20,6 +20,7 @@ from populace.report.compare import (
     Codes,
     Comparison,
     NoiseShape,
+    Reading,
     combined,
     compare,
     cramers_v,
@@ -70,10 +71,11 @@ class NoiseLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Everything the report shows. Columns and pairs come worst first."""
+    """Everything the report shows. Columns and pairs come worst first: those whose truth may be farthest away."""
 
     format: str
     promise: str
+    summary: str
     statement: Statement
     rows: int
     estimated_total: float
@@ -109,16 +111,34 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     return Document(
         format=FORMAT,
         promise=promise(statement),
+        summary=_summary(columns, pairs),
         statement=statement,
         rows=int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
-        stages=stages(statement),
+        stages=stages(_named_by_size(statement, items)),
         noise=_noise_levels(merged, total=total, shape=shape),
-        columns=tuple(sorted(columns, key=lambda column: (-column.comparison.distance, column.name))),
+        columns=tuple(sorted(columns, key=lambda column: (-column.comparison.truth_within, column.name))),
         unmeasured=tuple(name for name in schema.columns if name not in measured),
-        pairs=tuple(sorted(pairs, key=lambda pair: (-pair.comparison.distance, pair.columns))),
+        pairs=tuple(sorted(pairs, key=lambda pair: (-pair.comparison.truth_within, pair.columns))),
         forest=branches([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
     )
+
+
+def _named_by_size(statement: Statement, items: Sequence[Measurement]) -> Statement:
+    """Return the statement with "12 marginals" said as "12 columns" where the measurements tell which they are.
+
+    The barrier answers in the order in which it charges, so spends and measurements can be read side by side.
+    """
+    waiting = list(items)
+    lines = []
+    for line in statement["spends"]:
+        if line["verb"] == "measure":
+            answered, waiting = waiting[: line["answers"]], waiting[line["answers"] :]
+            sizes = {len(item.marginal.clique) for item in answered}
+            if len(answered) == line["answers"] > 1 and len(sizes) == 1:
+                line = SpendLine(**{**line, "what": _counted(len(answered), columns=sizes.pop())})
+        lines.append(line)
+    return Statement(**{**statement, "spends": lines})
 
 
 def _merged(items: Sequence[Measurement]) -> list[Measurement]:
@@ -155,6 +175,21 @@ def _pair(item: Measurement, *, schema: Schema, codes: Codes, total: float, shap
         comparison=compare(item, synthetic=synthetic, total=total, shape=shape),
         association=cramers_v(synthetic),
     )
+
+
+def _summary(columns: Sequence[Column], pairs: Sequence[Pair]) -> str:
+    """Return what to expect of the rest, in a sentence or two."""
+    kinds = (("columns", [c.comparison for c in columns]), ("pairs", [p.comparison for p in pairs]))
+    told = [
+        f"{sum(c.reading is Reading.WITHIN for c in found)} of {len(found)} {kind}"
+        for kind, found in kinds
+        if found
+    ]
+    if not told:
+        return "Nothing was measured but the number of rows."
+    lost = sum(c.reading is Reading.LOST for _, found in kinds for c in found)
+    more = f" {lost} of the others are lost in noise." if lost else ""
+    return f"{' and '.join(told)} agree with what was measured, within its noise.{more}"
 
 
 def _noise_levels(items: Sequence[Measurement], *, total: float, shape: NoiseShape) -> tuple[NoiseLevel, ...]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+Near = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One line of a printed tree: a column, how deep it hangs, and how strongly it goes with the one above."""
+    """One line of a printed tree: a column, how deep it hangs, under which one, and how strongly they go together."""
 
     column: str
     depth: int
-    association: float | None
+    parent: str | None = None
+    association: float | None = None
 
 
 def branches(edges: Sequence[tuple[str, str, float]]) -> tuple[Branch, ...]:
     """Return the lines of the trees that the edges form, or nothing if they form a circle.
 
-    Each tree starts at its best-connected column; below it, stronger associations come first.
+    Each tree hangs from its middle, so that it is as flat as can be; below a column, stronger associations come first.
 
     >>> [("  " * line.depth + line.column) for line in branches([("a", "b", 0.2), ("b", "c", 0.5)])]
     ['b', '  c', '  a']
@@ -28,20 +31,39 @@ def branches(edges: Sequence[tuple[str, str, float]]) -> tuple[Branch, ...]:
         near.setdefault(first, {})[second] = strength
         near.setdefault(second, {})[first] = strength
     lines: list[Branch] = []
-    seen: set[str] = set()
+    placed: set[str] = set()
     trees = 0
-    for start in sorted(near, key=lambda name: (-len(near[name]), name)):
-        if start in seen:
+    for start in near:
+        if start in placed:
             continue
         trees += 1
-        waiting: list[tuple[str, int, float | None]] = [(start, 0, None)]
-        while waiting:
-            name, depth, association = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            lines.append(Branch(column=name, depth=depth, association=association))
-            below = [(strength, other) for other, strength in near[name].items() if other not in seen]
-            waiting.extend((other, depth + 1, strength) for strength, other in sorted(below))
-    is_forest = len(edges) == len(near) - trees
-    return tuple(lines) if is_forest else ()
+        found = _walk(_middle(start, near), near)
+        placed.update(line.column for line in found)
+        lines.extend(found)
+    return tuple(lines) if len(edges) == len(near) - trees else ()
+
+
+def _walk(start: str, near: Near) -> list[Branch]:
+    """Return everything that hangs together with a column, as lines in depth-first order."""
+    lines: list[Branch] = []
+    seen = {start}
+    waiting = [Branch(column=start, depth=0)]
+    while waiting:
+        line = waiting.pop()
+        lines.append(line)
+        for strength, other in sorted((s, name) for name, s in near[line.column].items() if name not in seen):
+            seen.add(other)
+            waiting.append(
+                Branch(column=other, depth=line.depth + 1, parent=line.column, association=strength)
+            )
+    return lines
+
+
+def _middle(start: str, near: Near) -> str:
+    """Return the middle of the longest path: go to a farthest column, to the farthest from there, and half back."""
+    end = max(_walk(start, near), key=lambda line: line.depth).column
+    lines = {line.column: line for line in _walk(end, near)}
+    line = max(lines.values(), key=lambda line: line.depth)
+    for _ in range(line.depth // 2):
+        line = lines[line.parent or line.column]
+    return line.column

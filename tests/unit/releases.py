@@ -1,0 +1,103 @@
+"""Small releases for tests: a real ledger, seeded noise in place of the barrier's, a real model."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from populace.generate import generate
+from populace.infer.fit import fit
+from populace.marginals import Marginal
+from populace.measurements import Measurement, Measurements
+from populace.privacy.ledger import Ledger
+from populace.privacy.mechanisms import Exponential, Noise, Spend
+from populace.release.bundle import Release
+from populace.report.compare import synthetic_counts
+from populace.samples.population import population
+from populace.schema.codec import decode, encode
+from populace.schema.schema import Schema
+
+FEW = ("sex", "education", "work", "age", "income")
+
+
+def small_sample(columns: tuple[str, ...] = FEW, households: int = 400) -> tuple[pa.Table, Schema]:
+    """Return some columns of the sample population."""
+    table, schema = population(households=households)
+    kept = {name: schema.columns[name] for name in columns}
+    return table.select(list(columns)), Schema(columns=kept, unit=schema.unit, dataset=schema.dataset)
+
+
+def measure(
+    table: pa.Table,
+    schema: Schema,
+    *,
+    ledger: Path,
+    epsilon: str = "1",
+    delta: str = "1e-9",
+    rehearsal: bool = False,
+    seed: int = 1,
+) -> Measurements:
+    """Measure the number of rows, every column and neighbouring pairs, after some choices, as `mst` would."""
+    rng = np.random.default_rng(seed)
+    codes = {name: encode(column, table[name]) for name, column in schema.columns.items()}
+    run = Ledger.open(ledger).reserve(
+        schema.dataset or "table",
+        epsilon=Fraction(epsilon),
+        delta=Fraction(delta),
+        unit=schema.unit,
+        method="mst",
+        schema_digest=schema.digest,
+        rehearsal=rehearsal,
+    )
+    l1, l2_squared = schema.unit.marginal_l1, schema.unit.marginal_l2_squared
+    items: list[Measurement] = []
+
+    def ask(marginals: list[Marginal], noise: Noise) -> None:
+        what = str(marginals[0]) if len(marginals) == 1 else f"{len(marginals)} marginals"
+        run.charge(
+            Spend(verb="measure", what=what, law=noise, answers=len(marginals), l1=l1, l2_squared=l2_squared)
+        )
+        for marginal in marginals:
+            exact = synthetic_counts(marginal, codes=codes, domain=schema.domain)
+            drawn = np.rint(rng.normal(0, float(noise.variance) ** 0.5, exact.shape)).astype(np.int64)
+            items.append(Measurement(marginal, exact + drawn, noise.variance))
+
+    pairs = [Marginal(pair) for pair in pairwise(schema.columns)]
+    ask([Marginal(())], run.budget.measure_noise(Fraction(1, 100), marginals=1))
+    columns = [Marginal((name,)) for name in schema.columns]
+    ask(columns, run.budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
+    for _ in pairs:
+        law = run.budget.choice(Fraction(10, 100), choices=len(pairs))
+        assert isinstance(law, Exponential)
+        run.charge(
+            Spend(verb="choose", what="1 of 10 marginals", law=law, answers=1, l1=l1, l2_squared=l1**2)
+        )
+    if pairs:
+        ask(pairs, run.budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
+    run.finish()
+    return Measurements(schema=schema, items=tuple(items), record=run.record())
+
+
+def make(
+    measurements: Measurements, *, seed: int = 7, rows: int | None = None, like: object = None
+) -> Release:
+    """Fit a model to measurements and draw rows from it."""
+    schema = measurements.schema
+    model = fit(measurements.items, domain=schema.domain)
+    rng = np.random.default_rng(seed)
+    parts = [
+        pa.table({name: decode(column, codes[name], rng=rng) for name, column in schema.columns.items()})
+        for codes in generate(model, rows=round(model.total) if rows is None else rows, rng=rng)
+    ]
+    return Release.made(
+        table=pa.concat_tables(parts),
+        measurements=measurements,
+        model=model,
+        seed=seed,
+        rows_asked=rows,
+        like=like,
+    )
