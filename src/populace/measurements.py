@@ -42,6 +42,8 @@ class Measurements:
     record: RunRecord
 
     def __post_init__(self) -> None:
+        if not self.items:
+            raise ReleaseError("there are no measurements.", hint="measure at least one marginal")
         for item in self.items:
             if item.counts.shape != item.marginal.shape(self.schema.domain):
                 raise ReleaseError(
@@ -59,8 +61,8 @@ class Measurements:
         cells = pa.table(
             {
                 "marginal": pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()),
-                "cell": pa.array(np.concatenate([np.arange(size) for size in sizes] or [[]]), pa.int64()),
-                "count": pa.array(np.concatenate([i.counts.ravel() for i in self.items] or [[]]), pa.int64()),
+                "cell": pa.array(np.concatenate([np.arange(size) for size in sizes]), pa.int64()),
+                "count": pa.array(np.concatenate([item.counts.ravel() for item in self.items]), pa.int64()),
             }
         )
         pq.write_table(cells, folder / "measurements.parquet", compression="zstd")

@@ -63,11 +63,8 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    say = progress or _silent
-    say("fitting the model", 0.0)
-    model = fit(measurements.items, domain=schema.domain, progress=say)
-    say("drawing rows", 0.0)
-    return release_from(measurements, model, rows=rows, seed=seed, like=data)
+    model = fit(measurements.items, domain=schema.domain, progress=progress)
+    return release_from(measurements, model, rows=rows, seed=seed, like=data, progress=progress)
 
 
 def measure(
@@ -112,12 +109,14 @@ def release_from(
     rows: int | None = None,
     seed: int | None = None,
     like: Any = None,
+    progress: Progress | None = None,
 ) -> Release:
     """Draw synthetic rows from a fitted model and return them as a release.
 
     Without `rows` there are as many as the model's noisy total says. `like` names the kind of frame wanted.
     """
     check_rows(rows)
+    (progress or _silent)("drawing rows", 0.0)
     seed = secrets.randbits(63) if seed is None else seed
     count = max(0, round(model.total)) if rows is None else rows
     table = draw_table(measurements.schema, model, rows=count, rng=np.random.default_rng(seed))

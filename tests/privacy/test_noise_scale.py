@@ -74,8 +74,8 @@ FACTORS = [(Fraction(1), True), (Fraction(1, 2), False), (Fraction(2), False)]
 def test_measure_noise(law, factor, fits, tmp_path):
     door, run = barrier(tmp_path, Scaled(factor, seed=1))
     got = door.measure([Marginal(("code",))], noise=law)
-    assert within(got[0].counts, run.record().spends[-1].law) is fits
-    assert run.record().spends[-1].law == law
+    assert within(got[0].counts, run.record().spends[-1].spend.law) is fits
+    assert run.record().spends[-1].spend.law == law
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -83,7 +83,7 @@ def test_measure_noise(law, factor, fits, tmp_path):
 def test_score_noise(law, factor, fits, tmp_path):
     door, run = barrier(tmp_path, Scaled(factor, seed=2))
     slate = slate_of(np.zeros(3000, dtype=np.int64))
-    assert within(door.score(slate, noise=law), run.record().spends[-1].law) is fits
+    assert within(door.score(slate, noise=law), run.record().spends[-1].spend.law) is fits
 
 
 def slate_of(penalties) -> Candidates:
@@ -102,6 +102,6 @@ def test_choice_noise(factor, fits, tmp_path):
     door, run = barrier(tmp_path, Scaled(factor, seed=3))
     slate = slate_of([0, 4])
     wins = np.mean([door.choose(slate, among=[0, 1], law=Exponential(Fraction(1))) == 0 for _ in range(400)])
-    law = run.record().spends[-1].law
+    law = run.record().spends[-1].spend.law
     truth = 1 / (1 + np.exp(-float(law.epsilon) * 4 / 2))
     assert bool(abs(wins - truth) < 4.5 * np.sqrt(truth * (1 - truth) / 400)) is fits

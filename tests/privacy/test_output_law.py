@@ -10,7 +10,7 @@ import pytest
 from populace.evaluate.replay import privacy_loss
 from populace.privacy.mechanisms import Exponential
 
-from .tables import Rows, run_twin
+from tiny_tables import Rows, run_twin
 
 EMPTY = Rows()
 ONE = Rows((("m", "full", 2, 50.0),))
@@ -82,7 +82,7 @@ def test_choice_law_on_enumerated_neighbours(tmp_path):
             twin = run_twin(
                 (base, Rows((*base.rows, extra))), method="mst", ledgers=tmp_path, seed=id(extra) % 997
             )
-            chosen = [s for s in twin.first.record.spends if isinstance(s.law, Exponential)]
+            chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.law, Exponential)]
             picks = [
                 (one, other)
                 for one, other in zip(twin.first_tape, twin.second_tape, strict=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from populace.evaluate.replay import Leak, check_distances
+from populace.evaluate.replay import LeakError, check_distances
 from populace.infer.fit import fit
 from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
 
-from .tables import Rows, Twin, neighbour_pairs, run_twin, schema
+from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
 METHODS = ("independent", "mst")
 
@@ -34,10 +34,10 @@ def check_conservation(twin: Twin) -> None:
     record = twin.first.record
     meetings = iter(twin.first_tape)
     implied = 0
-    for spend in record.spends:
+    for spend in (booked.spend for booked in record.spends):
         laws = [next(meetings).law for _ in range(spend.answers if spend.verb == "measure" else 1)]
         if spend.verb == "choose":
-            assert laws == [spend.law.epsilon / (2 * spend.l1)]
+            assert laws == [spend.law.rate(sensitivity=spend.l1)]
         else:
             assert set(laws) == {spend.law}
         implied += price(spend, currency=record.currency)
@@ -130,7 +130,7 @@ def test_a_value_that_slips_past_the_barrier_is_caught(tmp_path, monkeypatch):
         return genuine(self, marginals, noise=replace(noise, variance=noise.variance + rows))
 
     monkeypatch.setattr(Barrier, "measure", peeking)
-    with pytest.raises((Leak, AssertionError)):
+    with pytest.raises((LeakError, AssertionError)):
         check_twin(run_twin(pair, method="independent", ledgers=tmp_path, seed=1))
 
 

@@ -22,7 +22,7 @@ KILLS = 60
 
 def command(tmp_path, out):
     return [
-        *(sys.executable, "-m", "populace.cli.main", "synth", str(tmp_path / "rows.csv")),
+        *(sys.executable, "-c", "from populace.cli.main import run; run()", "synth", str(tmp_path / "rows.csv")),
         *("--schema", str(tmp_path / "schema.json"), "--epsilon", "1", "--delta", "1e-6"),
         *("--method", "mst", "--ledger", str(tmp_path / "ledger.db"), "--out", str(out)),
     ]

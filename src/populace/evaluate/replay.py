@@ -20,7 +20,7 @@ from populace.privacy.noise import ExactNoise
 from populace.privacy.record import RunRecord
 
 
-class Leak(PopulaceError):
+class LeakError(PopulaceError):
     """Two neighbouring tables can be told apart without any noise."""
 
     def __init__(self, message: str) -> None:
@@ -73,29 +73,29 @@ class Player:
         """Give the recorded answer to the same question."""
         answer = self._next(exact, law)
         if isinstance(answer, int):
-            raise Leak("a measurement took the place of a choice.")
+            raise LeakError("a measurement took the place of a choice.")
         return answer.copy()
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Give the recorded answer to the same question."""
         answer = self._next(scores, rate)
         if not isinstance(answer, int):
-            raise Leak("a choice took the place of a measurement.")
+            raise LeakError("a choice took the place of a measurement.")
         return answer
 
     def _next(self, exact: Counts, law: Noise | Fraction) -> Counts | int:
         recorded = next(self._answers, None)
         if recorded is None:
-            raise Leak("the neighbour was asked more questions.")
+            raise LeakError("the neighbour was asked more questions.")
         if recorded.law != law or recorded.exact.shape != exact.shape:
-            raise Leak(f"the neighbour was asked another question: {recorded.law} became {law}.")
+            raise LeakError(f"the neighbour was asked another question: {recorded.law} became {law}.")
         self.tape.append(Meeting(exact.copy(), law, recorded.answer))
         return recorded.answer
 
     def finish(self) -> None:
         """Complain if the neighbour was asked fewer questions."""
         if next(self._answers, None) is not None:
-            raise Leak("the neighbour was asked fewer questions.")
+            raise LeakError("the neighbour was asked fewer questions.")
 
 
 def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunRecord) -> None:
@@ -105,7 +105,7 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
     each of their numbers moving by at most the declared shift.
     """
     meetings = iter(zip(first, second, strict=True))
-    for spend in record.spends:
+    for spend in (booked.spend for booked in record.spends):
         for _ in range(spend.answers if spend.verb == "measure" else 1):
             one, other = next(meetings)
             moved = np.abs(one.exact - other.exact)
@@ -114,9 +114,9 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
             else:
                 within = moved.max(initial=0) <= spend.l1
             if not within:
-                raise Leak(f"one unit moved {spend.what} further than the ledger was told.")
+                raise LeakError(f"one unit moved {spend.what} further than the ledger was told.")
     if next(meetings, None) is not None:
-        raise Leak("noise was drawn for a question that the ledger does not hold.")
+        raise LeakError("noise was drawn for a question that the ledger does not hold.")
 
 
 def privacy_loss(first: list[Meeting], second: list[Meeting]) -> float:

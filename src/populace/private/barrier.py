@@ -125,7 +125,7 @@ class Barrier:
             )
         )
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
-        return among[self._noise.pick(scores, rate=law.epsilon / (2 * shift))]
+        return among[self._noise.pick(scores, rate=law.rate(sensitivity=shift))]
 
     def _exact_scores(self, candidates: Candidates) -> Counts:
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""

@@ -106,7 +106,8 @@ def _shares(item: Measurement, groupings: Mapping[str, Grouping], *, total: floa
     name = item.marginal.clique[0]
     counts = item.counts.astype(np.float64)
     if name in groupings:
-        counts = np.bincount(groupings[name].lookup, weights=counts, minlength=groupings[name].size)
+        counts = np.zeros(groupings[name].size)
+        np.add.at(counts, groupings[name].lookup, item.counts)
     return norm_sub(counts, total=total) / total
 
 
