@@ -24,7 +24,7 @@ arrow: Any = pyarrow.csv
 
 SEPARATORS = (",", ";", "\t", "|")
 _BLOCK = 2**22
-_LONGEST_HEADER = 2**24
+_LONGEST_HEADER = 2**22
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",

@@ -79,8 +79,10 @@ def _joined(parts: list[Codes], *, size: int) -> Codes:
 def _ids(values: Array) -> Array:
     """Return ids as a dictionary of texts; equal ids are equal whatever blanks or type they have."""
     cells, places = distinct(values)
-    written = pc.fill_null(trimmed(texts(cells)), "")
-    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int32(), mask=places < 0), written)
+    # Once more: cells that differ may be written alike.
+    written = pc.fill_null(trimmed(texts(cells)), "").dictionary_encode()
+    rows = pa.array(places, pa.int32(), mask=places < 0)
+    return pa.DictionaryArray.from_arrays(pc.take(written.indices, rows), written.dictionary)
 
 
 def _first_rows(ids: list[Array], *, rows: int) -> npt.NDArray[np.bool_]:
@@ -90,15 +92,17 @@ def _first_rows(ids: list[Array], *, rows: int) -> npt.NDArray[np.bool_]:
     # Ids of all batches in one dictionary: equal ids then have equal places.
     chunks: list[Array] = list(pa.chunked_array(ids).unify_dictionaries().chunks)
     places = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
-    units = np.concatenate(places)
+    units: npt.NDArray[np.int32] = np.concatenate(places)
     order = np.argsort(units, kind="stable")
     ranked = units[order]
     first = np.flatnonzero(np.diff(ranked, prepend=-2))
     rank = np.arange(len(ranked)) - np.repeat(first, np.diff(first, append=len(ranked)))
     kept = np.empty(len(units), dtype=np.bool_)
     kept[order] = rank < rows
+    kept &= units >= 0
     empty: int = pc.index(chunks[0].dictionary, "").as_py()
-    return kept & (units >= 0) & (units != empty)
+    kept &= units != empty
+    return kept
 
 
 def _hint(missing: list[str], source: Source, schema: Schema) -> str:

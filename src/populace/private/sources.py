@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narwhals.exceptions import DuplicateError
 
 from populace.errors import DataError, PopulaceError, ResourceError
 from populace.schema.texts import Array, texts
@@ -65,24 +66,29 @@ class FrameSource:
 
     def __init__(self, data: Any) -> None:
         try:
-            self._frame: Any = nw.from_native(data)
-            columns = self._frame.collect_schema().names()
+            frame: Any = nw.from_native(data)
+            columns = frame.collect_schema().names()
+            # Frames may have numbers for names; a schema has texts.
+            self._frame = frame.rename({name: str(name) for name in columns if not isinstance(name, str)})
+        except DuplicateError:
+            raise DataError(
+                "the frame has two columns of the same name.", hint="rename or remove one of them"
+            ) from None
         except Exception:
             raise DataError(
                 f"a {type(data).__name__} is not a table that can be read.",
                 hint="give the path of a CSV or Parquet file, or a pandas, Polars or Arrow frame",
             ) from None
-        self._columns = {str(name): name for name in columns}
         self.names = tuple(str(name) for name in columns)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
         with plain_errors("the frame"):
-            chosen = self._frame.select([self._columns[name] for name in columns])
+            chosen = self._frame.select(list(columns))
             eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
             for start in range(0, len(eager), BATCH_ROWS):
                 part = eager[start : start + BATCH_ROWS]
-                arrays = [_arrow(part.get_column(self._columns[name])) for name in columns]
+                arrays = [_arrow(part.get_column(name)) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 

@@ -57,6 +57,8 @@ def texts(cells: Array) -> Array:
         return _number_texts(cells.cast(pa.float64(), safe=False))
     if pa.types.is_floating(kind):
         return _number_texts(cells)
+    if pa.types.is_duration(kind):
+        return pa.nulls(len(cells), pa.string())
     if pa.types.is_date64(kind):
         cells = cells.cast(pa.date32(), safe=False)
     try:
