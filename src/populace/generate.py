@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.model import Model
-from populace.marginals import Clique, Domain
+from populace.marginals import Clique, Domain, Grouping
 
 Codes = npt.NDArray[np.unsignedinteger]
 Table = npt.NDArray[np.float64]
@@ -35,9 +35,7 @@ def generate(
         raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
     codes = _draw_groups(model, rows=rows, rng=rng)
     for name, grouping in model.groupings.items():
-        shares = np.zeros((grouping.size, model.domain[name]))
-        shares[grouping.lookup, np.arange(model.domain[name])] = model.within[name]
-        codes[name] = _share_out(shares, cells=codes[name], rng=rng)
+        codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
     for start in range(0, max(rows, 1), chunk):
         yield {name: codes[name][start : start + chunk] for name in model.domain}
 
@@ -50,6 +48,20 @@ def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[s
         shares = belief.reshape(domain.cells(separator), domain.cells(rest))
         drawn = _share_out(shares, cells=_flat(codes, separator, domain=domain, rows=rows), rng=rng)
         codes |= _unflat(drawn, rest, domain=domain)
+    return codes
+
+
+def _draw_codes(groups: Codes, grouping: Grouping, *, shares: Table, rng: np.random.Generator) -> Codes:
+    """Return for every row a code of its group; only groups of several codes need a draw."""
+    sizes = np.array([len(members) for members in grouping.members])
+    codes = np.array([members[0] for members in grouping.members], dtype=_kind(len(shares)))[groups]
+    here = np.flatnonzero(sizes[groups] > 1)
+    here = here[np.argsort(groups[here], kind="stable")]
+    ends = np.cumsum(np.bincount(groups[here], minlength=grouping.size))
+    for members, start, end in zip(grouping.members, ends - np.diff(ends, prepend=0), ends, strict=True):
+        if start < end:
+            drawn = _share_out(shares[members][None, :], cells=np.zeros(end - start, np.uint8), rng=rng)
+            codes[here[start:end]] = members.astype(codes.dtype)[drawn]
     return codes
 
 
@@ -72,7 +84,8 @@ def _share_out(shares: Table, *, cells: Codes, rng: np.random.Generator) -> Code
     dealt = np.repeat(
         np.tile(np.arange(shares.shape[1], dtype=_kind(shares.shape[1])), len(shares)), counts.ravel()
     )
-    mixed = rng.permutation(len(cells))
+    # Narrow integers halve the time spent waiting for memory.
+    mixed = rng.permutation(len(cells)).astype(_kind(len(cells)), copy=False)
     order = mixed[np.argsort(cells[mixed], kind="stable")] if len(shares) > 1 else mixed
     drawn = np.empty_like(dealt)
     drawn[order] = dealt

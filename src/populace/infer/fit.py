@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from populace.infer.observations import Observation, observe, shared_groupings
 from populace.infer.propagation import Table
 from populace.infer.scaling import fit_tables
 from populace.infer.within import share_codes
-from populace.marginals import Domain, Grouping
+from populace.marginals import Domain
 from populace.measurements import Measurement
 
 Progress = Callable[[str, float], None]
 
-_SWEEPS = 3
+_FLOOR = 1e-9
 
 
 def fit(
@@ -37,8 +37,10 @@ def fit(
 
     The loss is ½ Σ (marginal − count)² / variance over every measured cell, on the domain in which each grouped
     column is seen through its grouping; the number of rows is its least-squares estimate, at least 1.
-    Closed-form least squares with non-negativity gives a start (or an earlier model does, if that is better), and
-    accelerated mirror descent ends within `tolerance` × loss, or after so many steps; 0 steps keeps the start.
+    Least squares with non-negative cells gives tables and a lower bound of the loss; proportional fitting turns them
+    into potentials, which is the answer when the junction tree adds no edges to the measured cliques. Otherwise, or
+    if `start`, an earlier model, is better, mirror descent goes on from there until the loss is within `tolerance` of
+    its minimum, or for so many steps at most.
 
     >>> from fractions import Fraction
     >>> from populace.marginals import Marginal
@@ -55,13 +57,20 @@ def fit(
     even = tuple(_even(observation) for observation in observations)
     total = max(1.0, estimate(even, domain=grouped).total)
     objective = Objective(observations, domain=grouped, total=total)
-    first = _first_potentials(objective, even, start=start, groupings=groupings, total=total)
+    agreed = consistent_tables(even, domain=grouped, total=total, tolerance=tolerance / 100)
+    first = fit_tables(objective, targets={clique: _raised(table) for clique, table in agreed.tables.items()})
+    # An earlier model that groups columns otherwise says nothing in this domain.
+    if start is not None and start.groupings == groupings:
+        earlier = objective.flatten(start.potentials)
+        first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
 
     def told(done: float) -> None:
         if progress is not None:
             progress("fitting the model", done)
 
-    end = descend(objective, start=first, steps=steps, tolerance=tolerance, progress=told).point
+    end = descend(
+        objective, start=first, steps=steps, tolerance=tolerance, bound=agreed.bound, progress=told
+    ).point
     return Model(
         domain=domain,
         groupings=groupings,
@@ -74,22 +83,10 @@ def fit(
     )
 
 
-def _first_potentials(
-    objective: Objective,
-    observations: Sequence[Observation],
-    *,
-    start: Model | None,
-    groupings: Mapping[str, Grouping],
-    total: float,
-) -> Table:
-    """Return the better of two starts: the earlier model, and closed-form tables scaled into potentials."""
-    targets = consistent_tables(observations, cliques=objective.factors, domain=objective.domain, total=total)
-    scaled = fit_tables(objective, start=objective.zeros(), targets=targets, sweeps=_SWEEPS)
-    # An earlier model that groups columns otherwise says nothing in this domain.
-    if start is None or start.groupings != groupings:
-        return scaled
-    earlier = objective.flatten(start.potentials)
-    return min(scaled, earlier, key=lambda potentials: objective.at(potentials).loss)
+def _raised(table: Table) -> Table:
+    """Return a table's shares with no cell emptier than a tiny part of an average one: potentials stay finite."""
+    raised = np.maximum(table, _FLOOR * table.mean())
+    return np.asarray(raised / raised.sum())
 
 
 def _even(observation: Observation) -> Observation:

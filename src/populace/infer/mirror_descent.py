@@ -28,6 +28,7 @@ def descend(
     start: Table,
     steps: int,
     tolerance: float,
+    bound: float = 0.0,
     progress: Callable[[float], None] | None = None,
 ) -> Descent:
     """Minimise the loss over all distributions of the graphical model, starting from some potentials.
@@ -37,13 +38,15 @@ def descend(
     Nesterov's momentum, and momentum restarts when the loss rises (O'Donoghue and Candès 2015). The loss therefore
     never rises. A plain step (the first after a restart) must gain half of what its gradient promises, or the step
     size is halved.
-    Ends when the loss can fall by no more than tolerance × loss (the duality gap), when it fell by less than that in
-    the last 50 steps, or after `steps` steps.
+    Ends when the loss can fall by no more than tolerance × loss, by the duality gap or because no distribution can be
+    below `bound`; when it fell by less than that in the last 50 steps; or after `steps` steps. A loss below 1 counts
+    as 1: it is far below the noise.
     """
     here = objective.at(start)
     last, size, age = here.potentials, 1.0 / objective.steepest, 0
-    earlier, gap, done = here.loss, np.inf, 0
-    for done in range(1, steps + 1):
+    earlier, done = here.loss, 0
+    while done < steps and here.loss - bound > tolerance * max(1.0, here.loss):
+        done += 1
         moved = here.potentials - size * here.gradient
         ahead = moved + (age / (age + 3)) * (moved - last)
         there = objective.at(ahead)
@@ -55,10 +58,9 @@ def descend(
                 size /= 2
             last, age = here.potentials, 0
         if done % _CHECK_EVERY == 0:
-            gap = objective.gap(here)
             if progress is not None:
                 progress(done / steps)
-            if gap <= tolerance * here.loss or earlier - here.loss <= tolerance * here.loss:
+            if min(objective.gap(here), earlier - here.loss) <= tolerance * max(1.0, here.loss):
                 break
             earlier = here.loss
-    return Descent(point=here, gap=objective.gap(here), steps=done)
+    return Descent(point=here, gap=min(objective.gap(here), here.loss - bound), steps=done)
