@@ -1,0 +1,286 @@
+"""The samplers follow their laws, and the tests would notice too little and too much noise.
+
+A test alarms when the p-value of a chi-square statistic is below 1e-5 or above 1 − 1e-5 (a fit too good to be
+random): false-alarm rate 2e-5 each, 1e-3 for the whole file, and none at all as long as seeds and streams
+stay as they are, for rehearsal entropy repeats. Tests on unrepeatable randomness (the system's, OpenDP's) alarm
+below 1e-9. Wrong laws must be rejected with p below 1e-12.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from populace.privacy import inversion
+from populace.privacy.blocks import draw_blocks
+from populace.privacy.distributions import Decay, gaussian, laplace
+from populace.privacy.entropy import Entropy, RehearsalEntropy, SystemEntropy
+from populace.privacy.inversion import draw
+from populace.privacy.samplers import (
+    LARGEST_TABLED_SCALE,
+    LARGEST_TABLED_VARIANCE,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_choice,
+)
+from populace.privacy.tables import build_table
+
+Draws = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+ALARM = 1e-5
+UNREPEATABLE_ALARM = 1e-9
+REJECTED = 1e-12
+
+VARIANCES = [
+    "1/9",
+    "1/4",
+    "1/2",
+    "1",
+    "2",
+    "9/2",
+    "10",
+    "25",
+    "317/7",
+    "100",
+    "1000",
+    "12345/11",
+    "10000",
+    "1000000",
+]
+SCALES = ["1/3", "1/2", "1", "3/2", "3", "77/10", "10", "25", "40", "64", "100", "1000"]
+
+
+def runs(expected: Floats) -> npt.NDArray[np.int64]:
+    """Join neighbouring values into numbered runs that expect 25 draws or more each."""
+    labels, run, held = [], 0, 0.0
+    for count in expected.tolist():
+        labels.append(run)
+        held += count
+        if held >= 25:
+            run, held = run + 1, 0.0
+    return np.minimum(labels, run - 1)  # what is left over joins the last full run
+
+
+def p_value(draws: Draws, law: Decay) -> float:
+    """Return the chi-square p-value of draws against a symmetric law; the end runs take the tails."""
+    reach = law.reach(60)
+    weights = np.exp(-float(law.rate) * np.abs(np.arange(-reach, reach + 1.0)) ** law.power)
+    expected = weights / weights.sum() * len(draws)
+    run = runs(expected)
+    seen = np.bincount(run[np.clip(draws, -reach, reach) + reach], minlength=run[-1] + 1)
+    return float(stats.chisquare(seen, np.bincount(run, weights=expected)).pvalue)
+
+
+def two_sample_p_value(first: Draws, second: Draws, *, bins: int = 100) -> float:
+    """Return the chi-square p-value of two sets of draws having one law."""
+    edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, bins + 1)[1:-1]))
+    both = [
+        np.bincount(np.searchsorted(edges, sample), minlength=len(edges) + 1) for sample in (first, second)
+    ]
+    table = np.array(both)[:, np.sum(both, axis=0) > 10]
+    return float(stats.chi2_contingency(table).pvalue)
+
+
+def accepted(p: float) -> bool:
+    return ALARM < p < 1 - ALARM
+
+
+def square(text: str) -> Fraction:
+    return Fraction(text) ** 2
+
+
+class TestTables:
+    @pytest.mark.parametrize("variance", VARIANCES)
+    def test_gaussian(self, variance: str) -> None:
+        source = RehearsalEntropy(101)
+        claimed = Fraction(variance)
+        assert accepted(p_value(discrete_gaussian(claimed, size=100_000, entropy=source), gaussian(claimed)))
+        for factor in ("9/10", "11/10"):
+            wrong = discrete_gaussian(claimed * square(factor), size=100_000, entropy=source)
+            assert p_value(wrong, gaussian(claimed)) < REJECTED, factor
+
+    @pytest.mark.parametrize("scale", SCALES)
+    def test_laplace(self, scale: str) -> None:
+        source = RehearsalEntropy(102)
+        claimed = Fraction(scale)
+        assert accepted(p_value(discrete_laplace(claimed, size=100_000, entropy=source), laplace(claimed)))
+        for factor in ("9/10", "11/10"):
+            wrong = discrete_laplace(claimed * Fraction(factor), size=100_000, entropy=source)
+            assert p_value(wrong, laplace(claimed)) < REJECTED, factor
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("variance", VARIANCES)
+    def test_gaussian_with_many_draws(self, variance: str) -> None:
+        source = RehearsalEntropy(103)
+        claimed = Fraction(variance)
+        assert accepted(
+            p_value(discrete_gaussian(claimed, size=20_000_000, entropy=source), gaussian(claimed))
+        )
+        for factor in ("99/100", "101/100"):
+            wrong = discrete_gaussian(claimed * square(factor), size=20_000_000, entropy=source)
+            assert p_value(wrong, gaussian(claimed)) < REJECTED, factor
+
+    def test_the_systems_randomness(self) -> None:
+        source = SystemEntropy()
+        noise = discrete_gaussian(Fraction(30), size=200_000, entropy=source)
+        assert p_value(noise, gaussian(Fraction(30))) > UNREPEATABLE_ALARM
+        noise = discrete_laplace(Fraction(6), size=200_000, entropy=source)
+        assert p_value(noise, laplace(Fraction(6))) > UNREPEATABLE_ALARM
+
+    def test_neighbouring_draws_are_independent(self) -> None:
+        noise = discrete_gaussian(Fraction(1), size=400_000, entropy=RehearsalEntropy(104))
+        table = np.histogram2d(np.clip(noise[::2], -2, 2), np.clip(noise[1::2], -2, 2), bins=5)[0]
+        assert accepted(float(stats.chi2_contingency(table).pvalue))
+
+
+class TestRefinement:
+    @pytest.mark.parametrize(
+        "law", [gaussian(Fraction(9)), pytest.param(laplace(Fraction(2)), marks=pytest.mark.slow)], ids=str
+    )
+    def test_short_words(self, law: Decay, monkeypatch: pytest.MonkeyPatch) -> None:
+        refined = 0
+        resolve = inversion.resolve
+
+        def counted(*args: object, **kwargs: object) -> int:
+            nonlocal refined
+            refined += 1
+            return resolve(*args, **kwargs)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(inversion, "resolve", counted)
+        noise = draw(build_table(law, bits=6), size=480_000, entropy=RehearsalEntropy(105))
+        assert refined >= 100_000
+        assert accepted(p_value(noise, law))
+        assert (
+            p_value(noise, Decay(rate=law.rate * square("51/50"), power=law.power, symmetric=True)) < REJECTED
+        )
+
+    @pytest.mark.parametrize("wrong", [0, 1])
+    def test_a_branch_that_always_picks_one_side_is_noticed(
+        self, wrong: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        law = gaussian(Fraction(9))
+        table = build_table(law, bits=6)
+
+        def one_sided(*_: object, prefix: int, **__: object) -> int:
+            side = "left" if wrong else "right"
+            return table.low + int(np.searchsorted(table.thresholds, np.uint64(prefix), side=side))
+
+        monkeypatch.setattr(inversion, "resolve", one_sided)
+        assert p_value(draw(table, size=100_000, entropy=RehearsalEntropy(106)), law) < REJECTED
+
+
+class TestBlocks:
+    """The sampler for very large scales, also at scales small enough to see every value."""
+
+    @pytest.mark.parametrize(
+        "law", [gaussian(Fraction(300**2)), gaussian(Fraction(1000)), laplace(Fraction(700, 3))]
+    )
+    def test_every_value(self, law: Decay) -> None:
+        source = RehearsalEntropy(107)
+        assert accepted(p_value(draw_blocks(law, size=200_000, entropy=source), law))
+        for factor in ("9/10", "11/10"):
+            wrong = Decay(rate=law.rate * Fraction(factor) ** law.power, power=law.power, symmetric=True)
+            assert p_value(draw_blocks(wrong, size=200_000, entropy=source), law) < REJECTED
+
+    @pytest.mark.parametrize("sigma", [20_001, 10**6, 2**40])
+    def test_gaussian_bins(self, sigma: int) -> None:
+        source = RehearsalEntropy(108)
+        # Against the normal law: at this scale the sum over a bin and the integral differ by less than 1e-9.
+        noise = discrete_gaussian(Fraction(sigma**2), size=200_000, entropy=source)
+        assert accepted(float(_uniform_p_value(stats.norm.cdf(noise / sigma))))
+        for factor in (0.9, 1.1):
+            assert _uniform_p_value(stats.norm.cdf(noise / sigma * factor)) < REJECTED
+        assert accepted(_uniform_p_value((noise % 1024 + 0.5) / 1024))
+
+    @pytest.mark.parametrize("scale", [4_001, 10**6, 2**40])
+    def test_laplace_bins(self, scale: int) -> None:
+        noise = discrete_laplace(Fraction(scale), size=200_000, entropy=RehearsalEntropy(109))
+        assert accepted(_uniform_p_value(stats.laplace.cdf(noise / scale)))
+        for factor in (0.9, 1.1):
+            assert _uniform_p_value(stats.laplace.cdf(noise / scale * factor)) < REJECTED
+        assert accepted(_uniform_p_value((noise % 256 + 0.5) / 256))
+
+    def test_nothing_changes_at_the_switch(self) -> None:
+        at, above = Fraction(LARGEST_TABLED_VARIANCE), Fraction(LARGEST_TABLED_VARIANCE + 1)
+        source = RehearsalEntropy(110)
+        tabled, blocks = (discrete_gaussian(v, size=200_000, entropy=source) for v in (at, above))
+        assert accepted(two_sample_p_value(tabled, blocks))
+        assert two_sample_p_value(tabled, blocks * 21 // 20) < REJECTED
+        tabled, blocks = (
+            discrete_laplace(Fraction(LARGEST_TABLED_SCALE + extra), size=200_000, entropy=source)
+            for extra in (0, 1)
+        )
+        assert accepted(two_sample_p_value(tabled, blocks))
+        assert two_sample_p_value(tabled, blocks * 21 // 20) < REJECTED
+
+
+def _uniform_p_value(places: Floats, *, bins: int = 128) -> float:
+    return float(stats.chisquare(np.bincount((places * bins).astype(np.int64), minlength=bins)).pvalue)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("scores", "rate"),
+        [
+            ([3, 0, 3, -2, 5], "1/2"),
+            ([10**9, 10**9 - 1, 10**9 - 3, -(10**9)], "3/4"),
+            ([0, 0, 0, 0], "7"),
+            ([-1_000_000, 0, 1_000_000], "1/1000000"),
+        ],
+    )
+    def test_the_law(self, scores: list[int], rate: str) -> None:
+        seen = _choices(scores, rate=Fraction(rate), entropy=RehearsalEntropy(111))
+        assert accepted(_choice_p_value(seen, scores=scores, rate=float(Fraction(rate))))
+        if len(set(scores)) > 1:
+            for factor in (0.5, 2):
+                assert _choice_p_value(seen, scores=scores, rate=factor * float(Fraction(rate))) < REJECTED
+
+    def test_the_systems_randomness(self) -> None:
+        seen = _choices([2, 1, 0], rate=Fraction(1), entropy=SystemEntropy())
+        assert _choice_p_value(seen, scores=[2, 1, 0], rate=1) > UNREPEATABLE_ALARM
+
+
+def _choices(scores: list[int], *, rate: Fraction, entropy: Entropy) -> Draws:
+    row = np.array(scores, dtype=np.int64)
+    chosen = [exponential_choice(row, rate=rate, entropy=entropy) for _ in range(2_000)]
+    return np.bincount(chosen, minlength=len(scores))
+
+
+def _choice_p_value(seen: Draws, *, scores: list[int], rate: float) -> float:
+    weights = np.array([math.exp(rate * (score - max(scores))) for score in scores])
+    expected = weights / weights.sum() * seen.sum()
+    likely = expected > 1e-6
+    assert seen[~likely].sum() == 0
+    return float(stats.chisquare(seen[likely], expected[likely] / expected[likely].sum() * seen.sum()).pvalue)
+
+
+class TestAgainstOpenDP:
+    """An independent implementation, with its own randomness: alarms below 1e-9."""
+
+    @pytest.mark.parametrize("scale", [0.75, pytest.param(5.0, marks=pytest.mark.slow), 40.0])
+    @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+    def test_the_same_law(self, kind: str, scale: float) -> None:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        make = {"gaussian": dp.m.make_gaussian, "laplace": dp.m.make_laplace}[kind]
+        distance = {"gaussian": dp.l2_distance, "laplace": dp.l1_distance}[kind]
+        theirs = make(dp.vector_domain(dp.atom_domain(T="i32")), distance(T="i32"), scale=scale)
+        other = np.array(theirs([0] * 20_000), dtype=np.int64)
+        exact = Fraction(scale)
+        source = RehearsalEntropy(112)
+
+        def ours(factor: str) -> Draws:
+            if kind == "gaussian":
+                return discrete_gaussian(exact**2 * square(factor), size=200_000, entropy=source)
+            return discrete_laplace(exact * Fraction(factor), size=200_000, entropy=source)
+
+        assert two_sample_p_value(ours("1"), other) > UNREPEATABLE_ALARM
+        for factor in ("4/5", "5/4"):
+            assert two_sample_p_value(ours(factor), other) < UNREPEATABLE_ALARM
