@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from populace.generate import generate
-from populace.infer.fit import fit
+from populace.infer.model import Model
 from populace.marginals import Marginal
 from populace.measurements import Measurement, Measurements
 from populace.privacy.ledger import Ledger
@@ -82,12 +82,26 @@ def measure(
     return Measurements(schema=schema, items=tuple(items), record=run.record())
 
 
+def chain(measurements: Measurements) -> Model:
+    """Return the model that each pair of a chain gives for its second column, given its first."""
+    potentials = {}
+    for item in measurements.items:
+        if len(item.marginal.clique) == 2:
+            counts = np.where(item.counts > 2 * float(item.variance) ** 0.5, item.counts, 0.01)
+            given = counts.sum(axis=1, keepdims=True) if potentials else counts.sum()
+            potentials[item.marginal.clique] = np.log(counts / given)
+    total = max(1.0, float(measurements.items[0].counts))
+    return Model(
+        domain=measurements.schema.domain, groupings={}, potentials=potentials, total=total, within={}
+    )
+
+
 def make(
     measurements: Measurements, *, seed: int = 7, rows: int | None = None, like: object = None
 ) -> Release:
-    """Fit a model to measurements and draw rows from it."""
+    """Draw rows from the chain of measured pairs."""
     schema = measurements.schema
-    model = fit(measurements.items, domain=schema.domain)
+    model = chain(measurements)
     rng = np.random.default_rng(seed)
     parts = [
         pa.table({name: decode(column, codes[name], rng=rng) for name, column in schema.columns.items()})

@@ -18,9 +18,9 @@ def markdown(statement: Statement) -> str:
         "",
         "## What is promised",
         "",
-        promise(statement),
+        _cell(promise(statement)),
         "",
-        statement["reading"],
+        _cell(statement["reading"]),
         "",
         "| | |",
         "|---|---|",
@@ -30,7 +30,7 @@ def markdown(statement: Statement) -> str:
         f"| neighbouring tables | {_neighbours(statement)} |",
         f"| account in the ledger | {_cell(statement['dataset'])} |",
         f"| method | {_cell(statement['method'])} |",
-        f"| rows | {statement['total']['text']} |",
+        f"| rows | {_cell(statement['total']['text'])} |",
         "",
         "## What it cost",
         "",
@@ -46,7 +46,7 @@ def markdown(statement: Statement) -> str:
         "",
         "## What is not covered",
         "",
-        *(f"- {line}" for line in statement["not_covered"]),
+        *(f"- {_cell(line)}" for line in statement["not_covered"]),
         "",
         "## Domains",
         "",
@@ -95,5 +95,5 @@ def _percent(share: float) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text that cannot break out of a table cell or become markup."""
+    """Return a text that stays in its place: no markup, no table bars, one line."""
     return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())

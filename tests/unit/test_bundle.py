@@ -1,0 +1,205 @@
+"""A release folder appears complete or not at all, loads back, and equal releases have equal bytes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import releases
+
+from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.release import bundle
+from populace.release.bundle import Release, write
+from populace.release.frame import Format
+from populace.release.statement import STAMP
+
+FILES = {
+    "codebook.json",
+    "manifest.json",
+    "measurements.json",
+    "measurements.parquet",
+    "model.json",
+    "model.npz",
+    "report.html",
+    "statement.json",
+    "statement.md",
+}
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    table, schema = releases.small_sample()
+    return releases.make(releases.measure(table, schema, ledger=tmp_path_factory.mktemp("l") / "ledger.db"))
+
+
+def put(release: Release, folder: Path, table_format: Format = Format.CSV) -> Path:
+    """Write without drawing a report, which takes a second."""
+    write(release, folder, table_format=table_format, report="<html></html>")
+    return folder
+
+
+def test_save_writes_every_file(release: Release, tmp_path: Path) -> None:
+    release.save(tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"synthetic.csv"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    statement = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert statement == release.statement
+
+
+@pytest.mark.parametrize("table_format", list(Format))
+def test_load_gives_back_what_was_saved(release: Release, tmp_path: Path, table_format: Format) -> None:
+    loaded = Release.load(put(release, tmp_path / "out", table_format))
+    assert loaded.synthetic.equals(release.synthetic)
+    assert loaded.statement == release.statement
+    assert (loaded.seed, loaded.format, loaded.rows_asked) == (7, table_format, None)
+    assert loaded.measurements.record == release.measurements.record
+    assert loaded.model.total == release.model.total
+    again = put(loaded, tmp_path / "again", table_format)
+    assert contents(again) == contents(tmp_path / "out")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("table_format", ["csv", "parquet"])
+def test_equal_releases_have_equal_bytes(release: Release, tmp_path: Path, table_format: str) -> None:
+    twin = releases.make(release.measurements)
+    release.save(tmp_path / "a", format=table_format)
+    twin.save(tmp_path / "b", format=table_format)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    other = put(releases.make(release.measurements, seed=8), tmp_path / "c", Format(table_format))
+    assert contents(other) != contents(tmp_path / "a")
+
+
+def test_no_file_tells_where_or_when_it_was_made(release: Release, tmp_path: Path) -> None:
+    folder = put(release, tmp_path / "out", Format.PARQUET)
+    for name, data in contents(folder).items():
+        assert str(tmp_path).encode() not in data, name
+        assert b"ledger.db" not in data, name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert set(manifest) == {
+        "format", "stamp", "dataset", "command", "sampling_seed", "rows_asked", "versions", "parents", "files",
+    }  # fmt: skip
+    assert manifest["command"] == (
+        "populace synth DATA --schema FILE --method mst --epsilon 1 --delta 1e-9 --seed 7 --format parquet --out DIR"
+    )
+    assert set(pq.read_schema(folder / "synthetic.parquet").metadata or {}) <= {b"ARROW:schema"}
+
+
+def test_an_empty_folder_is_taken(release: Release, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    put(release, tmp_path / "out")
+    assert (tmp_path / "out" / "manifest.json").is_file()
+
+
+def test_a_folder_that_holds_something_is_refused(release: Release, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "keep").write_text("mine")
+    with pytest.raises(UsageError, match="not empty"):
+        release.save(tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(UsageError, match="not a folder"):
+            release.save(tmp_path / name)
+    assert contents(tmp_path / "out") == {"keep": b"mine"}
+    with pytest.raises(UsageError, match="format"):
+        release.save(tmp_path / "new", format="xlsx")
+
+
+def test_a_full_disk_leaves_nothing(release: Release, tmp_path: Path) -> None:
+    """A limit on file sizes stands in for a full disk: the system refuses the write in the same place."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+    try:
+        with pytest.raises(ResourceError, match="could not be written") as refused:
+            put(release, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused.value.exit_code == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_an_interrupted_write_leaves_nothing(
+    release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(bundle, "describe", interrupted)
+    with pytest.raises((ResourceError, KeyboardInterrupt)):
+        put(release, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_is_refused(release: Release, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError):
+        put(release, tmp_path / "file" / "out")
+
+
+def test_a_missing_parent_is_made(release: Release, tmp_path: Path) -> None:
+    assert (put(release, tmp_path / "a" / "b") / "manifest.json").is_file()
+
+
+def test_a_folder_without_manifest_does_not_load(release: Release, tmp_path: Path) -> None:
+    folder = put(release, tmp_path / "out")
+    (folder / "manifest.json").unlink()
+    with pytest.raises(ReleaseError, match=r"manifest\.json"):
+        Release.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("like", "kind", "table_format"),
+    [
+        (pd.DataFrame({"a": [1]}), pd.DataFrame, "parquet"),
+        (pl.DataFrame({"a": [1]}), pl.DataFrame, "parquet"),
+        (pl.LazyFrame({"a": [1]}), pa.Table, "parquet"),
+        (pa.table({"a": [1]}), pa.Table, "parquet"),
+        ("people.CSV", pa.Table, "csv"),
+        (Path("people.parquet"), pa.Table, "parquet"),
+        (None, pa.Table, "csv"),
+    ],
+)
+def test_the_table_is_of_the_kind_that_came_in(
+    release: Release, like: object, kind: type, table_format: str
+) -> None:
+    made = releases.make(release.measurements, like=like)
+    assert isinstance(made.table, kind)
+    assert made.format == table_format
+    assert list(made.table.columns if kind is not pa.Table else made.table.column_names) == list(releases.FEW)
+
+
+def test_whole_numbers_stay_whole_in_pandas(release: Release) -> None:
+    frame = releases.make(release.measurements, like=pd.DataFrame({"a": [1]})).table
+    assert frame["income"].isna().any()
+    assert str(frame["income"].dtype) == "Int64"
+    assert str(frame["age"].dtype) == "Int64"
+
+
+def test_zero_rows_and_chosen_rows(release: Release, tmp_path: Path) -> None:
+    for rows in (0, 3):
+        made = releases.make(release.measurements, rows=rows)
+        loaded = Release.load(put(made, tmp_path / str(rows)))
+        assert loaded.table.num_rows == rows
+        assert loaded.statement["total"]["origin"] == "chosen by the curator"
+        assert f"--rows {rows}" in json.loads((tmp_path / str(rows) / "manifest.json").read_text())["command"]
+
+
+def test_a_rehearsal_is_stamped_on_every_artefact(tmp_path: Path) -> None:
+    table, schema = releases.small_sample(("sex", "work"), households=30)
+    measured = releases.measure(table, schema, ledger=tmp_path / "l.db", rehearsal=True)
+    releases.make(measured).save(tmp_path / "out")
+    for name in ("statement.json", "statement.md", "codebook.json", "manifest.json", "report.html"):
+        assert STAMP in (tmp_path / "out" / name).read_text(encoding="utf-8"), name
+    assert json.loads((tmp_path / "out" / "measurements.json").read_text())["rehearsal"] is True
