@@ -1,0 +1,78 @@
+"""The report opens in a browser without a network: every open chart is drawn and the console stays empty."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from populace.pipeline import synthesize
+from populace.samples.population import population
+
+BROWSER = shutil.which("chromium")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="chromium is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    table, schema = population()
+    release = synthesize(
+        table, schema=schema, epsilon="1", delta="1e-9", method="mst", ledger=folder / "l.db"
+    )
+    release.save(folder / "out")
+    return folder / "out" / "report.html"
+
+
+def browse(page: Path, *, width: int, profile: Path) -> tuple[str, list[str]]:
+    """Return the page as drawn, and everything the console said."""
+    done = subprocess.run(
+        [
+            BROWSER or "",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            f"--user-data-dir={profile}",
+            f"--window-size={width},2000",
+            "--virtual-time-budget=20000",
+            "--enable-logging=stderr",
+            # No name resolves and no proxy answers: whatever the page asks the network for fails, and says so.
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--proxy-server=127.0.0.1:9",
+            "--dump-dom",
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_report_draws_itself_offline(report: Path, tmp_path: Path, width: int) -> None:
+    drawn, console = browse(report, width=width, profile=tmp_path / "profile")
+    assert console == []
+    assert 'data-ready="yes"' in drawn
+    # Budget, pairs and twelve columns; folded charts wait until they are opened.
+    assert drawn.count('class="marks"') == 14
+
+
+def test_a_broken_report_would_be_noticed(report: Path, tmp_path: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    broken = tmp_path / "broken.html"
+    broken.write_text(
+        text.replace("</body>", '<img src="https://example.org/x.png"><script>missing()</script></body>'),
+        encoding="utf-8",
+    )
+    _, console = browse(broken, width=1200, profile=tmp_path / "profile")
+    assert any("missing is not defined" in line for line in console)
+    assert any("ERR_" in line for line in console)

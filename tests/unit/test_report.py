@@ -1,0 +1,293 @@
+"""The report shows the right numbers, in one file that needs nothing else, whatever the names in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import releases
+import vl_convert
+from hypothesis import given
+from hypothesis import strategies as st
+
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement, Measurements
+from populace.release.bundle import Release
+from populace.release.frame import encode_table
+from populace.report import charts, render
+from populace.report.bars import MOST_BARS, bars, largest_slots, neighbouring_slots
+from populace.report.compare import (
+    GAUSSIAN,
+    LAPLACE,
+    NoiseShape,
+    Reading,
+    combined,
+    compare,
+    estimated_total,
+    synthetic_counts,
+)
+from populace.report.document import Document, build
+from populace.report.forest import branches
+from populace.schema.schema import Schema
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    table, schema = releases.small_sample()
+    return releases.make(
+        releases.measure(table, schema, ledger=tmp_path_factory.mktemp("l") / "ledger.db", epsilon="3")
+    )
+
+
+@pytest.fixture(scope="module")
+def document(release: Release) -> Document:
+    return documented(release)
+
+
+def documented(release: Release) -> Document:
+    codes = encode_table(release.synthetic, schema=release.measurements.schema)
+    return build(release.statement, measurements=release.measurements, codes=codes)
+
+
+@pytest.fixture
+def no_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Putting the scripts together takes a second; most tests do not need them."""
+    monkeypatch.setattr(render, "_script", lambda: "window.vegaEmbed = () => {};")
+
+
+# --------------------------------------------------------------------------------- numbers
+
+
+def test_distances_by_hand() -> None:
+    item = Measurement(Marginal(("a",)), np.array([60, 40]), Fraction(1))
+    found = compare(item, synthetic=np.array([5, 5]), total=100.0, shape=GAUSSIAN)
+    assert found.distance == pytest.approx(0.1)
+    assert found.noise_alone == pytest.approx(0.5 * 2 * (2 / np.pi) ** 0.5 / 100)
+    assert found.truth_within == pytest.approx(found.distance + found.noise_alone)
+
+
+@pytest.mark.parametrize(("shape", "name"), [(GAUSSIAN, "normal"), (LAPLACE, "laplace")])
+def test_noise_alone_is_what_noise_alone_gives(shape: NoiseShape, name: str) -> None:
+    """The synthetic rows are the real ones: distances average to `noise_alone`, 19 of 20 counts are within reach.
+
+    Seed 1; with 400 tables of 50 cells the bands are at least five standard errors wide.
+    """
+    rng = np.random.default_rng(1)
+    deviation, truth = 20.0, np.full(50, 200)
+    scale = deviation if name == "normal" else deviation / 2**0.5
+    noise = np.rint(getattr(rng, name)(0, scale, (400, 50))).astype(np.int64)
+    found = [
+        compare(
+            Measurement(Marginal(("a",)), truth + drawn, Fraction(400)),
+            synthetic=truth,
+            total=10_000.0,
+            shape=shape,
+        )
+        for drawn in noise
+    ]
+    assert np.mean([c.distance for c in found]) == pytest.approx(found[0].noise_alone, rel=0.02)
+    assert all(c.reading is Reading.WITHIN for c in found)
+    assert np.mean(np.abs(noise) <= shape.reach * deviation) == pytest.approx(0.95, abs=0.008)
+
+
+def test_what_noise_cannot_explain_is_told() -> None:
+    item = Measurement(Marginal(("a",)), np.array([600, 400]), Fraction(100))
+    far = compare(item, synthetic=np.array([400, 600]), total=1000.0, shape=GAUSSIAN)
+    near = compare(item, synthetic=np.array([590, 410]), total=1000.0, shape=GAUSSIAN)
+    few = compare(item, synthetic=np.array([2, 2]), total=1000.0, shape=GAUSSIAN)
+    loud = replace(item, variance=Fraction(10**6))
+    lost = compare(loud, synthetic=np.array([590, 410]), total=1000.0, shape=GAUSSIAN)
+    assert [c.reading for c in (far, near, few, lost)] == [
+        Reading.BEYOND,
+        Reading.WITHIN,
+        Reading.WITHIN,
+        Reading.LOST,
+    ]
+
+
+def test_synthetic_counts_match_a_plain_count() -> None:
+    rng = np.random.default_rng(2)
+    codes = {"a": rng.integers(0, 3, 200).astype(np.uint8), "b": rng.integers(0, 4, 200).astype(np.uint8)}
+    pair = Marginal(("b", "a"), (Grouping("b", (0, 1, 1, 0)),))
+    found = synthetic_counts(pair, codes=codes, domain=Domain({"a": 3, "b": 4}))
+    plain = np.zeros((2, 3), dtype=np.int64)
+    for a, b in zip(codes["a"], codes["b"], strict=True):
+        plain[(0, 1, 1, 0)[b], a] += 1
+    assert (found == plain).all()
+
+
+def test_repeated_measurements_are_weighed_by_their_precision() -> None:
+    first = Measurement(Marginal(("a",)), np.array([10]), Fraction(1))
+    second = Measurement(Marginal(("a",)), np.array([40]), Fraction(2))
+    both = combined([first, second])
+    assert both.counts.tolist() == [20]
+    assert both.variance == Fraction(2, 3)
+    assert estimated_total([first, second]) == pytest.approx(20)
+    assert estimated_total([]) == 1.0
+
+
+# --------------------------------------------------------------------------------- bars and trees
+
+
+@given(st.integers(1, 400), st.integers(0, 5), st.integers(0, 10**6))
+def test_every_code_is_in_exactly_one_bar(values: int, special: int, seed: int) -> None:
+    labels = [str(code) for code in range(values + special)]
+    counts = np.random.default_rng(seed).integers(-50, 50, len(labels))
+    for slots in (neighbouring_slots(labels, values=values), largest_slots(labels, counts=counts)):
+        assert sorted(code for slot in slots for code in slot.codes) == list(range(len(labels)))
+        assert len(slots) <= MOST_BARS
+        assert len({slot.label for slot in slots}) == len(slots)
+
+
+def test_bars_add_codes_and_noise() -> None:
+    item = Measurement(Marginal(("a",)), np.arange(100), Fraction(4))
+    slots = neighbouring_slots([str(code) for code in range(100)], values=100)
+    shown = bars(item, slots=slots, synthetic=np.arange(100), total=4950.0, shape=GAUSSIAN)
+    assert sum(bar.measured for bar in shown) == pytest.approx(1)
+    assert [bar.measured for bar in shown] == pytest.approx([bar.synthetic for bar in shown])
+    assert shown[0].label == "0 – 4"
+    assert shown[0].reach == pytest.approx(1.96 * 2 * 5**0.5 / 4950)
+
+
+def test_trees_hang_from_their_middle() -> None:
+    path = [(str(number), str(number + 1), 0.5) for number in range(100)]
+    found = branches(path)
+    assert len(found) == 101
+    assert found[0].column == "50"
+    assert max(branch.depth for branch in found) == 50
+    assert branches([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]) == ()
+    two = branches([("a", "b", 1.0), ("c", "d", 1.0)])
+    assert [branch.depth for branch in two] == [0, 1, 0, 1]
+
+
+# --------------------------------------------------------------------------------- document
+
+
+def test_the_document_covers_everything_worst_first(document: Document, release: Release) -> None:
+    assert {column.name for column in document.columns} == set(releases.FEW)
+    assert len(document.pairs) == 4
+    assert document.unmeasured == ()
+    for found in (document.columns, document.pairs):
+        distances = [part.comparison.truth_within for part in found]
+        assert distances == sorted(distances, reverse=True)
+    assert document.rows == release.synthetic.num_rows
+    assert [level.what for level in document.noise] == ["number of rows", "5 columns", "4 pairs"]
+    assert [stage.label for stage in document.stages][1::2] == ["measure 5 columns", "measure 4 pairs"]
+    assert len(document.forest) == 5
+
+
+def test_the_document_is_plain_json_and_keeps_the_promise_exact(document: Document, release: Release) -> None:
+    told = json.loads(json.dumps(document.to_json(), allow_nan=False))
+    assert told["statement"] == release.statement
+    assert told["columns"][0]["comparison"]["reading"] in list(Reading)
+
+
+def test_the_document_depends_on_released_things_alone(
+    document: Document, release: Release, tmp_path: Path
+) -> None:
+    """A report made from the loaded folder is the same: nothing else was needed."""
+    release.save(tmp_path / "out")
+    assert documented(Release.load(tmp_path / "out")) == document
+
+
+def test_a_model_that_misses_is_called_out(release: Release) -> None:
+    schema = release.measurements.schema
+    codes = encode_table(release.synthetic, schema=schema)
+    codes["sex"] = np.zeros_like(codes["sex"])
+    found = build(release.statement, measurements=release.measurements, codes=codes)
+    sex = next(column for column in found.columns if column.name == "sex")
+    assert sex.comparison.reading is Reading.BEYOND
+
+
+def test_no_rows_and_nothing_measured_still_give_a_report(release: Release, no_script: None) -> None:
+    empty = replace(release, synthetic=release.synthetic.slice(0, 0))
+    assert documented(empty).rows == 0
+    render.render(documented(empty))
+    measured = release.measurements
+    only_total = Measurements(schema=measured.schema, items=measured.items[:1], record=measured.record)
+    bare = documented(replace(release, measurements=only_total))
+    assert bare.summary == "Nothing was measured but the number of rows."
+    assert bare.unmeasured == releases.FEW
+    render.render(bare)
+
+
+# --------------------------------------------------------------------------------- page
+
+
+def test_the_page_needs_nothing_from_elsewhere(document: Document) -> None:
+    page = render.render(document)
+    assert len(page.encode()) < 3_000_000
+    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)([^"']*)""", markup) == []
+    assert re.findall(r"@import|url\(|https?:", markup) == []
+    assert "<script src" not in page
+    assert json.loads(embedded(page, "document")) == document.to_json()
+    specs = json.loads(embedded(page, "charts"))
+    assert set(re.findall(r'data-chart="([^"]+)"', page)) == set(specs)
+    assert render.render(document) == page
+
+
+def embedded(page: str, name: str) -> str:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_every_kind_of_chart_is_valid(document: Document) -> None:
+    specs = [
+        charts.budget(document.stages),
+        charts.column(document.columns[0]),
+        charts.pairs(document.pairs),
+    ]
+    for spec in specs:
+        picture = vl_convert.vegalite_to_svg({**spec, "width": 400}, vl_version="5.21")
+        assert picture.count("<path") > 5
+    with pytest.raises(ValueError, match="Vega-Lite"):
+        vl_convert.vegalite_to_svg(
+            {"mark": "no such mark", "data": {"values": [{}]}, "encoding": 3}, vl_version="5.21"
+        )
+
+
+def test_names_cannot_break_the_page(release: Release, tmp_path: Path, no_script: None) -> None:
+    nasty = '</script><script>alert("x")</script><!--'
+    schema = Schema.from_sizes({nasty: 2, "b": 3})
+    table = releases.pa.table({nasty: [0, 1] * 50, "b": [0, 1] * 50})
+    made = releases.make(releases.measure(table, schema, ledger=tmp_path / "l.db"))
+    page = render.render(documented(made))
+    clean = render.render(documented(release))
+    assert page.count("<script") == clean.count("<script")
+    assert page.count("</script") == clean.count("</script")
+    assert "<!--" not in page
+    assert json.loads(embedded(page, "document"))["columns"]
+
+
+def test_a_table_of_many_columns_is_folded(tmp_path: Path, release: Release, no_script: None) -> None:
+    schema = Schema.from_sizes({f"column_{number}": 2 + number % 40 for number in range(110)})
+    rng = np.random.default_rng(3)
+    codes = {name: rng.integers(0, size, 500) for name, size in schema.domain.items()}
+    items = [
+        Measurement(
+            Marginal((name,)),
+            synthetic_counts(Marginal((name,)), codes=codes, domain=schema.domain),
+            Fraction(9),
+        )
+        for name in schema.domain
+    ]
+    measured = Measurements(schema=schema, items=tuple(items), record=release.measurements.record)
+    page = render.render(build(release.statement, measurements=measured, codes=codes))
+    assert page.count("<figure>") == 110
+    before, _ = page.split("<summary>The next 98 columns</summary>")
+    assert before.count("<figure>") == 12
+    assert len(page) + 1_000_000 < 3_000_000
+
+
+def test_the_stamp_is_a_banner(release: Release, no_script: None) -> None:
+    record = replace(release.measurements.record, rehearsal=True)
+    stamped = replace(release, measurements=replace(release.measurements, record=record))
+    assert 'class="stamp" role="alert">REHEARSAL' in render.render(documented(stamped))
+    assert 'class="stamp"' not in render.render(documented(release))
