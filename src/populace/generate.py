@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.model import Model
+from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
 
 Codes = npt.NDArray[np.unsignedinteger]
-Table = npt.NDArray[np.float64]
 
 
 def generate(

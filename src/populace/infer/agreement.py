@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.infer.observations import Observation
-from populace.infer.propagation import Slot, Table
+from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.infer.agreement import Agreement
 from populace.infer.observations import Observation
-from populace.infer.propagation import Table
+from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
 
 _CHECK_EVERY = 10

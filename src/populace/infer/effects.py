@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.observations import Observation
+from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
-
-Table = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

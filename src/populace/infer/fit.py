@@ -13,8 +13,8 @@ from populace.infer.mirror_descent import descend
 from populace.infer.model import Model
 from populace.infer.objective import Objective
 from populace.infer.observations import Observation, observe, shared_groupings
-from populace.infer.propagation import Table
 from populace.infer.scaling import fit_tables
+from populace.infer.tables import Table
 from populace.infer.within import share_codes
 from populace.marginals import Domain
 from populace.measurements import Measurement
@@ -29,7 +29,7 @@ def fit(
     *,
     domain: Domain,
     start: Model | None = None,
-    steps: int = 3000,
+    steps: int = 1000,
     tolerance: float = 1e-6,
     progress: Progress | None = None,
 ) -> Model:

@@ -21,11 +21,13 @@ class JunctionTree:
     parents: tuple[int, ...]
     separators: tuple[Clique, ...]
 
-    def home(self, clique: Iterable[str], *, domain: Domain) -> int | None:
-        """Return the smallest node that holds a clique, or None if no node does."""
+    def holding(self, clique: Iterable[str], *, domain: Domain) -> list[int]:
+        """Return the nodes that hold a clique, the one with the smallest table first."""
         wanted = set(clique)
-        homes = [i for i, node in enumerate(self.nodes) if wanted <= set(node)]
-        return min(homes, key=lambda i: (domain.cells(self.nodes[i]), i), default=None)
+        return sorted(
+            (i for i, node in enumerate(self.nodes) if wanted <= set(node)),
+            key=lambda i: (domain.cells(self.nodes[i]), i),
+        )
 
     def cells(self, domain: Domain) -> int:
         """Return how many numbers the tables of all nodes hold together."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from populace.infer.objective import Objective, Point
-from populace.infer.propagation import Table
+from populace.infer.tables import Table
 
 _CHECK_EVERY = 50
 

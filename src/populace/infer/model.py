@@ -15,7 +15,8 @@ import numpy as np
 from populace.errors import ReleaseError, UsageError
 from populace.infer.junction_tree import JunctionTree, junction_tree
 from populace.infer.observations import observe
-from populace.infer.propagation import Propagation, Slot, Table
+from populace.infer.propagation import Propagation
+from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 
@@ -76,10 +77,9 @@ class Model:
         """The probabilities of the cells of every node of the tree; nodes agree on what they share."""
         tables = [np.zeros(shape) for shape in self.propagation.shapes]
         for clique, potential in self.potentials.items():
-            home = self.tree.home(clique, domain=self.grouped_domain)
-            if home is not None:
-                slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.grouped_domain)
-                tables[home] += slot.spread(potential)
+            home = self.tree.holding(clique, domain=self.grouped_domain)[0]
+            slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.grouped_domain)
+            tables[home] += slot.spread(potential)
         found = tuple(self.propagation.beliefs(tables))
         for table in found:
             table.setflags(write=False)

@@ -10,7 +10,8 @@ import numpy as np
 
 from populace.infer.junction_tree import junction_tree
 from populace.infer.observations import Observation
-from populace.infer.propagation import Propagation, Slot, Table
+from populace.infer.propagation import Propagation
+from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
 
 
@@ -46,7 +47,7 @@ class Objective:
         self.propagation = Propagation(self.tree, domain=domain)
         self._shapes = [domain.shape(factor) for factor in self.factors]
         self._ends = np.cumsum([0, *(math.prod(shape) for shape in self._shapes)]).tolist()
-        self.homes = [self._home(factor) for factor in self.factors]
+        self.homes = [self.tree.holding(factor, domain=domain)[0] for factor in self.factors]
         self.slots = [
             Slot.of(factor, inside=self.tree.nodes[home], domain=domain)
             for factor, home in zip(self.factors, self.homes, strict=True)
@@ -120,12 +121,6 @@ class Objective:
         """
         lowest = self.propagation.lowest(self.on_nodes(point.gradient))
         return max(0.0, float(np.vdot(point.gradient, point.shares)) - lowest)
-
-    def _home(self, factor: Clique) -> int:
-        home = self.tree.home(factor, domain=self.domain)
-        if home is None:
-            raise AssertionError(f"the junction tree lost {factor}")
-        return home
 
     def _term(self, observation: Observation, *, total: float) -> _Term:
         wanted = set(observation.clique)

@@ -8,13 +8,11 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.errors import UsageError
+from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
-
-Table = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Table = npt.NDArray[np.float64]
+from populace.infer.tables import Table
 
 
 def norm_sub(table: Table, *, total: float) -> Table:

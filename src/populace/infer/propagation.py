@@ -4,47 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.infer.junction_tree import JunctionTree
+from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
-
-Table = npt.NDArray[np.float64]
-
-_TINY = np.finfo(np.float64).tiny
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """Where a clique lies inside a larger table: which axes are summed out, and how the others are ordered."""
-
-    drop: tuple[int, ...]
-    order: tuple[int, ...]
-    back: tuple[int, ...]
-    shape: tuple[int, ...]
-
-    @staticmethod
-    def of(clique: Clique, *, inside: Clique, domain: Domain) -> Slot:
-        """Return the slot of a clique inside a table over `inside`."""
-        kept = [column for column in inside if column in clique]
-        return Slot(
-            drop=tuple(i for i, column in enumerate(inside) if column not in clique),
-            order=tuple(kept.index(column) for column in clique),
-            back=tuple(clique.index(column) for column in kept),
-            shape=tuple(domain[column] if column in clique else 1 for column in inside),
-        )
-
-    def collapse(self, table: Table) -> Table:
-        """Sum a table over everything but the clique."""
-        kept = np.add.reduce(table, axis=self.drop) if self.drop else table
-        return kept.transpose(self.order)
-
-    def spread(self, values: Table) -> Table:
-        """View values over the clique in a shape that broadcasts against the table."""
-        return values.transpose(self.back).reshape(self.shape)
 
 
 class Propagation:
@@ -65,30 +30,25 @@ class Propagation:
     def beliefs(self, potentials: Sequence[Table]) -> list[Table]:
         """Return the probability table of every node of the distribution ∝ exp(Σ potentials).
 
-        Potentials are logarithms, one table per node, and are used up as working space. Collecting messages
-        towards the root takes one exponential per cell; logarithms are taken on separators alone, each message after
-        subtracting its largest exponent, so that nothing overflows and a table never vanishes as a whole.
+        Potentials are logarithms, one table per node, and are used up as working space. On the way to the root each
+        node becomes its distribution given its separator, with one exponential per cell, and passes on the logarithm
+        of what it divided by; each separator cell is scaled by its own largest term, so nothing over- or underflows
+        however far apart potentials are. On the way back every node is weighted by its separator's probabilities.
         """
-        count = len(potentials)
-        sums: list[Table] = [np.empty(0)] * count
-        tables: list[Table] = list(potentials)
-        for i in range(count - 1, -1, -1):
-            table = tables[i]
-            table -= table.max()
-            np.exp(table, out=table)
-            matrix = table.reshape(self._rows[i], -1)
-            sums[i] = np.maximum(np.add.reduce(matrix, axis=1), _TINY)
-            if i:
-                above = self._above[i - 1]
-                tables[self.tree.parents[i]] += above.spread(
-                    np.log(sums[i]).reshape(self._separator_shapes[i])
-                )
-        if count:
-            tables[0] /= sums[0]
-        for i in range(1, count):
-            wanted = self._above[i - 1].collapse(tables[self.tree.parents[i]])
+        tables = list(potentials)
+        for i in range(len(tables) - 1, -1, -1):
             matrix = tables[i].reshape(self._rows[i], -1)
-            matrix *= (wanted.reshape(-1) / sums[i])[:, None]
+            largest = matrix.max(axis=1, keepdims=True)
+            matrix -= largest
+            np.exp(matrix, out=matrix)
+            sums = np.add.reduce(matrix, axis=1, keepdims=True)
+            matrix /= sums
+            if i:
+                message = (largest + np.log(sums)).reshape(self._separator_shapes[i])
+                tables[self.tree.parents[i]] += self._above[i - 1].spread(message)
+        for i in range(1, len(tables)):
+            matrix = tables[i].reshape(self._rows[i], -1)
+            matrix *= self._above[i - 1].collapse(tables[self.tree.parents[i]]).reshape(-1, 1)
         return tables
 
     def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:
@@ -97,9 +57,11 @@ class Propagation:
         Inside one node it is a sum. Otherwise each branch that holds wanted columns is summed down to those columns
         given its separator, from the leaves up to the node where the branches meet.
         """
-        home = self.tree.home(clique, domain=self.domain)
-        if home is not None:
-            return Slot.of(clique, inside=self.tree.nodes[home], domain=self.domain).collapse(beliefs[home])
+        homes = self.tree.holding(clique, domain=self.domain)
+        if homes:
+            return Slot.of(clique, inside=self.tree.nodes[homes[0]], domain=self.domain).collapse(
+                beliefs[homes[0]]
+            )
         top = {column: i for i in range(len(beliefs) - 1, -1, -1) for column in self.tree.nodes[i]}
         needed = {top[column] for column in clique}
         pending: dict[int, list[tuple[Table, Clique]]] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from populace.infer.junction_tree import JunctionTree
 from populace.infer.objective import Objective
-from populace.infer.propagation import Table
+from populace.infer.tables import Table
 from populace.marginals import Clique
 
 # Tables that no distribution has would drive potentials to infinity; a bounded factor per visit does not.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from populace.infer.observations import Table
 from populace.infer.projection import norm_sub
+from populace.infer.tables import Table
 from populace.marginals import Grouping
 from populace.measurements import Measurement
 

@@ -1,0 +1,67 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from estimates import least_loss, measured, random_counts, random_domain
+from scipy.optimize import nnls
+
+from populace.infer.consistency import consistent_tables
+from populace.infer.observations import observe
+from populace.infer.projection import norm_sub
+from populace.marginals import Domain, Marginal
+from populace.measurements import Measurement
+
+
+def chain(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, columns=4, largest=4)
+    joint = random_counts(rng, domain, rows=int(rng.choice([0, 30, 3000])))
+    cliques = [("a",), ("c",), ("a", "b"), ("b", "c"), ("c", "d")]
+    items = [measured(rng, joint, Marginal(c), domain, deviation=int(rng.integers(1, 20))) for c in cliques]
+    return domain, observe(items, domain=domain, groupings={})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bound_is_the_least_loss_on_a_tree(seed):
+    domain, observations = chain(seed)
+    found = consistent_tables(observations, domain=domain, total=200.0, tolerance=1e-11, rounds=5000)
+    exact = least_loss(list(observations), domain, total=200.0)
+    assert found.bound == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    reached = sum(0.5 * ((found.tables[o.clique] - o.values) ** 2 / o.variance).sum() for o in observations)
+    assert reached == pytest.approx(exact, rel=1e-4, abs=1e-4)
+    for table in found.tables.values():
+        assert (table >= 0).all()
+        assert table.sum() == pytest.approx(200.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("rounds", [1, 7, 40])
+def test_bound_holds_however_early_it_stops(seed, rounds):
+    domain, observations = chain(seed)
+    found = consistent_tables(observations, domain=domain, total=200.0, rounds=rounds)
+    assert found.bound <= least_loss(list(observations), domain, total=200.0) + 1e-6
+
+
+def test_one_table_is_projected_onto_the_simplex():
+    domain = Domain({"a": 5})
+    item = Measurement(Marginal(("a",)), np.array([9, -4, 3, 0, -30]), Fraction(7))
+    found = consistent_tables(observe([item], domain=domain, groupings={}), domain=domain, total=10.0)
+    np.testing.assert_allclose(found.tables["a",], norm_sub(item.counts.astype(float), total=10.0), atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_norm_sub_is_the_nearest_table(seed):
+    rng = np.random.default_rng(seed)
+    table, total = rng.normal(0, 20, (3, 4)), float(rng.uniform(0.1, 50))
+    nearest = norm_sub(table, total=total)
+    assert nearest.min() >= 0
+    assert nearest.sum() == pytest.approx(total)
+    heavy = 1e4
+    exact, _ = nnls(np.vstack([np.eye(12), np.full((1, 12), heavy)]), np.append(table.ravel(), heavy * total))
+    np.testing.assert_allclose(nearest.ravel(), exact, atol=1e-4)
+
+
+def test_norm_sub_survives_tables_far_from_their_total():
+    assert norm_sub(np.array([-1e15, -1e15]), total=1.0).sum() == pytest.approx(1.0)
+    assert norm_sub(np.array([1e15, 3.0]), total=1.0).tolist() == [1.0, 0.0]
+    assert norm_sub(np.array([1.0, 2.0]), total=0.0).tolist() == [0.0, 0.0]
