@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from street import ROOT
+
+from .street import ROOT
 
 LINTER = Path(sys.executable).with_name("lint-imports")
 

@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-import street
-from street import Texts
+
+from . import street
+from .street import Texts
 
 SOURCE = street.source()
 

@@ -62,7 +62,9 @@ def test_failure_has_its_exit_code_and_no_data(
 
 
 def test_every_error_class_is_mapped() -> None:
-    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.PopulaceError)]
+    classes = [
+        c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.PopulaceError)
+    ]
     assert {c.__name__: c.exit_code for c in classes} == {
         "PopulaceError": 1,
         "UsageError": 2,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from populace.errors import ResourceError
+from populace.errors import ResourceError, UsageError
 
 PATIENCE = 2.0  # seconds of work before a progress bar appears
 
@@ -107,7 +107,11 @@ def check_new_folder(folder: Path) -> None:
     from populace.release.bundle import check_folder
 
     check_folder(folder)
-    parent = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not parent.is_dir():
+        raise UsageError(
+            f"{parent} is a file, not a folder.", hint="give --out a folder that does not exist yet"
+        )
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ResourceError(
             f"{folder} cannot be written: no permission for {parent}.",

@@ -16,7 +16,10 @@ EPSILON, DELTA = "1", "1e-9"
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder to write; an earlier demo is replaced.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", readable=False, help="The folder to write; an earlier demo is replaced."
+        ),
     ] = Path("demo-release"),
     json: options.Json = False,
 ) -> None:

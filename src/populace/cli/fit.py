@@ -13,7 +13,7 @@ from populace.cli.console import check_new_folder, emit, emit_json, progress
 
 def fit(
     measured: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder that `populace measure` wrote.")
+        Path, typer.Argument(metavar="DIR", readable=False, help="The folder that `populace measure` wrote.")
     ],
     out: options.Out,
     json: options.Json = False,

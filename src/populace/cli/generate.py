@@ -12,7 +12,9 @@ from populace.cli.console import check_new_folder, emit, emit_json, progress
 
 
 def generate(
-    model: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `populace fit` wrote.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="DIR", readable=False, help="The folder that `populace fit` wrote.")
+    ],
     out: options.Out,
     rows: options.Rows = None,
     table_format: options.TableFormat = None,

@@ -16,9 +16,15 @@ class Format(Enum):
     PARQUET = "parquet"
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="The private table: a CSV or Parquet file.")]
+# `readable=False`: whether a file can be read is found out, and told, where it is read.
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", readable=False, help="The private table: a CSV or Parquet file.")
+]
 SchemaFile = Annotated[
-    Path, typer.Option("--schema", metavar="FILE", help="A schema.toml, or a domain.json (column → size).")
+    Path,
+    typer.Option(
+        "--schema", metavar="FILE", readable=False, help="A schema.toml, or a domain.json (column → size)."
+    ),
 ]
 Epsilon = Annotated[
     str, typer.Option("--epsilon", metavar="E", help="The privacy loss to allow, such as 1, 0.5 or 1/3.")
@@ -37,6 +43,7 @@ LedgerFile = Annotated[
     typer.Option(
         "--ledger",
         metavar="FILE",
+        readable=False,
         help="The ledger that is charged.",
         show_default="$XDG_STATE_HOME/populace/ledger.db",
     ),
@@ -68,5 +75,8 @@ TableFormat = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The folder to write; it must be empty or not exist yet.")
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", readable=False, help="The folder to write; it must be empty or not exist yet."
+    ),
 ]

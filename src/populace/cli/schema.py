@@ -24,7 +24,7 @@ app = typer.Typer(
     """,
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A schema.toml or a domain.json.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A schema.toml or a domain.json.")]
 
 
 @app.command()

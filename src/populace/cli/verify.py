@@ -13,7 +13,7 @@ from populace.errors import ReleaseError
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="A release folder.")],
     json: options.Json = False,
 ) -> None:
     """Check a release folder against its manifest.

@@ -1,0 +1,146 @@
+"""Bad input: the right exit code, one message with a hint, nothing spent, no data value in any message."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .desk import CANARY, SCHEMA, Desk
+
+
+def refused(desk: Desk, capsys: pytest.CaptureFixture[str], code: int, *, exits: int) -> str:
+    """Check a refusal and return its message."""
+    out, err = capsys.readouterr()
+    assert code == exits, err
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("error: ") == err.count("\nhint: ") == 1
+    assert CANARY not in err
+    assert desk.entries == 1, "something was booked"
+    assert not (desk.folder / "release").exists()
+    return err
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (SCHEMA + "mx = 3\n", "did you mean 'max'"),
+        (SCHEMA.replace("unit =", "units ="), "did you mean 'unit'"),
+        (SCHEMA.replace('"integer"', '"intger"'), "intger"),
+        (SCHEMA + '[columns.x]\nkind = "numeric"\nmin = 0\nmax = 9\nbins = "learn"\n', "not supported yet"),
+        (SCHEMA.replace("max = 9", "max = -9"), "age"),
+        ("[table\n", "hint"),
+        ("", "hint"),
+        (b"\xff\xfe\x00", "hint"),
+        (None, "no schema file"),
+    ],
+    ids=["column key", "table key", "kind", "later", "min above max", "no TOML", "empty", "bytes", "missing"],
+)
+def test_bad_schema(desk: Desk, capsys, content: str | bytes | None, says: str) -> None:
+    schema = desk.path("none.toml") if content is None else desk.write("bad.toml", content)
+    assert says in refused(desk, capsys, desk.synth(schema=schema), exits=2)
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "abc", "", "nan", "inf", "1e999999", "1/0", "0x1", "True"])
+def test_bad_epsilon(desk: Desk, capsys, epsilon: str) -> None:
+    assert "epsilon" in refused(desk, capsys, desk.synth(epsilon=epsilon), exits=2)
+
+
+@pytest.mark.parametrize("delta", ["1", "1.5", "-1e-9", "abc", "nan"])
+def test_bad_delta(desk: Desk, capsys, delta: str) -> None:
+    assert "delta" in refused(desk, capsys, desk.synth(delta=delta), exits=2)
+
+
+@pytest.mark.parametrize("option", ["epsilon", "delta", "schema", "out"])
+def test_nothing_about_privacy_has_a_default(desk: Desk, capsys, option: str) -> None:
+    assert f"--{option}" in refused(desk, capsys, desk.synth(**{option: None}), exits=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("zero.csv", "", "empty"),
+        ("zero.parquet", "", "empty"),
+        ("headerless.csv", f"f,3\n{CANARY},4\n", "header"),
+        ("one-line.csv", f"{CANARY},4", "header"),
+        ("missing.csv", f"sex\n{CANARY}\n", "no column 'age'"),
+        ("misspelt.csv", f"sex,Age\n{CANARY},1\n", "did you mean 'Age'"),
+        ("twice.csv", f"sex,age,age\n{CANARY},1,2\n", "more than once"),
+        ("blank.csv", f",\n{CANARY},1\n", "no column"),
+        ("not.parquet", f"sex,age\n{CANARY},1\n", "not a Parquet file"),
+        ("cut.parquet", b"PAR1" + CANARY.encode(), "cannot be read"),
+        ("zipped.csv", b"\x1f\x8b" + CANARY.encode(), "gzip"),
+    ],
+)
+def test_bad_file(desk: Desk, capsys, name: str, content: str | bytes, says: str) -> None:
+    desk.write(name, content)
+    assert says in refused(desk, capsys, desk.synth(name), exits=2)
+
+
+def test_missing_file(desk: Desk, capsys) -> None:
+    assert "no file" in refused(desk, capsys, desk.synth("none.csv"), exits=2)
+
+
+def test_folder_for_a_file(desk: Desk, capsys) -> None:
+    (desk.folder / "folder.csv").mkdir()
+    assert "folder" in refused(desk, capsys, desk.synth("folder.csv"), exits=2)
+
+
+def test_unreadable_file(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    def locked(path: Path, *args, **kwargs):
+        if path.name == "people.csv":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", locked)
+    assert "permission" in refused(desk, capsys, desk.synth(), exits=4).lower()
+
+
+def test_marginal_too_large(desk: Desk, capsys) -> None:
+    schema = desk.write("large.json", '{"sex": 3000000000, "age": 10}')
+    assert "cells" in refused(desk, capsys, desk.synth(schema=schema), exits=2)
+
+
+def test_more_rows_than_memory(desk: Desk, capsys) -> None:
+    """The declared number of rows decides before anything is spent, not the file."""
+    schema = desk.write("many.toml", SCHEMA.replace("unit =", f"max_rows = {10**15}\nunit ="))
+    assert "memory" in refused(desk, capsys, desk.synth(schema=schema), exits=4)
+
+
+def test_unknown_method(desk: Desk, capsys) -> None:
+    assert "did you mean 'mst'" in refused(desk, capsys, desk.synth(method="msst"), exits=2)
+
+
+@pytest.mark.parametrize("content", ["people.csv", "schema.toml"])
+def test_ledger_that_is_none(desk: Desk, capsys, content: str) -> None:
+    shutil.copy(desk.folder / content, desk.folder / "other.db")
+    assert "ledger" in refused(desk, capsys, desk.synth(ledger=desk.path("other.db")), exits=2)
+
+
+def test_folder_that_is_taken(desk: Desk, capsys) -> None:
+    before = desk.write("people.csv", "sex,age\n")
+    assert "not empty" in refused(desk, capsys, desk.synth(out=str(desk.folder)), exits=2)
+    assert "not a folder" in refused(desk, capsys, desk.synth(out=before), exits=2)
+    assert "is a file" in refused(desk, capsys, desk.synth(out=f"{before}/release"), exits=2)
+
+
+def test_folder_without_permission(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != desk.folder)
+    assert "permission" in refused(desk, capsys, desk.synth(), exits=4)
+
+
+def test_over_budget(desk: Desk, capsys) -> None:
+    said = refused(desk, capsys, desk.synth(epsilon="3.5"), exits=3)
+    assert "3.5" in said
+    assert "grant" in said
+
+
+def test_header_with_zero_rows_is_a_table(desk: Desk, capsys) -> None:
+    desk.write("people.csv", "sex,age\n")
+    assert desk.synth() == 0
+    assert capsys.readouterr().out.splitlines()[-1] == desk.path("release")

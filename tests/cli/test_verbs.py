@@ -1,0 +1,219 @@
+"""The verbs, from a private file to a verified release."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from populace.cli import console
+from populace.cli.main import main
+
+from .desk import CANARY, Desk
+
+
+def test_synth_writes_a_release_that_verifies(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    out, err = capsys.readouterr()
+    assert out == desk.path("release") + "\n"
+    assert "2 left of 3" in err
+    assert main(["verify", desk.path("release")]) == 0
+    assert "FAILED" not in capsys.readouterr().out
+    files = {path.name for path in (desk.folder / "release").iterdir()}
+    assert files >= {
+        *("synthetic.csv", "statement.json", "statement.md", "measurements.parquet", "measurements.json"),
+        *("codebook.json", "report.html", "manifest.json"),
+    }
+    told = json.loads((desk.folder / "release" / "statement.json").read_text("utf-8"))
+    assert set(told) >= {
+        *("epsilon", "delta", "neighbours", "unit", "rows_per_unit", "dataset"),
+        *("total", "spends", "domains", "not_covered"),
+    }
+    assert (told["epsilon"], told["delta"], told["unit"], told["dataset"]) == (1, 1e-6, "person", "people")
+
+
+def test_synth_opens_an_account_and_says_so(desk: Desk, capsys) -> None:
+    fresh = desk.path("fresh.db")
+    assert desk.synth(ledger=fresh) == 0
+    assert "opened with exactly this run's budget" in capsys.readouterr().err
+    assert desk.synth(ledger=fresh, out=desk.path("second")) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "people" in err
+    assert not (desk.folder / "second").exists()
+
+
+def test_default_ledger_is_in_the_state_folder(desk: Desk, capsys) -> None:
+    assert desk.synth(ledger=None) == 0
+    assert (desk.folder / "state" / "populace" / "ledger.db").is_file()
+    assert main(["ledger", "show"]) == 0
+    assert "0 left of 1" in capsys.readouterr().out
+
+
+def test_json_is_all_of_stdout(desk: Desk, capsys) -> None:
+    words = [
+        "--schema",
+        desk.path("schema.toml"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+        "--ledger",
+        str(desk.ledger),
+    ]
+    assert main(["synth", desk.path("people.csv"), *words, "--out", desk.path("release"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["release"] == desk.path("release")
+    assert told["statement"]["delta"] == 0
+    for verb in (["verify", desk.path("release")], ["ledger", "show", "--ledger", str(desk.ledger)]):
+        assert main([*verb, "--json"]) == 0
+        json.loads(capsys.readouterr().out)
+    for verb in ("check", "show"):
+        assert main(["schema", verb, desk.path("schema.toml"), "--json"]) == 0
+        json.loads(capsys.readouterr().out)
+
+
+def test_three_stages_make_the_same_kind_of_release(desk: Desk, capsys) -> None:
+    spend = [
+        "--schema",
+        desk.path("schema.toml"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--ledger",
+        str(desk.ledger),
+    ]
+    assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
+    booked = desk.entries
+    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
+    for name in ("one", "two"):
+        words = ["--rows", "40", "--seed", "7", "--format", "parquet", "--out", desk.path(name)]
+        assert main(["generate", desk.path("model"), *words]) == 0
+        assert main(["verify", desk.path(name)]) == 0
+    assert desk.entries == booked, "a later stage spent something"
+    one, two = (desk.folder / name / "synthetic.parquet" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes(), "the same seed draws the same rows"
+    statement = json.loads((desk.folder / "measured" / "statement.json").read_text("utf-8"))
+    assert statement["epsilon"] == 1
+
+
+def test_stages_refuse_what_does_not_belong_together(desk: Desk, capsys) -> None:
+    spend = [
+        "--schema",
+        desk.path("schema.toml"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--ledger",
+        str(desk.ledger),
+    ]
+    assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
+    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
+    assert main(["fit", desk.path("model"), "--out", desk.path("again")]) == 0
+    with (desk.folder / "model" / "model.json").open("a") as handle:
+        handle.write(" ")
+    capsys.readouterr()
+    for words in (
+        ["generate", desk.path("model"), "--out", desk.path("release")],
+        ["generate", desk.path("measured"), "--out", desk.path("release")],
+        ["fit", desk.path("state"), "--out", desk.path("release")],
+    ):
+        assert main(words) == 2
+        assert "hint: give the folder" in capsys.readouterr().err
+    assert not (desk.folder / "release").exists()
+
+
+def test_seed_never_reaches_the_noise(desk: Desk) -> None:
+    for name in ("one", "two"):
+        assert desk.synth(seed="7", out=desk.path(name)) == 0
+    one, two = ((desk.folder / name / "measurements.parquet").read_bytes() for name in ("one", "two"))
+    assert one != two
+
+
+def test_verify_refuses_an_altered_release(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    with (desk.folder / "release" / "synthetic.csv").open("a") as handle:
+        handle.write("f,1\n")
+    capsys.readouterr()
+    assert main(["verify", desk.path("release")]) == 2
+    out, err = capsys.readouterr()
+    assert "FAILED" in out
+    assert "hint: " in err
+
+
+def test_ledger_verbs(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    ledger = ["--ledger", str(desk.ledger)]
+    assert (
+        main(["ledger", "grant", "--dataset", "people", "--epsilon", "0.5", "--delta", "1e-6", *ledger]) == 0
+    )
+    assert main(["ledger", "show", "--dataset", "people", *ledger]) == 0
+    assert "2.5 left of 3.5" in capsys.readouterr().out
+    assert main(["ledger", "verify", *ledger]) == 0
+    assert "whole" in capsys.readouterr().out
+    content = bytearray(desk.ledger.read_bytes())
+    place = content.find(b'"epsilon"')
+    content[place + 11] ^= 1
+    desk.ledger.write_bytes(content)
+    for words in (["ledger", "verify", *ledger], ["ledger", "show", *ledger]):
+        assert main(words) == 2
+        assert "damaged" in capsys.readouterr().err
+    assert desk.synth(out=desk.path("second")) == 2, "a ledger that does not verify means refusal"
+
+
+def test_schema_verbs(desk: Desk, capsys) -> None:
+    assert main(["schema", "check", desk.path("schema.toml")]) == 0
+    assert "2 columns" in capsys.readouterr().out
+    assert main(["schema", "show", desk.path("schema.toml")]) == 0
+    shown = desk.write("shown.toml", capsys.readouterr().out)
+    assert main(["schema", "show", shown]) == 0
+    assert capsys.readouterr().out == Path(shown).read_text("utf-8")
+
+
+def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys) -> None:
+    for _ in range(2):
+        assert main(["demo"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == "demo-release"
+    assert main(["verify", "demo-release"]) == 0
+    capsys.readouterr()
+    desk.write("demo-release/notes.txt", "mine")
+    assert main(["demo"]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert (desk.folder / "demo-release" / "notes.txt").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("seconds", "terminal", "drawn"), [(0.3, True, True), (0.0, True, False), (0.3, False, False)]
+)
+def test_progress_is_drawn_on_a_terminal_for_long_work(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, terminal: bool, drawn: bool
+) -> None:
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "PATIENCE", 0.1)
+    monkeypatch.setenv("TERM", "xterm")
+    with console.progress() as moved:
+        moved("measuring", 0.2)
+        time.sleep(seconds)
+        moved("fitting", 0.9)
+        time.sleep(seconds / 2)
+    assert ("fitting" in screen.getvalue()) is drawn
+
+
+def test_no_message_shows_a_private_value(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    out, err = capsys.readouterr()
+    assert CANARY not in out + err
+    for path in (desk.folder / "release").iterdir():
+        assert CANARY.encode() not in path.read_bytes()
