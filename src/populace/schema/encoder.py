@@ -29,8 +29,9 @@ class Encoder:
         known = (*values, *column.specials)
         first = column.size - len(known)
         self._exact = _Lookup({text: first + place for place, text in enumerate(known)})
-        self._loose = _Lookup(_spellings(known, first=first))
-        self._empty = first + known.index("") if "" in known else column.other_code
+        spellings = _spellings(known, first=first)
+        self._loose = _Lookup(spellings)
+        self._empty = spellings.get("", column.other_code)
         self._bins = _Bins(column) if isinstance(column, Integer | Numeric) else None
 
     def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
