@@ -245,12 +245,10 @@ def test_every_kind_of_chart_is_valid(document: Document) -> None:
         charts.pairs(document.pairs),
     ]
     for spec in specs:
-        picture = vl_convert.vegalite_to_svg({**spec, "width": 400}, vl_version="5.21")
+        picture = vl_convert.vegalite_to_svg({**spec, "width": 400})
         assert picture.count("<path") > 5
     with pytest.raises(ValueError, match="Vega-Lite"):
-        vl_convert.vegalite_to_svg(
-            {"mark": "no such mark", "data": {"values": [{}]}, "encoding": 3}, vl_version="5.21"
-        )
+        vl_convert.vegalite_to_svg({"mark": "no such mark", "data": {"values": [{}]}, "encoding": 3})
 
 
 def test_names_cannot_break_the_page(release: Release, tmp_path: Path, no_script: None) -> None:

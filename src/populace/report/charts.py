@@ -13,7 +13,6 @@ from populace.report.document import Column, Pair
 
 Spec = dict[str, Any]
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK = "#1f2933"
 GRID = "#e4e7eb"
 SYNTHETIC = "#9fb8d6"
@@ -62,7 +61,7 @@ def budget(stages: Sequence[Stage]) -> Spec:
     unused = "datum.stage === 'not used'"
     return _spec(
         f"Waterfall of the privacy budget over {len(stages)} stages.",
-        height={"step": 44},
+        height=44 * len(rows),
         data={"values": rows},
         encoding={"y": place},
         layer=[
@@ -97,13 +96,12 @@ def column(shown: Column) -> Spec:
     values = [
         {
             "label": bar.label,
-            "order": number,
             "synthetic": _short(bar.synthetic),
             "measured": _short(bar.measured),
             "low": _short(bar.measured - bar.reach),
             "high": _short(bar.measured + bar.reach),
         }
-        for number, bar in enumerate(shown.bars)
+        for bar in shown.bars
     ]
     tooltip = [
         {"field": "label", "title": shown.name},
@@ -120,7 +118,7 @@ def column(shown: Column) -> Spec:
             "x": {
                 "field": "label",
                 "type": "nominal",
-                "sort": {"field": "order"},
+                "sort": None,
                 "title": None,
                 "axis": {
                     "labelAngle": -40,
@@ -185,7 +183,7 @@ def pairs(shown: Sequence[Pair]) -> Spec:
     ]
     return _spec(
         f"Total variation between measured and synthetic shares for {len(shown)} pairs, beside that of noise alone.",
-        height={"step": 34},
+        height=34 * len(values),
         data={"values": values},
         encoding={"y": {"field": "pair", "type": "nominal", "sort": None, "axis": None}, "tooltip": tooltip},
         layer=[
@@ -247,7 +245,6 @@ def percent(share: float) -> str:
 
 def _spec(description: str, **parts: Any) -> Spec:
     return {
-        "$schema": SCHEMA,
         "description": description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},

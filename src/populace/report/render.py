@@ -73,11 +73,8 @@ def _script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
     import vl_convert
 
-    fifth = [version for version in vl_convert.get_vegalite_versions() if version.startswith("5.")]
     try:
-        script: str = vl_convert.javascript_bundle(
-            "window.vegaEmbed = vegaEmbed;", vl_version=fifth[-1] if fifth else None
-        )
+        script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     except (ValueError, OSError, MemoryError) as failure:
         raise ResourceError(
             f"the scripts of the report could not be put together ({type(failure).__name__}).",

@@ -3,7 +3,7 @@ const specs = JSON.parse(document.getElementById("charts").textContent);
 async function draw(element) {
   if (element.dataset.drawn) return;
   element.dataset.drawn = "yes";
-  await window.vegaEmbed(element, specs[element.dataset.chart], { actions: false, renderer: "svg" });
+  await window.vegaEmbed(element, specs[element.dataset.chart], { mode: "vega-lite", actions: false, renderer: "svg" });
 }
 
 // A chart takes its width from its place on the page, so a folded one is drawn when it is opened.
