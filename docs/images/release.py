@@ -1,0 +1,70 @@
+"""Draw docs/images/release.png: one run of the demo's job, as the report shows it. Run by `make docs`.
+
+Its noise is that of a rehearsal, so that the picture changes only when the software does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from populace.cli.demo import DELTA, EPSILON
+from populace.pipeline import synthesize
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.release.frame import encode_table
+from populace.report.charts import CONFIG, budget, column, pairs
+from populace.report.document import Document, build
+from populace.samples.population import population
+
+PICTURE = Path(__file__).with_suffix(".png")
+COLUMNS = ("age", "income", "education", "work")
+
+
+def document() -> Document:
+    """Return the report of one rehearsed run."""
+    table, schema = population()
+    with tempfile.TemporaryDirectory() as folder:
+        release = synthesize(
+            table,
+            schema=schema,
+            epsilon=EPSILON,
+            delta=DELTA,
+            seed=1,
+            ledger=Path(folder) / "ledger.db",
+            noise=ExactNoise(RehearsalEntropy(1)),
+        )
+    codes = encode_table(release.synthetic, schema=schema)
+    return build(release.statement, measurements=release.measurements, codes=codes)
+
+
+def picture(shown: Document) -> dict[str, Any]:
+    """Return one Vega-Lite specification: the budget and some pairs on the left, some columns on the right."""
+    columns = {part.name: part for part in shown.columns}
+    plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
+    spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
+    apart = _panel("pairs: distance of rows and noisy counts (dot), of noise alone (tick)", pairs(shown.pairs[:5]), 300)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "config": {**CONFIG, "padding": 12},
+        "hconcat": [
+            {"vconcat": [spent, apart], "spacing": 24},
+            {"vconcat": plots[:2], "spacing": 18},
+            {"vconcat": plots[2:], "spacing": 18},
+        ],
+        "spacing": 34,
+    }
+
+
+def _panel(title: str, spec: dict[str, Any], width: int) -> dict[str, Any]:
+    kept = {key: value for key, value in spec.items() if key not in ("config", "autosize", "width")}
+    heading = {"text": title, "anchor": "start", "fontSize": 12, "fontWeight": "bold"}
+    return {**kept, "width": width, "title": heading}
+
+
+if __name__ == "__main__":
+    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(document()), scale=1.25))
+    print(PICTURE)
