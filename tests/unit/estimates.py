@@ -71,17 +71,21 @@ def incidence(clique: tuple[str, ...], domain: Domain) -> np.ndarray:
 def least_loss(observations: list[Observation], domain: Domain, *, total: float) -> float:
     """Return the smallest loss of any distribution with this total, from non-negative least squares on all cells.
 
-    The total is imposed by a heavy row and then exactly, by rescaling; the duality gap shows that it is the minimum.
+    With shares that sum to 1 the error is M·shares for M = (matrix − values·1ᵀ), so the least loss is the squared norm
+    of the point of a polytope nearest to 0; non-negative least squares on M with a row of equal numbers below finds
+    a multiple of it (Lawson and Hanson 1974, chapter 23). Its duality gap shows that it is the minimum.
     """
     matrix, values, variance = design(observations, domain)
-    scaled, wanted = matrix * total / np.sqrt(variance)[:, None], values / np.sqrt(variance)
-    heavy = 1e4 * np.abs(scaled).max()
+    errors = (matrix * total - values[:, None]) / np.sqrt(variance)[:, None]
+    scale = max(1.0, float(np.median(np.linalg.norm(errors, axis=0))))
     shares, _ = nnls(
-        np.vstack([scaled, np.full((1, scaled.shape[1]), heavy)]), np.append(wanted, heavy), maxiter=20_000
+        np.vstack([errors, np.full((1, errors.shape[1]), scale)]),
+        np.append(np.zeros(len(errors)), scale),
+        maxiter=20_000,
     )
     shares = shares / shares.sum()
-    missed = scaled @ shares - wanted
-    slope = scaled.T @ missed
+    missed = errors @ shares
+    slope = errors.T @ missed
     loss = 0.5 * float(missed @ missed)
-    assert slope @ shares - slope.min() <= 1e-7 * max(1.0, loss) + 1e-3 * (total > 1e4)
+    assert slope @ shares - slope.min() <= 1e-7 * max(1.0, loss)
     return loss

@@ -147,7 +147,7 @@ class Model:
                     hint="use the version of populace that wrote it",
                 )
             groupings = {g["column"]: Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]}
-            with np.load(folder / "model.npz", allow_pickle=False) as arrays:
+            with (folder / "model.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 tables = {
                     tuple(c): arrays[f"potential{i}"].astype(float) for i, c in enumerate(told["cliques"])
                 }
