@@ -1,4 +1,4 @@
-"""The examples of the guide and the README run as they are written."""
+"""The examples of the guide and the README run as they are written, and no page is lost."""
 
 from __future__ import annotations
 
@@ -91,10 +91,23 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [str(target) for target in links(page) if not target.exists()] == []
 
 
-def test_every_proof_and_decision_is_listed() -> None:
-    for folder in ("proofs", "decisions"):
-        index = (ROOT / "docs" / folder / "README.md").read_text("utf-8")
-        for note in (ROOT / "docs" / folder).glob("*.md"):
-            assert note.name == "README.md" or f"({note.name})" in index, (
-                f"{folder}/{note.name} is not listed"
-            )
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached, waiting = set(), [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            waiting += links(page)
+    assert sorted(set((ROOT / "docs").rglob("*.md")) - reached) == []
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    sorted({*(ROOT / "changes").glob("*.md")} - {ROOT / "changes" / "README.md"}),
+    ids=lambda p: p.stem,
+)
+def test_changelog_fragments_put_privacy_first(fragment: Path) -> None:
+    known = ["Privacy", "Added", "Changed", "Fixed", "Removed"]
+    sections = re.findall(r"^\*\*(\w+)\*\*$", fragment.read_text("utf-8"), flags=re.MULTILINE)
+    assert sections
+    assert sections == sorted(sections, key=known.index)
