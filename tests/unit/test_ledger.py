@@ -178,6 +178,24 @@ class TestRuns:
         with pytest.raises(OverBudget):
             run.charge(replace(choice, law=Exponential(Fraction(1, 10**9))))
 
+    @pytest.mark.parametrize("delta", ["0", "1e-9"])
+    def test_a_spend_slightly_above_what_is_left_is_refused(self, ledger, delta):
+        run = reserve(ledger, delta=delta)
+        choice = Spend(
+            verb="choose",
+            what="1 of 3",
+            law=run.budget.choice(Fraction(2, 3), choices=1),
+            answers=1,
+            l1=1,
+            l2_squared=1,
+        )
+        run.charge(choice)
+        for share in (Fraction(2, 3), Fraction(1, 2), Fraction(334, 1000)):  # a third is left
+            with pytest.raises(OverBudget):
+                run.charge(replace(choice, law=run.budget.choice(share, choices=1)))
+        assert len(run.spends()) == 1
+        run.charge(replace(choice, law=run.budget.choice(Fraction(1, 3), choices=1)))
+
     def test_gaussian_noise_is_refused_in_a_pure_run_and_not_booked(self, ledger):
         run = reserve(ledger, delta="0")
         law = DiscreteGaussian(Fraction(10**9))

@@ -18,7 +18,7 @@ from ledgers import append_raw, half_of, reserve, rewritten, rows
 
 from populace.errors import LedgerError, OverBudget, ResourceError
 from populace.privacy import ledger_file
-from populace.privacy.events import GENESIS, Event, Kind, seal_of_head
+from populace.privacy.events import GENESIS, Event, Kind, seal_of_head, sealed
 from populace.privacy.ledger import Ledger, default_path
 
 
@@ -128,6 +128,14 @@ class TestDamage:
         with pytest.raises(LedgerError, match=message):
             Ledger.open(path)
 
+    def test_a_row_sealed_again_after_an_edit_does_not_fit_the_next(self, path):
+        first = rows(path)[0]
+        body = json.loads(first.body) | {"epsilon": "9"}
+        forged = sealed(Event(kind=Kind.OPEN, dataset="adult", body=body), seq=1, previous=GENESIS)
+        rewritten(path, "update events set body = ?, hash = ? where seq = 1", forged.body, forged.hash)
+        with pytest.raises(LedgerError, match="row 2 does not follow row 1"):
+            Ledger.open(path)
+
     def test_an_overspent_ledger_does_not_verify(self, path):
         body = json.loads(rows(path)[1].body)
         append_raw(path, Event(kind=Kind.RESERVE, dataset="adult", run="another", body=body))
@@ -148,6 +156,11 @@ class TestDamage:
         with pytest.raises(LedgerError):
             Ledger.open(path)
         assert path.read_bytes() == content
+
+    def test_an_empty_file_is_damage_and_not_a_new_ledger(self, tmp_path):
+        (tmp_path / "ledger.db").touch()
+        with pytest.raises(LedgerError, match=r"damaged: .* is empty"):
+            Ledger.open(tmp_path / "ledger.db")
 
     def test_other_databases_and_folders_are_refused(self, tmp_path):
         with closing(sqlite3.connect(tmp_path / "other.db")) as connection:

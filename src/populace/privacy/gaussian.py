@@ -76,7 +76,7 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 def gaussian_delta(mu_squared: Fraction, *, epsilon: Fraction) -> Fraction:
     """Return the δ at which μ-GDP implies (ε, δ)-DP, rounded up: Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ).
 
-    Source: Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 1.
+    Source: Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022.
     """
 
     def curve() -> arb:

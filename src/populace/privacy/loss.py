@@ -118,7 +118,7 @@ def zcdp_delta(rho: Fraction, *, epsilon: Fraction) -> Fraction:
     """Return the δ at which ρ-zCDP implies (ε, δ)-DP, rounded up.
 
     The least over α > 1 of exp((α−1)(αρ−ε))·(1 − 1/α)^α/(α − 1). Any α gives a valid bound, so the best one
-    may be found in floating point. Source: Canonne, Kamath and Steinke 2020, Corollary 13.
+    may be found in floating point. Source: Canonne, Kamath and Steinke 2020, section 2.3.
     """
     if not rho:
         return Fraction(0)
