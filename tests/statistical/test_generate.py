@@ -127,8 +127,9 @@ def largest_bias(rng_of, *, rows, times):
     for pair, counts in found.items():
         expected = rows * model.marginal(pair).ravel() / model.total
         # Cells hit fewer than 100 times in all are too skewed for a normal tail.
-        kept = (expected * times > 100) & (counts.var(axis=0) > 0)
-        error = counts.std(axis=0, ddof=1)[kept] / np.sqrt(times)
+        kept = expected * times > 100
+        # A count that never varies must still be right: it gets a small error instead of none.
+        error = np.sqrt(np.maximum(counts.var(axis=0, ddof=1)[kept], 1e-3) / times)
         worst = max(worst, float((np.abs(counts.mean(axis=0) - expected)[kept] / error).max()))
     return worst
 
