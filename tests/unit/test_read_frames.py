@@ -127,7 +127,7 @@ def test_python_objects_are_read_cell_by_cell() -> None:
 def test_objects_keep_their_own_type_beside_others() -> None:
     schema = Schema(columns={"CITY": SCHEMA.columns["CITY"]})
     late = datetime.datetime(2020, 1, 31, 3)
-    for beside in (1.5, late, datetime.date(2020, 1, 31), "x", b"x", None):
+    for beside in (1, True, 1.5, late, datetime.date(2020, 1, 31), "x", b"x", None):
         for cell, code in ((True, 3), (1, 2), (1.0, 2), (datetime.date(2020, 1, 31), 4), (late, 5)):
             frame = pd.DataFrame({"CITY": pd.Series([beside, cell], dtype=object)})
             assert codes(frame, schema=schema)["CITY"][1] == code

@@ -139,6 +139,11 @@ def test_values_compare_as_text() -> None:
     assert encode(column, pa.array([True, False, None])).tolist() == [6, 7, 7]
 
 
+def test_values_that_only_look_alike_are_different() -> None:
+    column = Categorical(name="x", values=("fi", "A"))
+    assert encode(column, pa.array(["fi", "\ufb01", "\uff21", "a"])).tolist() == [0, 2, 2, 2]
+
+
 def test_days_are_written_as_days() -> None:
     column = Categorical(
         name="x", values=("2020-01-31", "2020-01-31 12:30:00", "2020-01-31 12:30:00.5", "12:30:00")
