@@ -45,8 +45,8 @@ def render(document: Document) -> str:
 def number(value: float) -> str:
     """Return a number for reading: three significant digits, thousands apart.
 
-    >>> number(12345.6), number(0.01234), number(7.0)
-    ('12 346', '0.0123', '7')
+    >>> number(12345.6).split(), number(0.01234), number(7.0)
+    (['12', '346'], '0.0123', '7')
     """
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
