@@ -57,7 +57,7 @@ def fit(
     even = tuple(_even(observation) for observation in observations)
     total = max(1.0, estimate(even, domain=grouped).total)
     objective = Objective(observations, domain=grouped, total=total)
-    agreed = consistent_tables(even, domain=grouped, total=total, tolerance=tolerance / 100)
+    agreed = consistent_tables(even, domain=grouped, total=total, tolerance=tolerance / 10_000)
     first = fit_tables(objective, targets={clique: _raised(table) for clique, table in agreed.tables.items()})
     # An earlier model that groups columns otherwise says nothing in this domain.
     if start is not None and start.groupings == groupings:
