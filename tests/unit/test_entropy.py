@@ -155,6 +155,14 @@ def test_below_throws_away_what_would_tilt_it() -> None:
     assert Script(top - 1, top).below(3) == (2**128 - 2) % 3
 
 
+def test_below_takes_as_many_words_whatever_comes_out() -> None:
+    for n in (1, 3, 2**63 + 1):
+        script = Script(*RehearsalEntropy(6).words(200).tolist())
+        for _ in range(100):
+            script.below(n)
+        assert not script.left
+
+
 def test_below_is_uniform() -> None:
     # Chi-square with 5 degrees of freedom below 35: false alarm 1.5e-6; seed fixed.
     source = RehearsalEntropy(2)

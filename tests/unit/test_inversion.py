@@ -19,7 +19,7 @@ from populace.privacy.distributions import Decay, Distribution, Levels, gaussian
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.inversion import count_guided, count_plainly, draw
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
-from populace.privacy.tables import Thresholds, build_table, gaussian_table, laplace_table
+from populace.privacy.tables import Table, Thresholds, build_table, gaussian_table, laplace_table
 
 
 class OutOfWords(Exception):
@@ -114,10 +114,20 @@ def test_a_draw_takes_one_word() -> None:
     assert not script.left
 
 
-@pytest.mark.parametrize(
-    "table", [gaussian_table(Fraction(2)), gaussian_table(Fraction(10**6)), laplace_table(Fraction(30))]
+# Thresholds on, before and after the places where words with other first bits begin.
+ON_EDGES = Table(
+    law=gaussian(Fraction(1)),
+    bits=64,
+    low=0,
+    thresholds=np.array([0, 5 << 48, (9 << 48) - 1, 9 << 48, (11 << 48) + 1, 2**64 - 1], dtype=np.uint64),
 )
-def test_the_guide_changes_nothing(table: object) -> None:
+
+
+@pytest.mark.parametrize(
+    "table",
+    [gaussian_table(Fraction(2)), gaussian_table(Fraction(10**6)), laplace_table(Fraction(30)), ON_EDGES],
+)
+def test_the_guide_changes_nothing(table: Table) -> None:
     words = RehearsalEntropy(4).words(50_000)
     # The words where the two ways could part: at thresholds, beside them, and at the ends.
     edges = np.concatenate(
@@ -237,12 +247,24 @@ def test_minus_zero_is_drawn_again() -> None:
     # Words: block 0 (F(0) is above 2^−9), then place 0 with the sign bit set or not, then "keep".
     small, tries = 1 << 40, 9
     negative, positive = [1] + [0] * (tries - 1), [0] * tries
-    law = gaussian(Fraction(10**10))
+    law = cut(gaussian(Fraction(10**10)))
     drawn = draw_blocks(law, size=1, entropy=Script([small] * tries + negative + [0] * tries))
     assert drawn.tolist() == [0]
     with pytest.raises(OutOfWords):
         draw_blocks(law, size=1, entropy=Script([small] * tries + [1] * tries + [0] * tries))
     assert draw_blocks(law, size=1, entropy=Script([small] * tries + positive + [0] * tries)).tolist() == [0]
+
+
+def test_a_block_beyond_the_table_is_not_kept_by_the_words_of_the_last() -> None:
+    blocks = cut(gaussian(Fraction(10**10)))
+    top, tries = 2**64 - 1, 9
+    far = [top] * tries + [top, top, top, 0] * tries  # undecided at first, then nearly twice as far out
+    farthest_place = [(1 << blocks.width_bits) - 1 << 1] * tries
+    surely_kept_in_the_last = [int(blocks.kept_below[-1]) - 1] * tries
+    with pytest.raises(OutOfWords):
+        draw_blocks(blocks, size=1, entropy=Script(far + farthest_place + surely_kept_in_the_last))
+    drawn = draw_blocks(blocks, size=1, entropy=Script(far + farthest_place + [0] * tries))
+    assert drawn[0] >> blocks.width_bits > 1.9 * len(blocks.kept_below)
 
 
 def test_noise_needs_no_compiler() -> None:

@@ -143,6 +143,23 @@ def test_levels_of_a_choice() -> None:
         assert agree(list(t), cdf[: len(t)], bits=bits, digits=50)
 
 
+LAWS = [
+    gaussian(Fraction(9)),
+    gaussian(Fraction(1, 9)),
+    laplace(Fraction(3)),
+    laplace(Fraction(1, 5)),
+    Decay(rate=Fraction(1, 18), power=2, symmetric=False),
+    Levels(rate=Fraction(1), heights=(0, -2, -14), sizes=(1, 1, 1000)),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_balls_hold_what_was_left_out_of_the_sums(law: Distribution) -> None:
+    for guard in (0, 1, 5):
+        coarse, fine = law.balls(bits=10, guard=guard), law.balls(bits=10, guard=500)
+        assert all(a.contains(b) for a, b in zip(coarse, fine, strict=True))
+
+
 def test_a_table_that_does_not_reach_a_level_reaches_it_at_more_bits() -> None:
     far = Levels(rate=Fraction(1), heights=(0, -1_000), sizes=(1, 1))
     assert len(Thresholds(far, bits=64)) == 2  # 0 and 2^64 − 1: the far level begins beyond the last

@@ -25,7 +25,7 @@ from populace.privacy.tables import WORD_BITS, Table, build_table
 
 _GUARD_BITS = 32
 
-# Blocks of 1/64 to 1/128 of the scale: under two in a hundred pairs are not kept at once.
+# With narrow blocks under two in a hundred pairs are not kept at once.
 _BLOCKS_PER_SCALE = 64
 
 _PIECE = 1 << 16
@@ -43,8 +43,12 @@ class Blocks:
 
 @lru_cache(maxsize=32)
 def cut(law: Decay) -> Blocks:
-    """Cut a symmetric law into blocks of a power of two."""
-    width_bits = max(0, (law.scale // _BLOCKS_PER_SCALE).bit_length() - 1)
+    """Cut a symmetric law into blocks of 1/64 to 1/128 of its scale."""
+    return cut_into(law, width_bits=max(0, (law.scale // _BLOCKS_PER_SCALE).bit_length() - 1))
+
+
+def cut_into(law: Decay, *, width_bits: int) -> Blocks:
+    """Cut a symmetric law into blocks of some width. Any width is right; wide ones keep fewer pairs."""
     width = 1 << width_bits
     starts = build_table(Decay(rate=law.rate * width**law.power, power=law.power, symmetric=False))
     farthest = [_loss(law, start=width * h, place=width - 1) for h in range(len(starts.thresholds))]
@@ -55,9 +59,8 @@ def cut(law: Decay) -> Blocks:
     return Blocks(law=law, width_bits=width_bits, starts=starts, kept_below=kept_below)
 
 
-def draw_blocks(law: Decay, *, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
-    """Return independent draws of a symmetric law, three random words for each pair tried."""
-    blocks = cut(law)
+def draw_blocks(blocks: Blocks, *, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
+    """Return independent draws of the law that was cut, three random words for each pair tried."""
     parts: list[npt.NDArray[np.int64]] = []
     missing = size
     while missing > 0:

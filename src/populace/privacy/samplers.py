@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
-from populace.privacy.blocks import draw_blocks
+from populace.privacy.blocks import cut, draw_blocks
 from populace.privacy.distributions import Levels, gaussian, laplace
 from populace.privacy.entropy import Entropy
 from populace.privacy.inversion import draw, resolve
@@ -31,7 +31,7 @@ def discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Noi
     array([...])
     """
     if variance > LARGEST_TABLED_VARIANCE:
-        return draw_blocks(gaussian(variance), size=_checked(size), entropy=entropy)
+        return draw_blocks(cut(gaussian(variance)), size=_checked(size), entropy=entropy)
     return draw(gaussian_table(variance), size=_checked(size), entropy=entropy)
 
 
@@ -45,7 +45,7 @@ def discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Noise:
     array([...])
     """
     if scale > LARGEST_TABLED_SCALE:
-        return draw_blocks(laplace(scale), size=_checked(size), entropy=entropy)
+        return draw_blocks(cut(laplace(scale)), size=_checked(size), entropy=entropy)
     return draw(laplace_table(scale), size=_checked(size), entropy=entropy)
 
 
