@@ -34,12 +34,14 @@ def test_bound_is_the_least_loss_on_a_tree(seed):
         assert table.sum() == pytest.approx(200.0, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("rounds", [1, 7, 40])
-def test_bound_holds_however_early_it_stops(seed, rounds):
+@pytest.mark.parametrize("seed", range(60))
+def test_bound_holds_however_early_it_stops(seed):
+    """Seed 55 is one where a momentum step below 0, taken for a multiplier, would give a bound above the loss."""
     domain, observations = chain(seed)
-    found = consistent_tables(observations, domain=domain, total=200.0, rounds=rounds)
-    assert found.bound <= least_loss(list(observations), domain, total=200.0) + 1e-6
+    least = least_loss(list(observations), domain, total=20.0)
+    for rounds in (1, 11, 21, 41):
+        found = consistent_tables(observations, domain=domain, total=20.0, rounds=rounds)
+        assert found.bound <= least + 1e-7 * max(1.0, least)
 
 
 def test_one_table_is_projected_onto_the_simplex():
