@@ -66,16 +66,16 @@ class Grouping:
     groups: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if sorted(set(self.groups)) != list(range(max(self.groups, default=-1) + 1)):
+        if not self.groups or sorted(set(self.groups)) != list(range(max(self.groups) + 1)):
             raise UsageError(
                 f"the grouping of column {self.column!r} skips a group number.",
-                hint="number the groups 0, 1, 2, … without gaps",
+                hint="number the groups 0, 1, 2, … without gaps, one for every code",
             )
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of groups."""
-        return max(self.groups, default=-1) + 1
+        return max(self.groups) + 1
 
     @cached_property
     def lookup(self) -> npt.NDArray[np.int64]:
@@ -113,7 +113,8 @@ class Marginal:
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the shape of its table of counts."""
-        return domain.grouped(self.groupings).shape(self.clique)
+        seen = {grouping.column: grouping.size for grouping in self.groupings}
+        return tuple(seen[column] if column in seen else domain[column] for column in self.clique)
 
     def grouping(self, column: str) -> Grouping | None:
         """Return how the marginal groups a column, or None where it sees the codes as they are."""

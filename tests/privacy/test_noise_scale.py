@@ -94,14 +94,14 @@ def slate_of(penalties) -> Candidates:
 
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
 def test_choice_noise(factor, fits, tmp_path):
-    """Two candidates whose scores differ by 4 at ε = 1: the better one wins with probability e²/(1+e²).
+    """One candidate of score 4 against none (score 0) at ε = 1: it wins with probability e²/(1 + e²).
 
     400 choices, 4.5 standard errors: false alarms below 1e-5, and the seed is fixed. Halved and doubled noise
     give .982 and .731 instead of .881.
     """
     door, run = barrier(tmp_path, Scaled(factor, seed=3))
-    slate = slate_of([0, 4])
-    wins = np.mean([door.choose(slate, among=[0, 1], law=Exponential(Fraction(1))) == 0 for _ in range(400)])
+    slate = slate_of([-4])
+    wins = np.mean([door.choose(slate, among=[0], law=Exponential(Fraction(1))) == 0 for _ in range(400)])
     law = run.record().spends[-1].spend.law
     truth = 1 / (1 + np.exp(-float(law.epsilon) * 4 / 2))
     assert bool(abs(wins - truth) < 4.5 * np.sqrt(truth * (1 - truth) / 400)) is fits

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from tiny_tables import Rows, run_twin
 
 from populace.evaluate.replay import privacy_loss
 from populace.privacy.mechanisms import Exponential
-
-from tiny_tables import Rows, run_twin
 
 EMPTY = Rows()
 ONE = Rows((("m", "full", 2, 50.0),))
@@ -77,10 +76,11 @@ def test_choice_law_on_enumerated_neighbours(tmp_path):
     """
     tightest = 0.0
     rows = [("f", "none", 0, 5.0), ("m", "full", 4, 500.0), ("m", "some", 2, 50.0)]
-    for number, base in enumerate((Rows(tuple(rows[:1]) * 6), Rows(tuple(rows) * 2))):
+    for number, base in enumerate((Rows(tuple(rows[:1]) * 40), Rows(tuple(rows) * 30))):
         for extra in range(3):
             pair = (base, Rows((*base.rows, rows[extra])))
-            twin = run_twin(pair, method="mst", ledgers=tmp_path, seed=3 * number + extra)
+            seed = 3 * number + extra
+            twin = run_twin(pair, method="mst", ledgers=tmp_path, seed=seed, epsilon="20")
             chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.law, Exponential)]
             picks = [
                 (one, other)

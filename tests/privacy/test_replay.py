@@ -6,13 +6,12 @@ import filecmp
 from dataclasses import replace
 
 import pytest
+from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
 from populace.evaluate.replay import LeakError, check_distances
 from populace.infer.fit import fit
 from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
-
-from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
 METHODS = ("independent", "mst")
 

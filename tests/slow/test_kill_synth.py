@@ -22,7 +22,13 @@ KILLS = 60
 
 def command(tmp_path, out):
     return [
-        *(sys.executable, "-c", "from populace.cli.main import run; run()", "synth", str(tmp_path / "rows.csv")),
+        *(
+            sys.executable,
+            "-c",
+            "from populace.cli.main import run; run()",
+            "synth",
+            str(tmp_path / "rows.csv"),
+        ),
         *("--schema", str(tmp_path / "schema.json"), "--epsilon", "1", "--delta", "1e-6"),
         *("--method", "mst", "--ledger", str(tmp_path / "ledger.db"), "--out", str(out)),
     ]
@@ -55,7 +61,7 @@ def test_killed_runs_leave_every_release_paid_for(tmp_path):
 
     after = Ledger.open(tmp_path / "ledger.db")
     after.verify()
-    paid = {run.id for run in after.runs("rows")}
+    paid = {run.run for run in after.runs("rows")}
     finished = [path for path in tmp_path.glob("out-*") if path.is_dir()]
     for folder in finished:
         assert verify(folder).passed

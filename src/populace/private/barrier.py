@@ -20,9 +20,8 @@ from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
 from populace.privacy.mechanisms import Exponential, Noise, Spend
 from populace.privacy.noise import NoiseSource
-from populace.private.table import PrivateTable
+from populace.private.table import MOST_CELLS, PrivateTable
 
-MOST_CELLS = 2**31
 PREPARED_BYTES = 2**31
 
 
@@ -104,10 +103,12 @@ class Barrier:
         )
         return self._noise.add(self._exact_scores(candidates), law=noise)
 
-    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int:
-        """Choose one candidate by the exponential mechanism, each with weight exp(ε · score / 2Δ).
+    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int | None:
+        """Choose one candidate, or none, by the exponential mechanism.
 
-        Δ is how far a unit can move a score. Scores move both up and down, so the factor 2 is needed.
+        A candidate has weight exp(ε · score / 2Δ), where Δ is how far a unit can move a score: scores move
+        both up and down, so the factor 2 is needed. "None" (returned as None) has the public weight
+        `len(among)`: as much as all candidates together when their scores are 0.
         Proof: docs/proofs/choose.md.
         """
         self._check_candidates(candidates)
@@ -117,7 +118,7 @@ class Barrier:
         self._run.charge(
             Spend(
                 verb="choose",
-                what=f"1 of {len(among)} marginals",
+                what=f"1 or none of {len(among)} marginals",
                 law=law,
                 answers=1,
                 l1=shift,
@@ -125,7 +126,9 @@ class Barrier:
             )
         )
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
-        return among[self._noise.pick(scores, rate=law.rate(sensitivity=shift))]
+        # Zeros, one for each candidate, are the public weight of choosing none.
+        number = self._noise.pick(np.append(scores, np.zeros_like(scores)), rate=law.rate(sensitivity=shift))
+        return among[number] if number < len(among) else None
 
     def _exact_scores(self, candidates: Candidates) -> Counts:
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""
@@ -170,6 +173,8 @@ class Barrier:
                 )
 
     def _check_candidates(self, candidates: Candidates) -> None:
+        if candidates is self._scored:
+            return
         self._check(candidates.marginals)
         for marginal, estimate in zip(candidates.marginals, candidates.estimates, strict=True):
             if estimate.shape != marginal.shape(self.domain):

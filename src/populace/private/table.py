@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
+from populace.errors import ResourceError, UsageError
 from populace.private.engine import Engine
 from populace.private.engines.memory import MemoryEngine
 from populace.private.read import check_header, open_source, read_codes
 from populace.schema.schema import Schema
 
 Reader = Callable[[], Engine]
+
+MOST_CELLS = 2**31
+# Counts, noise, model and shares of one cell, each held once or twice.
+CELL_BYTES = 64
 
 
 class PrivateTable:
@@ -36,6 +44,7 @@ class PrivateTable:
         """
         source = open_source(Path(data) if isinstance(data, str) else data)
         check_header(source, schema)
+        check_size(schema)
         return cls(lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain), schema=schema)
 
     def engine(self) -> Engine:
@@ -49,3 +58,21 @@ class PrivateTable:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("private rows are never pickled")
+
+
+def check_size(schema: Schema) -> None:
+    """Refuse, from the schema alone, a table whose columns cannot be counted or whose declared rows cannot be held."""
+    widest = max(schema.domain, key=schema.domain.__getitem__)
+    if schema.domain[widest] > MOST_CELLS:
+        raise UsageError(
+            f"column {widest!r} has {schema.domain[widest]} codes; the most that can be counted is {MOST_CELLS}.",
+            hint="give it a width or edges, or leave it out",
+        )
+    row = sum(np.min_scalar_type(size - 1).itemsize for size in schema.domain.values())
+    needed = row * (schema.max_rows or 0) + CELL_BYTES * sum(schema.domain.values())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ResourceError(
+            f"this schema needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
+            hint="coarsen the largest columns, declare fewer max_rows, or use a larger machine",
+        )

@@ -10,98 +10,91 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.infer.projection import norm_sub
-from populace.marginals import Candidates, Counts, Domain, Grouping, Marginal
+from populace.marginals import Candidates, Domain, Grouping, Marginal
 from populace.measurements import Measurement
+from populace.privacy.mechanisms import Noise
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle, Progress
 
-COLUMN_SHARE = Fraction(15, 100)
-CHOICE_SHARE = Fraction(10, 100)
-PAIR_SHARE = 1 - COLUMN_SHARE - CHOICE_SHARE
+COLUMN_SHARE = Fraction(50, 100)
+CHOICE_SHARE = Fraction(8, 100)
 MOST_PAIR_CELLS = 2**24
+
+Shares = npt.NDArray[np.float64]
 
 
 def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
-    """Measure all columns, choose a spanning tree of pairs privately, and measure its pairs.
+    """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
 
-    Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal),
-    scored by the distance of the pair's counts from the product of its noisy 1-ways.
-    Source: McKenna, Miklau and Sheldon 2021.
+    Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
+    A pair's score is the distance of its counts from the product of its noisy 1-ways, less the error that
+    measuring it would bring; "no further pair" is among the choices too. What is not spent on choices and
+    pairs goes back into the columns.
+    Source: McKenna, Miklau and Sheldon 2021; the penalty and the stop are ours.
     """
     progress("measuring columns", 0.0)
-    measured = measure_columns(oracle, share=COLUMN_SHARE if len(oracle.domain) > 1 else Fraction(1))
-    total, columns = float(measured[0].counts), measured[1:]
-    groupings = compress(columns)
-    candidates = pair_candidates(oracle.domain, columns, groupings=groupings, total=max(total, 1.0))
-    if not candidates.marginals:
-        return measured
-    progress("choosing pairs", 0.2)
-    chosen = choose_tree(oracle, candidates, progress=progress)
-    progress("measuring pairs", 0.8)
-    pairs = [candidates.marginals[number] for number in chosen]
-    noise = oracle.budget.measure_noise(PAIR_SHARE, marginals=len(pairs))
-    return measured + oracle.measure(pairs, noise=noise)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    columns = measured[1:]
+    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
+    candidates = pair_candidates(
+        oracle.domain, columns, total=max(1.0, float(measured[0].counts)), noise=noise
+    )
+    progress("choosing pairs", 0.1)
+    chosen, left = choose_tree(oracle, candidates, progress=progress)
+    progress("measuring pairs", 0.9)
+    asked = [candidates.marginals[number] for number in chosen] or [item.marginal for item in columns]
+    return measured + oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
 
 
-def choose_tree(oracle: Oracle, candidates: Candidates, *, progress: Progress) -> list[int]:
-    """Return the numbers of the pairs of a spanning tree (a forest, if pairs are missing), chosen privately."""
+def choose_tree(oracle: Oracle, candidates: Candidates, *, progress: Progress) -> tuple[list[int], Fraction]:
+    """Return the numbers of the pairs of a tree or forest, chosen privately, and the share of the budget left."""
+    left = 1 - COLUMN_SHARE
     part = {name: number for number, name in enumerate(oracle.domain)}
-    rounds = forest_size(candidates)
-    law = oracle.budget.choice(CHOICE_SHARE, choices=rounds)
+    most = len(part) - 1
+    law = oracle.budget.choice(CHOICE_SHARE, choices=most)
     chosen: list[int] = []
-    while len(chosen) < rounds:
-        among = [
-            number
-            for number, marginal in enumerate(candidates.marginals)
-            if part[marginal.clique[0]] != part[marginal.clique[1]]
-        ]
+    while among := [
+        n for n, pair in enumerate(candidates.marginals) if len({part[c] for c in pair.clique}) == 2
+    ]:
         number = oracle.choose(candidates, among=among, law=law)
+        left -= CHOICE_SHARE / most
+        if number is None:
+            break
         kept, merged = (part[name] for name in candidates.marginals[number].clique)
         part = {name: kept if at == merged else at for name, at in part.items()}
         chosen.append(number)
-        progress("choosing pairs", 0.2 + 0.6 * len(chosen) / rounds)
-    return chosen
-
-
-def forest_size(candidates: Candidates) -> int:
-    """Return how many pairs a largest forest over the candidates has: a public number."""
-    part: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while part.setdefault(name, name) != name:
-            name = part[name]
-        return name
-
-    joined = 0
-    for marginal in candidates.marginals:
-        first, second = (root(name) for name in marginal.clique)
-        if first != second:
-            part[first] = second
-            joined += 1
-    return joined
+        progress("choosing pairs", 0.1 + 0.8 * len(chosen) / most)
+    return chosen, left
 
 
 def pair_candidates(
-    domain: Domain,
-    columns: Sequence[Measurement],
-    *,
-    groupings: tuple[Grouping, ...],
-    total: float,
+    domain: Domain, columns: Sequence[Measurement], *, total: float, noise: Noise
 ) -> Candidates:
-    """Return every pair small enough to count, with the product of its noisy 1-ways as estimate."""
-    seen = {grouping.column: grouping for grouping in groupings}
-    grouped = domain.grouped(groupings)
-    shares = {item.marginal.clique[0]: _shares(item, seen, total=total) for item in columns}
-    marginals, estimates = [], []
+    """Return every pair small enough to count, with the product of its noisy 1-ways as estimate.
+
+    Its penalty is the error that remains when the estimate itself is measured with this noise and made
+    non-negative again: a simulation with public random numbers, which costs nothing.
+    """
+    groupings = {grouping.column: grouping for grouping in compress(columns)}
+    grouped = domain.grouped(groupings.values())
+    shares = {item.marginal.clique[0]: column_shares(item, groupings, total=total) for item in columns}
+    deviation = float(noise.variance) ** 0.5
+    rng = np.random.default_rng(0)
+    marginals, estimates, penalties = [], [], []
     for clique in combinations(domain, 2):
         if grouped.cells(clique) <= MOST_PAIR_CELLS:
-            marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
-            estimates.append(_rounded(total * np.outer(shares[clique[0]], shares[clique[1]])))
-    return Candidates(tuple(marginals), tuple(estimates), (0,) * len(marginals))
+            estimate = total * np.outer(shares[clique[0]], shares[clique[1]])
+            seen = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
+            marginals.append(Marginal(clique, tuple(groupings[name] for name in clique if name in groupings)))
+            estimates.append(np.rint(estimate).astype(np.int64))
+            penalties.append(round(float(np.abs(seen - estimate).sum())))
+    return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
 
 
-def _shares(item: Measurement, groupings: Mapping[str, Grouping], *, total: float) -> npt.NDArray[np.float64]:
+def column_shares(item: Measurement, groupings: Mapping[str, Grouping], *, total: float) -> Shares:
     """Return the non-negative shares of a column's groups, from its noisy counts."""
     name = item.marginal.clique[0]
     counts = item.counts.astype(np.float64)
@@ -109,7 +102,3 @@ def _shares(item: Measurement, groupings: Mapping[str, Grouping], *, total: floa
         counts = np.zeros(groupings[name].size)
         np.add.at(counts, groupings[name].lookup, item.counts)
     return norm_sub(counts, total=total) / total
-
-
-def _rounded(estimate: npt.NDArray[np.float64]) -> Counts:
-    return np.rint(estimate).astype(np.int64)

@@ -30,8 +30,11 @@ class Oracle(Protocol):
         """Return a noisy score for every candidate."""
         ...
 
-    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int:
-        """Return the number of one candidate, likely one with a high score, out of `among`."""
+    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int | None:
+        """Return the number of one candidate, likely one with a high score, out of `among`.
+
+        None means that no candidate is better than none; it stands against all of `among` with score 0.
+        """
         ...
 
 
