@@ -130,13 +130,13 @@ def largest_bias(rng_of, *, rows, times):
         kept = expected * times > 100
         # A count that never varies must still be right: it gets a small error instead of none.
         error = np.sqrt(np.maximum(counts.var(axis=0, ddof=1)[kept], 1e-3) / times)
-        worst = max(worst, float((np.abs(counts.mean(axis=0) - expected)[kept] / error).max()))
+        worst = max(worst, float((np.abs(counts.mean(axis=0) - expected)[kept] / error).max(initial=0.0)))
     return worst
 
 
 @pytest.mark.parametrize("rows", [3, 50])
 def test_counts_are_right_on_average(rows):
-    assert largest_bias(np.random.default_rng, rows=rows, times=800) < 6
+    assert largest_bias(np.random.default_rng, rows=rows, times=500) < 6
     assert largest_bias(lambda seed: Stuck(seed, offset=0.0), rows=rows, times=300) > 10
     assert largest_bias(lambda seed: Stuck(seed, offset=0.999), rows=rows, times=300) > 10
 
