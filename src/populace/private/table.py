@@ -65,7 +65,7 @@ def check_size(schema: Schema) -> None:
     widest = max(schema.domain, key=schema.domain.__getitem__)
     if schema.domain[widest] > MOST_CELLS:
         raise UsageError(
-            f"column {widest!r} has {schema.domain[widest]} codes; the most that can be counted is {MOST_CELLS}.",
+            f"column {widest!r} has {schema.domain[widest]} cells; the most that can be counted is {MOST_CELLS}.",
             hint="give it a width or edges, or leave it out",
         )
     row = sum(np.min_scalar_type(size - 1).itemsize for size in schema.domain.values())

@@ -19,7 +19,7 @@ from populace.strategy.oracle import Oracle, Progress
 
 COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
-MOST_PAIR_CELLS = 2**24
+MOST_PAIR_CELLS = 2**22
 
 Shares = npt.NDArray[np.float64]
 
