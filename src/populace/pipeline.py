@@ -26,14 +26,14 @@ from populace.private.table import PrivateTable
 from populace.release.bundle import Release
 from populace.schema.codec import decode
 from populace.schema.schema import Schema
-from populace.strategy.methods import strategy_named
+from populace.strategy.methods import METHODS, method_named
 from populace.strategy.oracle import Progress
 
 
 def synthesize(
     data: Any,
     *,
-    schema: Schema,
+    schema: Schema | Path | str,
     epsilon: Number,
     delta: Number,
     method: str = "auto",
@@ -63,14 +63,14 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    model = fit(measurements.items, domain=schema.domain, progress=progress)
+    model = fit(measurements.items, domain=measurements.schema.domain, progress=progress)
     return release_from(measurements, model, rows=rows, seed=seed, like=data, progress=progress)
 
 
 def measure(
     data: Any,
     *,
-    schema: Schema,
+    schema: Schema | Path | str,
     epsilon: Number,
     delta: Number,
     method: str = "auto",
@@ -84,7 +84,8 @@ def measure(
     Everything that can be refused from public facts is refused before the budget is reserved.
     """
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
-    strategy = strategy_named(method)
+    chosen = method_named(method)
+    schema = as_schema(schema)
     table = PrivateTable.of(data, schema=schema)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
@@ -93,11 +94,11 @@ def measure(
         epsilon=spent,
         delta=slack,
         unit=schema.unit,
-        method=method,
+        method=chosen,
         schema_digest=schema.digest,
         rehearsal=not source.secret,
     )
-    items = strategy(Barrier(table, run=run, noise=source), progress=progress or _silent)
+    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress or _silent)
     run.finish()
     return Measurements(schema=schema, items=items, record=run.record())
 
@@ -132,6 +133,11 @@ def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Genera
         for codes in generate(model, rows=rows, rng=rng)
     ]
     return pa.concat_tables(parts).combine_chunks()
+
+
+def as_schema(schema: Schema | Path | str) -> Schema:
+    """Return a schema as it is, or load it from its file."""
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
 def dataset_name(data: Any) -> str:

@@ -54,6 +54,11 @@ class Barrier:
         return self._table.schema.domain
 
     @property
+    def ordered(self) -> frozenset[str]:
+        """The columns whose codes stand in their natural order."""
+        return frozenset(name for name, column in self._table.schema.columns.items() if column.ordered)
+
+    @property
     def budget(self) -> Budget:
         """The whole budget of the run, as public arithmetic."""
         return self._run.budget

@@ -52,6 +52,8 @@ class Column(ABC):
     """
 
     kind: ClassVar[str]
+    ordered: ClassVar[bool] = True
+    """Whether neighbouring codes are neighbouring values."""
 
     name: str
     missing: tuple[str, ...] = ()
@@ -138,6 +140,7 @@ class Categorical(Column):
     """
 
     kind: ClassVar[str] = "categorical"
+    ordered: ClassVar[bool] = False
 
     values: tuple[str, ...]
 
@@ -173,6 +176,7 @@ class Ordinal(Categorical):
     """A column with a list of values in their order, lowest first."""
 
     kind: ClassVar[str] = "ordinal"
+    ordered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,19 +11,22 @@ from populace.strategy.independent import independent
 from populace.strategy.mst import mst
 from populace.strategy.oracle import Strategy
 
-METHODS: Mapping[str, Strategy] = MappingProxyType({"auto": mst, "independent": independent, "mst": mst})
+AUTO = "mst"
+METHODS: Mapping[str, Strategy] = MappingProxyType({"independent": independent, "mst": mst})
 
 
-def strategy_named(name: str) -> Strategy:
-    """Return the strategy with this name, or refuse with the nearest names.
+def method_named(name: str) -> str:
+    """Return the name of the method that will run: `auto` stands for one of them.
 
-    >>> strategy_named("mst") is mst
-    True
+    >>> method_named("auto"), method_named("independent")
+    ('mst', 'independent')
     """
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS, n=1)
+    found = AUTO if name == "auto" else name
+    if found not in METHODS:
+        known = ["auto", *METHODS]
+        near = get_close_matches(name, known, n=1)
         raise UsageError(
             f"there is no method {name!r}.",
-            hint=f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(METHODS)}",
+            hint=f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}",
         )
-    return METHODS[name]
+    return found

@@ -29,8 +29,8 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
     A pair's score is the distance of its counts from the product of its noisy 1-ways, less the error that
-    measuring it would bring; "no further pair" is among the choices too. What is not spent on choices and
-    pairs goes back into the columns.
+    measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
+    again beside the pairs.
     Source: McKenna, Miklau and Sheldon 2021; the penalty and the stop are ours.
     """
     progress("measuring columns", 0.0)
@@ -39,13 +39,15 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
     measured = measure_columns(oracle, share=COLUMN_SHARE)
     columns = measured[1:]
     noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
-    candidates = pair_candidates(
-        oracle.domain, columns, total=max(1.0, float(measured[0].counts)), noise=noise
-    )
+    total = max(1.0, float(measured[0].counts))
+    groupings = compress(columns, ordered=oracle.ordered)
+    candidates = pair_candidates(oracle.domain, columns, groupings, total=total, noise=noise)
     progress("choosing pairs", 0.1)
     chosen, left = choose_tree(oracle, candidates, progress=progress)
     progress("measuring pairs", 0.9)
-    asked = [candidates.marginals[number] for number in chosen] or [item.marginal for item in columns]
+    pairs = [candidates.marginals[number] for number in chosen]
+    paired = {name for pair in pairs for name in pair.clique}
+    asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
     return measured + oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
 
 
@@ -71,26 +73,32 @@ def choose_tree(oracle: Oracle, candidates: Candidates, *, progress: Progress) -
 
 
 def pair_candidates(
-    domain: Domain, columns: Sequence[Measurement], *, total: float, noise: Noise
+    domain: Domain,
+    columns: Sequence[Measurement],
+    groupings: Sequence[Grouping],
+    *,
+    total: float,
+    noise: Noise,
 ) -> Candidates:
     """Return every pair small enough to count, with the product of its noisy 1-ways as estimate.
 
-    Its penalty is the error that remains when the estimate itself is measured with this noise and made
-    non-negative again: a simulation with public random numbers, which costs nothing.
+    A column that is all one group has nothing to say about another and stands in no pair. A pair's penalty is
+    the error that remains when the estimate itself is measured with this noise and made non-negative again:
+    a simulation with public random numbers, which costs nothing.
     """
-    groupings = {grouping.column: grouping for grouping in compress(columns)}
-    grouped = domain.grouped(groupings.values())
-    shares = {item.marginal.clique[0]: column_shares(item, groupings, total=total) for item in columns}
+    seen = {grouping.column: grouping for grouping in groupings}
+    grouped = domain.grouped(groupings)
+    shares = {item.marginal.clique[0]: column_shares(item, seen, total=total) for item in columns}
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
-    for clique in combinations(domain, 2):
+    for clique in combinations([name for name in domain if grouped[name] > 1], 2):
         if grouped.cells(clique) <= MOST_PAIR_CELLS:
             estimate = total * np.outer(shares[clique[0]], shares[clique[1]])
-            seen = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
-            marginals.append(Marginal(clique, tuple(groupings[name] for name in clique if name in groupings)))
+            again = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
+            marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
             estimates.append(np.rint(estimate).astype(np.int64))
-            penalties.append(round(float(np.abs(seen - estimate).sum())))
+            penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
 
 

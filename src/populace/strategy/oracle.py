@@ -20,6 +20,9 @@ class Oracle(Protocol):
     def domain(self) -> Domain: ...
 
     @property
+    def ordered(self) -> frozenset[str]: ...
+
+    @property
     def budget(self) -> Budget: ...
 
     def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
