@@ -28,7 +28,7 @@ def tmp_path():
 
 @pytest.fixture
 def ledger(tmp_path):
-    return Ledger.open(tmp_path / "state" / "ledger.db")
+    return Ledger.open(tmp_path / "ledger.db")
 
 
 class TestAccounts:
@@ -44,7 +44,7 @@ class TestAccounts:
         ledger.open_account("adult", epsilon="1", delta="3e-9")
         for _ in range(3):
             assert not reserve(ledger, epsilon="1/3", delta="1e-9").opened_account
-        with pytest.raises(OverBudget, match="epsilon 1e-09 is asked, 0 of 1 is left, 1e-09 short"):
+        with pytest.raises(OverBudget, match="epsilon 1e-9 is asked, 0 of 1 is left, 1e-9 short"):
             reserve(ledger, epsilon="1e-9", delta="0")
         assert len(ledger.runs("adult")) == 3
 
@@ -55,14 +55,14 @@ class TestAccounts:
             reserve(ledger, epsilon="1", delta="3e-9")
         assert refusal.value.message == (
             "the account of 'adult' cannot pay for this run: epsilon 1 is asked, 0.5 of 2 is left, 0.5 short; "
-            "delta 3e-09 is asked, 1e-09 of 1e-09 is left, 2e-09 short."
+            "delta 3e-9 is asked, 1e-9 of 1e-9 is left, 2e-9 short."
         )
         assert "populace ledger grant" in refusal.value.hint
         assert refusal.value.exit_code == 3
 
     def test_delta_alone_can_run_out(self, ledger):
         ledger.open_account("adult", epsilon="10", delta="1e-9")
-        with pytest.raises(OverBudget, match=r"run: delta 2e-09 is asked"):
+        with pytest.raises(OverBudget, match=r"run: delta 2e-9 is asked"):
             reserve(ledger, delta="2e-9")
 
     def test_a_refused_run_leaves_the_file_as_it_was(self, ledger):

@@ -30,7 +30,7 @@ def tmp_path():
 
 @pytest.fixture
 def ledger(tmp_path):
-    return Ledger.open(tmp_path / "state" / "ledger.db")
+    return Ledger.open(tmp_path / "ledger.db")
 
 
 class TestDamage:
@@ -167,8 +167,9 @@ class TestDamage:
             connection.execute("create table events (seq)")
         (tmp_path / "folder").mkdir()
         for name in ("other.db", "folder"):
-            with pytest.raises(LedgerError, match="is not a ledger"):
+            with pytest.raises(LedgerError, match="is not a ledger") as refusal:
                 Ledger.open(tmp_path / name)
+            assert "forget" in refusal.value.hint, "the hint invites to a fresh start"
 
     @pytest.mark.parametrize("keep", [100, 4096, 8192, 12000])
     def test_cut_files_are_refused(self, path, keep):
@@ -211,6 +212,13 @@ class TestEnvironment:
         with pytest.raises(ResourceError, match=r"\nhint: ") as refusal:
             Ledger.open(tmp_path / "file" / "ledger.db")
         assert refusal.value.exit_code == 4
+
+    def test_a_mistyped_folder_is_not_made(self, tmp_path, monkeypatch):
+        with pytest.raises(LedgerError, match="there is no folder"):
+            Ledger.open(tmp_path / "tpyo" / "ledger.db")
+        assert list(tmp_path.iterdir()) == []
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        assert Ledger.open(default_path()).verify() == 0, "the default ledger gets its folder"
 
     @pytest.mark.parametrize(
         ("pragma", "message"), [("max_page_count = 1", "no room"), ("query_only = on", "cannot be written")]

@@ -124,7 +124,7 @@ class Books:
         epsilon, delta = _amount(event.body)
         if account.delta + delta >= 1:
             raise UsageError(
-                f"with this grant the delta of {event.dataset!r} would be {_number(account.delta + delta)}.",
+                f"with this grant the delta of {event.dataset!r} would be {short(account.delta + delta)}.",
                 hint="the deltas of an account must stay below 1 together",
             )
         self.accounts[event.dataset] = replace(
@@ -165,8 +165,8 @@ class Books:
             raise LedgerError("a spend costs nothing.", hint="every question has a price")
         if record.price > left:
             raise OverBudget(
-                f"to {record.spend} costs {_number(record.price)}; {_number(left)} of {_number(run.cap)} "
-                f"({run.currency.value}) is left, {_number(record.price - left)} short.",
+                f"to {record.spend} costs {short(record.price)}; {short(left)} of {short(run.cap)} "
+                f"({run.currency.value}) is left, {short(record.price - left)} short.",
                 hint="ask with more noise, ask for less, or reserve a larger budget for the run",
             )
         self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
@@ -177,8 +177,8 @@ class Books:
         epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
         if not (0 <= epsilon <= run.epsilon and 0 <= delta <= run.delta):
             raise UsageError(
-                f"run {run.run} gives back epsilon {_number(epsilon)} and delta {_number(delta)}, more than it has.",
-                hint=f"it reserved epsilon {_number(run.epsilon)} and delta {_number(run.delta)}",
+                f"run {run.run} gives back epsilon {short(epsilon)} and delta {short(delta)}, more than it has.",
+                hint=f"it reserved epsilon {short(run.epsilon)} and delta {short(run.delta)}",
             )
         self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
         self.accounts[event.dataset] = replace(
@@ -212,15 +212,15 @@ def _amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
     epsilon, delta = fraction_from_json(body["epsilon"]), fraction_from_json(body["delta"])
     if epsilon <= 0 or not 0 <= delta < 1:
         raise UsageError(
-            f"epsilon is {_number(epsilon)} and delta {_number(delta)}.",
+            f"epsilon is {short(epsilon)} and delta {short(delta)}.",
             hint="epsilon must be positive, delta at least 0 and below 1",
         )
     return epsilon, delta
 
 
 def _too_much(account: Account, run: RunRecord) -> OverBudget:
-    short = [
-        f"{name} {_number(asked)} is asked, {_number(left)} of {_number(whole)} is left, {_number(asked - left)} short"
+    lacking = [
+        f"{name} {short(asked)} is asked, {short(left)} of {short(whole)} is left, {short(asked - left)} short"
         for name, asked, left, whole in (
             ("epsilon", run.epsilon, account.left_epsilon, account.epsilon),
             ("delta", run.delta, account.left_delta, account.delta),
@@ -228,7 +228,7 @@ def _too_much(account: Account, run: RunRecord) -> OverBudget:
         if asked > left
     ]
     return OverBudget(
-        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(short)}.",
+        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
         hint="ask for less, or decide to give the account more with `populace ledger grant`",
     )
 
@@ -240,5 +240,11 @@ def _other_relation(account: Account, asked: Neighbours) -> UsageError:
     )
 
 
-def _number(value: Fraction) -> str:
-    return f"{float(value):.6g}"
+def short(value: Fraction) -> str:
+    """Return a number for a message, to six digits.
+
+    >>> short(Fraction(9, 10**9)), short(Fraction(1, 3)), short(Fraction(2 * 10**7))
+    ('9e-9', '0.333333', '2e7')
+    """
+    digits, mark, exponent = f"{float(value):.6g}".partition("e")
+    return f"{digits}{mark}{int(exponent)}" if mark else digits

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from populace.errors import UsageError
 from populace.privacy import ledger_file as file
-from populace.privacy.books import Account, Books
+from populace.privacy.books import Account, Books, short
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
@@ -45,9 +45,15 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path | str) -> Ledger:
-        """Open a ledger, or create it if there is no such file. One that does not verify is refused."""
+        """Open a ledger, or create it if there is no such file. One that does not verify is refused.
+
+        Folders are made for the default path alone: a folder that is missing elsewhere is a mistyped path,
+        and a new ledger there would know nothing of earlier runs.
+        """
         path = Path(path)
         if not os.path.lexists(path):
+            if path == default_path():
+                file.make_folder(path)
             file.create(path)
         return cls.existing(path)
 
@@ -277,6 +283,6 @@ def _check_return(run: RunRecord, returned: tuple[Fraction, Fraction]) -> None:
     epsilon, delta = run.epsilon - returned[0], run.delta - returned[1]
     if not fits(run.used, currency=run.currency, epsilon=epsilon, delta=delta):
         raise UsageError(
-            f"run {run.run} would keep epsilon {float(epsilon):.6g} and delta {float(delta):.6g}, less than it used.",
+            f"run {run.run} would keep epsilon {short(epsilon)} and delta {short(delta)}, less than it used.",
             hint="return less",
         )

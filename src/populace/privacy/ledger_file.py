@@ -34,31 +34,47 @@ pragma user_version = {FORMAT};
 """
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder that a ledger is to lie in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise _no_place(path, failure) from failure
+
+
 def create(path: Path) -> None:
     """Make an empty ledger, whole or not at all; one that exists already is left as it is.
 
     It is built under another name and then linked: nobody ever sees half a ledger, and of two processes that
     create it at once exactly one wins. SQLite itself would leave an empty file if killed at the wrong moment.
     """
+    if not os.path.lexists(path.parent):
+        raise LedgerError(
+            f"there is no folder {path.parent} to keep a ledger in.",
+            hint="check the path for typing errors; make the folder first if the ledger is to be a new one",
+        )
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             _durable(connection, path)
             connection.executescript(_TABLES)
         with suppress(FileExistsError):
             _publish(draft, path)
     except OSError as failure:
-        raise ResourceError(
-            f"no ledger can be created at {path} ({failure.strerror or type(failure).__name__}).",
-            hint="give a path on a local disk that you may write to",
-        ) from failure
+        raise _no_place(path, failure) from failure
     except sqlite3.Error as failure:
         refuse(failure, path)
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):
                 draft.with_name(draft.name + suffix).unlink()
+
+
+def _no_place(path: Path, failure: OSError) -> ResourceError:
+    return ResourceError(
+        f"no ledger can be created at {path} ({failure.strerror or type(failure).__name__}).",
+        hint="give a path on a local disk that you may write to",
+    )
 
 
 def _publish(draft: Path, path: Path) -> None:
@@ -134,7 +150,8 @@ def check_file(path: Path) -> None:
         status = path.stat()
     except FileNotFoundError:
         raise LedgerError(
-            f"there is no ledger at {path}.", hint="make one with `populace ledger init`"
+            f"there is no ledger at {path}.",
+            hint="check the path; for a dataset without earlier runs `populace ledger init` makes one",
         ) from None
     except OSError as failure:
         raise ResourceError(
@@ -230,7 +247,8 @@ def _translated(failure: sqlite3.Error, path: Path) -> PopulaceError:
 
 def _foreign(path: Path) -> LedgerError:
     return LedgerError(
-        f"{path} is not a ledger.", hint="give the path of a ledger, or of a file that is not there yet"
+        f"{path} is not a ledger.",
+        hint="give the ledger that holds the earlier runs on these people; a new one would forget them",
     )
 
 
