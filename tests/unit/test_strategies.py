@@ -1,0 +1,120 @@
+"""What the strategies ask for, on tables whose structure is known."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.pipeline import measure
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.noise import ExactNoise
+from populace.schema.schema import Schema
+from populace.strategy.compress import compress, merge_neighbours, merge_rare
+from populace.strategy.methods import METHODS, method_named
+from populace.strategy.mst import pair_candidates
+
+
+def run(table, *, sizes, method, tmp_path, epsilon="5", delta="1e-6", seed=1):
+    return measure(
+        pa.table(table),
+        schema=Schema.from_sizes(sizes),
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        ledger=tmp_path / "ledger.db",
+        noise=ExactNoise(RehearsalEntropy(seed)),
+    )
+
+
+def cliques(measurements):
+    return [item.marginal.clique for item in measurements.items]
+
+
+def chain(rows=5000, seed=0):
+    """a → b → c strongly, d on its own."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 4, rows)
+    b = np.where(rng.random(rows) < 0.9, a, rng.integers(0, 4, rows))
+    c = np.where(rng.random(rows) < 0.9, b, rng.integers(0, 4, rows))
+    return {"a": a, "c": c, "d": rng.integers(0, 4, rows), "b": b}
+
+
+SIZES = {"a": 4, "c": 4, "d": 4, "b": 4}
+
+
+def test_independent_measures_the_total_and_every_column_once(tmp_path):
+    found = run(chain(), sizes=SIZES, method="independent", tmp_path=tmp_path)
+    assert cliques(found) == [(), ("a",), ("c",), ("d",), ("b",)]
+
+
+def test_mst_finds_the_chain(tmp_path):
+    found = run(chain(), sizes=SIZES, method="mst", tmp_path=tmp_path)
+    pairs = {frozenset(c) for c in cliques(found) if len(c) == 2}
+    assert {frozenset("ab"), frozenset("bc")} <= pairs
+    assert frozenset("ac") not in pairs
+
+
+def test_mst_leaves_independent_columns_alone(tmp_path):
+    """Where every pair would bring more noise than it removes, the columns are measured again instead."""
+    rng = np.random.default_rng(1)
+    table = {name: rng.integers(0, 40, 400) for name in "abcd"}
+    found = run(table, sizes=dict.fromkeys("abcd", 40), method="mst", tmp_path=tmp_path, epsilon="0.5")
+    assert max(len(c) for c in cliques(found)) == 1
+    assert cliques(found).count(("a",)) == 2
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize(("delta", "law"), [("1e-6", DiscreteGaussian), ("0", DiscreteLaplace)])
+@pytest.mark.parametrize("rows", [0, 1, 300])
+def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path):
+    found = run(chain(rows), sizes=SIZES, method=method, tmp_path=tmp_path, epsilon="1", delta=delta)
+    assert Fraction(98, 100) < found.record.used / found.record.cap <= 1
+    assert isinstance(found.record.spends[0].spend.law, law)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_one_column_is_enough(method, tmp_path):
+    found = run({"a": np.zeros(5, int)}, sizes={"a": 3}, method=method, tmp_path=tmp_path)
+    assert cliques(found) == [(), ("a",)]
+
+
+def test_auto_is_recorded_as_what_ran(tmp_path):
+    assert run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == method_named("auto")
+
+
+def column(name, counts, variance=4):
+    return Measurement(Marginal((name,)), np.array(counts), Fraction(variance))
+
+
+def test_compression_keeps_frequent_codes_apart():
+    assert merge_rare(column("a", [100, 1, 90, -3])) == [0, 2, 1, 2]
+    assert merge_rare(column("a", [1, 2, 3])) == [0, 0, 0]
+    assert merge_rare(column("a", [100, 90])) == [0, 1]
+    assert merge_neighbours(column("a", [0, 0, 100, 1, 1, 80, 3, 3, 5])) == [0, 0, 0, 0, 0, 1, 2, 2, 2]
+    assert merge_neighbours(column("a", [0, 1, 0])) == [0, 0, 0]
+    assert merge_neighbours(column("a", [100, 0, 0])) == [0, 0, 0]
+
+
+def test_compression_names_only_columns_that_shrink():
+    assert compress([column("a", [50, 60]), column("b", [50, 1, 2])], ordered=()) == (
+        Grouping("b", (0, 1, 1)),
+    )
+    assert compress([column("b", [50, 1, 60])], ordered=()) == ()
+    assert compress([column("b", [50, 1, 60])], ordered={"b"}) == (Grouping("b", (0, 0, 1)),)
+
+
+def test_candidates_are_rounded_products_and_skip_one_group_columns():
+    domain = Domain({"a": 2, "b": 3, "c": 2})
+    columns = [column("a", [30, 70]), column("b", [100, 0, 0]), column("c", [50, 50])]
+    found = pair_candidates(
+        domain, columns, (Grouping("b", (0, 0, 0)),), total=100.0, noise=DiscreteGaussian(Fraction(9))
+    )
+    assert [m.clique for m in found.marginals] == [("a", "c")]
+    assert found.estimates[0].tolist() == [[15, 15], [35, 35]]
+    assert 0 < found.penalties[0] < 30
