@@ -12,6 +12,7 @@ import pytest
 
 from populace.cli import console
 from populace.cli.main import main
+from populace.schema.schema import Schema
 
 from .desk import CANARY, Desk
 
@@ -174,6 +175,28 @@ def test_schema_verbs(desk: Desk, capsys) -> None:
     shown = desk.write("shown.toml", capsys.readouterr().out)
     assert main(["schema", "show", shown]) == 0
     assert capsys.readouterr().out == Path(shown).read_text("utf-8")
+
+
+def test_schema_show_says_every_default(desk: Desk, capsys) -> None:
+    assert main(["schema", "show", desk.path("schema.toml")]) == 0
+    text = capsys.readouterr().out
+    for line in ('neighbours = "add-remove"', 'origin = "declared"', 'beyond = "nearest"', "# other: "):
+        assert f"\n{line}" in text
+    assert main(["schema", "show", desk.path("schema.toml"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["table"]["max_rows"] is None
+    assert told["columns"]["age"]["other"] is None
+    assert Schema.parse(text) == Schema.load(desk.path("schema.toml"))
+    assert told["digest"] == Schema.parse(text).digest
+
+
+def test_codebook_is_no_schema_but_holds_one(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    capsys.readouterr()
+    assert desk.synth(schema=desk.path("release/codebook.json"), out=desk.path("second")) == 2
+    assert 'save the text under its key "schema"' in capsys.readouterr().err
+    told = json.loads((desk.folder / "release" / "codebook.json").read_text("utf-8"))
+    assert Schema.parse(told["schema"]) == Schema.load(desk.path("schema.toml"))
 
 
 def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys) -> None:

@@ -146,7 +146,7 @@ VALUES = COLUMN + 'kind = "categorical"\n'
     [
         ("", "no columns", "[columns.NAME]"),
         ("[columns]", "no columns", "[columns.NAME]"),
-        ("[columns.x", "not valid TOML", "docs/reference/schema.md"),
+        ("[columns.x", "not valid TOML", "schema show"),
         ("columns = 3", "columns is not a table", "[columns.NAME]"),
         ("[columns]\nx = 3", "x is not a table", "[columns.x]"),
         ("[colums.x]", "unknown key 'colums'", "did you mean 'columns'?"),
@@ -243,6 +243,7 @@ def test_a_domain_file_gives_exactly_its_sizes(tmp_path: Path) -> None:
         ("{}", "no columns"),
         ('{"age": 99999999999}', "99999999999 codes"),
         ('{" ": 3}', "empty name"),
+        ('{"format": "populace codebook 1", "schema": ""}', "a file of a release (populace codebook 1)"),
     ],
 )
 def test_a_bad_domain_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -251,6 +252,14 @@ def test_a_bad_domain_file_is_refused(tmp_path: Path, text: str, message: str) -
     with pytest.raises(SchemaError) as caught:
         Schema.load(path)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(("name", "text"), [("my.toml", "[table"), ("my.json", "{"), ("my.json", "[1]")])
+def test_a_file_that_is_no_schema_is_named(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SchemaError, match=name) as caught:
+        Schema.load(tmp_path / name)
+    assert "docs/" not in caught.value.hint, "an installed copy has no such folder"
 
 
 def test_a_schema_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

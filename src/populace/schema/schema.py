@@ -78,8 +78,8 @@ class Schema:
         """Read a schema from a `schema.toml`, or from a `domain.json` that gives each column's size."""
         text = _read_text(Path(path))
         if Path(path).suffix.lower() == ".json" or text.lstrip().startswith("{"):
-            return cls.from_sizes(_parse_sizes(text))
-        return cls.parse(text)
+            return cls.from_sizes(_parse_sizes(text, name=repr(str(path))))
+        return cls._from_document(_parse_toml(text, name=repr(str(path))))
 
     @classmethod
     def parse(cls, text: str) -> Schema:
@@ -88,12 +88,10 @@ class Schema:
         >>> Schema.parse('[columns.AGE]\\nkind = "integer"\\nmin = 0\\nmax = 99\\nother = "0"').domain["AGE"]
         100
         """
-        try:
-            document = Table("the schema", tomllib.loads(text, parse_float=Decimal))
-        except (ValueError, RecursionError) as error:
-            raise SchemaError(
-                f"the schema is not valid TOML: {error}.", hint="compare with docs/reference/schema.md"
-            ) from None
+        return cls._from_document(_parse_toml(text, name="the schema"))
+
+    @classmethod
+    def _from_document(cls, document: Table) -> Schema:
         document.allow(("table", "columns"))
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
@@ -156,7 +154,17 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _parse_sizes(text: str) -> Mapping[str, int]:
+def _parse_toml(text: str, *, name: str) -> Table:
+    try:
+        return Table("the schema", tomllib.loads(text, parse_float=Decimal))
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(
+            f"{name} is not valid TOML: {error}.",
+            hint="write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
+        ) from None
+
+
+def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
     def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if repeated := sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1}):
             raise SchemaError(f"the schema names {listing(repeated)} twice.", hint="name each column once")
@@ -166,10 +174,17 @@ def _parse_sizes(text: str) -> Mapping[str, int]:
         sizes = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise SchemaError(
-            f"the schema is not valid JSON: {error}.", hint="compare with a domain.json"
+            f"{name} is not valid JSON: {error}.", hint='write {"column": size, …}, or a schema.toml'
         ) from None
     if not isinstance(sizes, dict):
-        raise SchemaError("the schema is JSON, but no object.", hint='write {"column": size, …}')
+        raise SchemaError(f"{name} is JSON, but no object.", hint='write {"column": size, …}')
+    if str(sizes.get("format", "")).startswith("populace "):
+        raise SchemaError(
+            f"{name} is a file of a release ({sizes['format']}), not a schema.",
+            hint='save the text under its key "schema" as schema.toml, and give that'
+            if isinstance(sizes.get("schema"), str)
+            else "give a schema.toml or a domain.json",
+        )
     return sizes
 
 
