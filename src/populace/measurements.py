@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +19,7 @@ from populace.privacy.record import RunRecord
 from populace.schema.schema import Schema
 
 FORMAT = "populace measurements 1"
+FILES = ("measurements.json", "measurements.parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,9 @@ class Measurement:
         counts = np.array(self.counts, dtype=np.int64)
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)
+
+    def __repr__(self) -> str:
+        return f"Measurement({self.marginal}, {self.counts.size} cells, variance {float(self.variance):.6g})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,14 @@ class Measurements:
                     f"the measurement of {item.marginal} does not have the shape its schema gives it.",
                     hint="use measurements together with the schema they were made under",
                 )
+
+    def __repr__(self) -> str:
+        epsilon, delta = (float(part) for part in self.record.guarantee)
+        rehearsal = ", a rehearsal" if self.record.rehearsal else ""
+        return (
+            f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}\n"
+            f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
+        )
 
     def save(self, folder: Path) -> None:
         """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else)."""
@@ -95,6 +109,11 @@ class Measurements:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        for name in FILES:
+            if not (folder / name).is_file():
+                raise ReleaseError(
+                    f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
+                )
         try:
             told = json.loads((folder / "measurements.json").read_text(encoding="utf-8"))
             if told["format"] != FORMAT:
@@ -118,8 +137,8 @@ class Measurements:
             record = RunRecord.from_json(told["record"])
         except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
             raise ReleaseError(
-                f"{folder} does not hold complete measurements ({type(failure).__name__}).",
-                hint="give the folder that `populace measure` wrote",
+                f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
+                hint="give the folder that `populace measure` wrote, unaltered",
             ) from failure
         if start != len(counts) or schema.digest != told["schema_digest"]:
             raise ReleaseError(
@@ -127,3 +146,26 @@ class Measurements:
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
         return cls(schema=schema, items=tuple(items), record=record)
+
+
+def in_words(marginals: Iterable[Marginal]) -> str:
+    """Return what was measured as people say it, repeats counted once.
+
+    >>> in_words([Marginal(()), Marginal(("age",)), Marginal(("sex",)), Marginal(("age", "sex"))])
+    'number of rows, 2 columns, 1 pair'
+    """
+    sizes = Counter(len(clique) for clique in dict.fromkeys(marginal.clique for marginal in marginals))
+    return ", ".join(counted(number, columns=size) for size, number in sorted(sizes.items()))
+
+
+def counted(number: int, *, columns: int) -> str:
+    """Return a number of marginals over so many columns each, in words.
+
+    >>> counted(12, columns=1), counted(1, columns=2), counted(1, columns=0)
+    ('12 columns', '1 pair', 'number of rows')
+    """
+    if columns == 0:
+        return "number of rows"
+    one = {1: "column", 2: "pair"}.get(columns, f"combination of {columns} columns")
+    many = {1: "columns", 2: "pairs"}.get(columns, f"combinations of {columns} columns")
+    return f"{number} {one if number == 1 else many}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import resource
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from populace.errors import ReleaseError, ResourceError, UsageError
 from populace.release import bundle
 from populace.release.bundle import Release, write
 from populace.release.frame import Format
+from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES
 from populace.release.statement import STAMP
 
 FILES = {
@@ -203,3 +205,26 @@ def test_a_rehearsal_is_stamped_on_every_artefact(tmp_path: Path) -> None:
     for name in ("statement.json", "statement.md", "codebook.json", "manifest.json", "report.html"):
         assert STAMP in (tmp_path / "out" / name).read_text(encoding="utf-8"), name
     assert json.loads((tmp_path / "out" / "measurements.json").read_text())["rehearsal"] is True
+
+
+def test_it_prints_in_two_lines(release: Release) -> None:
+    rows = release.synthetic.num_rows
+    assert repr(release) == (
+        f"Release of “sample-population”: {rows} synthetic rows, 5 columns\n  ε = 1, δ = 1e-9 for one person"
+    )
+    assert repr(release.measurements) == (
+        "Measurements of “sample-population”: number of rows, 5 columns, 4 pairs\n  paid for with ε = 1, δ = 1e-09"
+    )
+    assert repr(release.model) == f"Model of 5 columns, 4 cliques, {rows} rows"
+    assert repr(release.measurements.items[1]).startswith("Measurement(sex, 3 cells, variance ")
+
+
+@pytest.mark.parametrize("name", [*MEASUREMENT_FILES, *MODEL_FILES, "synthetic.csv"])
+def test_what_is_missing_or_cut_short_is_named(release: Release, tmp_path: Path, name: str) -> None:
+    folder = put(release, tmp_path / "out")
+    (folder / name).write_bytes((folder / name).read_bytes()[:20])
+    for words in (name, f"no {name}"):
+        with pytest.raises(ReleaseError, match=re.escape(words)) as refused:
+            Release.load(folder)
+        assert "Error" not in str(refused.value)
+        (folder / name).unlink(missing_ok=True)

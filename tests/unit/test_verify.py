@@ -238,14 +238,25 @@ def test_unreadable_contents_fail_as_such(folder: Path) -> None:
 
 
 def test_what_is_no_release_is_refused(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(ReleaseError, match="no manifest"):
+    with pytest.raises(ReleaseError, match="no folder"):
         verify(tmp_path / "nowhere")
+    with pytest.raises(ReleaseError, match="no manifest"):
+        verify(tmp_path)
     edit(folder, "manifest.json", lambda told: told.update(format="populace release 99"))
     with pytest.raises(ReleaseError, match="populace release 99"):
         verify(folder)
     (folder / "manifest.json").write_text("[]")
     with pytest.raises(ReleaseError, match="cannot be read"):
         verify(folder)
+
+
+def test_earlier_stages_are_recognised(release: Release, tmp_path: Path) -> None:
+    release.measurements.save(tmp_path)
+    with pytest.raises(ReleaseError, match=r"holds measurements.*\n.*fit.*generate"):
+        verify(tmp_path)
+    release.model.save(tmp_path)
+    with pytest.raises(ReleaseError, match=r"holds a model.*\n.*generate"):
+        verify(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 
 FORMAT = "populace model 1"
+FILES = ("model.json", "model.npz")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +57,9 @@ class Model:
                 "the parts of the model do not fit together.",
                 hint="give finite potentials of the domain's shapes, a positive total, and shares that sum to 1",
             )
+
+    def __repr__(self) -> str:
+        return f"Model of {len(self.domain)} columns, {len(self.potentials)} cliques, {self.total:.0f} rows"
 
     @cached_property
     def grouped_domain(self) -> Domain:
@@ -139,6 +143,11 @@ class Model:
     @classmethod
     def load(cls, folder: Path) -> Model:
         """Read what `save` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
+        for name in FILES:
+            if not (folder / name).is_file():
+                raise ReleaseError(
+                    f"{folder} holds no {name}.", hint="give the folder that `populace fit` wrote"
+                )
         try:
             told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             if told["format"] != FORMAT:
@@ -172,8 +181,8 @@ class Model:
             if isinstance(failure, ReleaseError):
                 raise
             raise ReleaseError(
-                f"{folder} does not hold a complete model ({type(failure).__name__}).",
-                hint="give the folder that `populace fit` wrote",
+                f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
+                hint="give the folder that `populace fit` wrote, unaltered",
             ) from failure
 
     def _sound_shares(self, name: str) -> bool:

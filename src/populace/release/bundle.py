@@ -71,6 +71,14 @@ class Release:
             format=format_like(like),
         )
 
+    def __repr__(self) -> str:
+        told = self.statement
+        stamp = f"\n  {told['stamp']}" if told["stamp"] else ""
+        return (
+            f"Release of “{told['dataset']}”: {told['total']['rows']} synthetic rows, {len(told['domains'])} columns\n"
+            f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
+        )
+
     @property
     def table(self) -> Any:
         """The synthetic rows, as the kind of frame that came in; their types come from the schema."""
@@ -109,7 +117,8 @@ class Release:
         table = next((folder / name for name in TABLE_FILES if name in manifest.files), None)
         if table is None:
             raise ReleaseError(
-                f"{folder} lists no synthetic table.", hint="give the folder that `populace synth` wrote"
+                f"{NAME} in {folder} lists no synthetic table.",
+                hint="give the folder that `populace synth` wrote",
             )
         return cls(
             synthetic=read_table(table, schema=measurements.schema),
@@ -183,7 +192,7 @@ def _sync(path: Path) -> None:
 
 
 def _no_place(folder: Path, failure: OSError) -> ResourceError:
-    reason = failure.strerror or type(failure).__name__
+    reason = failure.strerror or "the system refuses"
     return ResourceError(
         f"the release could not be written to {folder}: {reason}.",
         hint="make room or choose another folder; what the ledger booked stays booked, so save again from the "

@@ -92,6 +92,10 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
     from populace.schema.codec import arrow_type
 
+    if not path.is_file():
+        raise ReleaseError(
+            f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
+        )
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     try:
         if format_named(path.suffix[1:]) is Format.PARQUET:
@@ -107,7 +111,7 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
             table = pyarrow.csv.read_csv(path, convert_options=convert, parse_options=parse)
     except (OSError, pa.ArrowException) as failure:
         raise ReleaseError(
-            f"{path.name} cannot be read as a table ({type(failure).__name__}).",
+            f"{path.name} cannot be read as a table.",
             hint="ask the publisher for an unaltered copy",
         ) from failure
     if table.schema != pa.schema(types):

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from populace.errors import ReleaseError
+from populace.infer.model import FILES as MODEL_FILES
+from populace.measurements import FILES as MEASUREMENT_FILES
 from populace.release.statement import Statement
 
 FORMAT = "populace release 1"
 NAME = "manifest.json"
 PACKAGES = ("populace", "numpy", "pyarrow")
 
-MEASUREMENT_FILES = ("measurements.json", "measurements.parquet")
-MODEL_FILES = ("model.json", "model.npz")
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
 ALWAYS = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 SOMETIMES = (*TABLE_FILES, "report.html")
@@ -64,10 +64,7 @@ class Manifest:
         """Read the manifest of a release folder."""
         path = folder / NAME
         if not path.is_file():
-            raise ReleaseError(
-                f"{folder} holds no {NAME}: it is not a release folder, or its writing was interrupted.",
-                hint="give the folder that `populace synth` wrote",
-            )
+            raise _no_manifest(folder)
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
             form = told["format"]
@@ -84,13 +81,36 @@ class Manifest:
                 )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
             raise ReleaseError(
-                f"{NAME} in {folder} cannot be read as a manifest ({type(failure).__name__}).",
+                f"{NAME} in {folder} cannot be read as a manifest.",
                 hint="ask the publisher for an unaltered copy",
             ) from failure
         raise ReleaseError(
             f"{NAME} in {folder} has format {form!r}; this version reads {FORMAT!r}.",
             hint="use the version of populace that wrote it",
         )
+
+
+def _no_manifest(folder: Path) -> ReleaseError:
+    """Say what a folder without a manifest is: one of an earlier stage, or none of ours."""
+    stages = (
+        (MODEL_FILES, "a model", "run `populace generate` on it, and give the folder that it writes"),
+        (
+            MEASUREMENT_FILES,
+            "measurements",
+            "run `populace fit` and `populace generate`, and give the folder that the last one writes",
+        ),
+    )
+    for files, what, hint in stages if not any((folder / name).exists() for name in TABLE_FILES) else ():
+        if all((folder / name).is_file() for name in files):
+            return ReleaseError(f"{folder} holds {what}, not yet a release.", hint=hint)
+    if not folder.is_dir():
+        return ReleaseError(
+            f"there is no folder {folder}.", hint="give the folder that `populace synth` wrote"
+        )
+    return ReleaseError(
+        f"{folder} holds no {NAME}: it is not a release folder, or its writing was interrupted.",
+        hint="give the folder that `populace synth` wrote",
+    )
 
 
 def describe(folder: Path, *, statement: Statement, seed: int, rows_asked: int | None) -> Manifest:

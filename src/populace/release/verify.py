@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from populace.errors import PopulaceError, ReleaseError
-from populace.measurements import Measurements
+from populace.measurements import Measurements, in_words
 from populace.privacy.mechanisms import Exponential
 from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
@@ -102,13 +102,12 @@ class _Parts:
 
     @classmethod
     def load(cls, folder: Path) -> _Parts:
+        statement, record = _read(folder / "statement.json", inner="record")
+        book, text = _read(folder / "codebook.json", inner="schema")
         try:
-            statement = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
             page = (folder / "statement.md").read_text(encoding="utf-8")
-            book = json.loads((folder / "codebook.json").read_text(encoding="utf-8"))
-            record, text = statement["record"], book["schema"]
-        except (OSError, ValueError, KeyError, TypeError) as failure:
-            raise _wrong(f"a file cannot be read ({type(failure).__name__})") from failure
+        except (OSError, ValueError) as failure:
+            raise _wrong("statement.md cannot be read") from failure
         return cls(
             statement=statement,
             page=page,
@@ -117,6 +116,15 @@ class _Parts:
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
         )
+
+
+def _read(path: Path, *, inner: str) -> tuple[Any, Any]:
+    """Return a JSON file and the part of it that everything else hangs on."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return told, told[inner]
+    except (OSError, ValueError, KeyError, TypeError) as failure:
+        raise _wrong(f"{path.name} cannot be read, or lacks “{inner}”") from failure
 
 
 def _files(folder: Path, manifest: Manifest) -> str:
@@ -141,7 +149,7 @@ def _digests(folder: Path, manifest: Manifest) -> str:
         try:
             found = digest(folder / name)
         except OSError as failure:
-            raise _wrong(f"{name} cannot be read ({type(failure).__name__})") from failure
+            raise _wrong(f"{name} cannot be read: {failure.strerror or 'the system refuses'}") from failure
         if found != expected:
             raise _wrong(f"{name} was altered")
     return "every file is as the manifest has it"
@@ -208,7 +216,7 @@ def _measurements(parts: _Parts) -> str:
     measured = Counter(item.variance for item in parts.measurements.items)
     if measured - booked:
         raise _wrong("a measurement has noise that was not booked")
-    return f"{measured.total()} marginals, each booked with its noise"
+    return f"{in_words(item.marginal for item in parts.measurements.items)}: all booked with their noise"
 
 
 def _codebook(parts: _Parts) -> str:
