@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from populace.measurements import Measurements
 from populace.privacy.ledger import Ledger
 from populace.release.verify import verify
 
@@ -65,7 +66,7 @@ def test_killed_runs_leave_every_release_paid_for(tmp_path):
     finished = [path for path in tmp_path.glob("out-*") if path.is_dir()]
     for folder in finished:
         assert verify(folder).passed
-        assert json.loads((folder / "statement.json").read_text())["run"] in paid
+        assert Measurements.load(folder).record.run in paid
     # The moments must have been spread over the run, or the test shows nothing.
     assert 0 < len(paid) < KILLS + 1 or finished
     assert len(finished) < KILLS
