@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,10 @@ from populace.schema.texts import Array, Floats, pc, texts
 
 EMPTY = "(empty)"
 _INT64 = range(-(2**63), 2**63)
+# A bin is drawn in steps of at most this part of its width; more digits would claim what nobody knows.
+_FINENESS = 1000
+# Up to here every whole number and its quotient by a power of ten is a float of its own.
+_TELLABLE = 10**15
 
 
 def encode(column: Column, values: Array, *, decimal: str = ".") -> Codes:
@@ -32,7 +37,8 @@ def encode(column: Column, values: Array, *, decimal: str = ".") -> Codes:
 def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator) -> Array:
     """Return the values that codes stand for, in the type that the schema gives the column.
 
-    Inside a bin the value is drawn uniformly: among its whole numbers, or on its interval.
+    Inside a bin the value is drawn uniformly: among its whole numbers, or among its decimals of a length that a
+    bin of its width deserves.
 
     >>> sex = Categorical(name="SEX", values=("1", "2"))
     >>> decode(sex, np.array([1, 0, 2]), rng=np.random.default_rng(1)).tolist()
@@ -109,12 +115,7 @@ def _special(text: str, kind: pa.DataType) -> str | int | float | None:
 def _draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Places | Floats:
     """Return one number for each bin, drawn uniformly from it."""
     if isinstance(column, Numeric):
-        edges = np.array([float(edge) for edge in column.edges])
-        low, high = edges[levels], edges[levels + 1]
-        share = rng.random(len(levels))
-        # Weighted ends cannot overflow as high − low can; rounding must not reach the next bin.
-        drawn: Floats = np.clip(low * (1 - share) + high * share, low, np.nextafter(high, low))
-        return drawn
+        return _draw_decimals(column, levels, rng=rng)
     if isinstance(column, Integer):
         if isinstance(column.starts, range):
             first = column.min + levels * column.starts.step
@@ -124,3 +125,38 @@ def _draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Places
             first, last = starts[levels], starts[levels + 1] - 1
         return rng.integers(first, last, endpoint=True) if column.binned else first
     raise TypeError(f"a {column.kind} column has no numbers to draw")
+
+
+def _draw_decimals(column: Numeric, levels: Places, *, rng: np.random.Generator) -> Floats:
+    """Return one number for each bin: a decimal of few places, or any float where decimals are too coarse for floats.
+
+    The decimals of a bin run from its lower edge to just below its upper one, so none falls into another bin.
+    """
+    bins = [_steps(low, high) for low, high in pairwise(column.edges)]
+    tellable = np.array([max(abs(first), abs(last), scale) <= _TELLABLE for first, last, scale in bins])
+    first, last, scale = np.array(
+        [steps if fine else (0, 1, 1) for steps, fine in zip(bins, tellable, strict=True)], dtype=np.int64
+    ).T
+    drawn: Floats = rng.integers(first[levels], last[levels]) / scale[levels]
+    if not tellable.all():
+        edges = np.array([float(edge) for edge in column.edges])
+        low, high = edges[levels], edges[levels + 1]
+        share = rng.random(len(levels))
+        # Weighted ends cannot overflow as high − low can; rounding must not reach the next bin.
+        between = np.clip(low * (1 - share) + high * share, low, np.nextafter(high, low))
+        drawn = np.where(tellable[levels], drawn, between)
+    return drawn
+
+
+def _steps(low: Fraction, high: Fraction) -> tuple[int, int, int]:
+    """Return a bin in whole steps of 1/scale: the first inside, the first beyond, and the power of ten that scale is.
+
+    The step is the largest that divides the bin in a thousand and writes both edges.
+
+    >>> _steps(Fraction(15), Fraction(20)), _steps(Fraction("2.5"), Fraction(5000))
+    ((15000, 20000, 1000), (25, 50000, 10))
+    """
+    scale = 1
+    while (high - low) * scale < _FINENESS or (low * scale).denominator > 1 or (high * scale).denominator > 1:
+        scale *= 10
+    return int(low * scale), int(high * scale), scale
