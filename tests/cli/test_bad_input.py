@@ -122,6 +122,19 @@ def test_ledger_that_is_none(desk: Desk, capsys, content: str) -> None:
     assert "ledger" in refused(desk, capsys, desk.synth(ledger=desk.path("other.db")), exits=2)
 
 
+def test_ledger_in_a_folder_that_is_mistyped(desk: Desk, capsys) -> None:
+    said = refused(desk, capsys, desk.synth(ledger=desk.path("tpyo/ledger.db")), exits=2)
+    assert "there is no folder" in said
+    assert not (desk.folder / "tpyo").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [({"format": "xlsx"}, "choose csv or parquet"), ({"rows": "-1"}, "-1 rows")]
+)
+def test_table_that_cannot_be_made(desk: Desk, capsys, option: dict[str, str], says: str) -> None:
+    assert says in refused(desk, capsys, desk.synth(**option), exits=2)
+
+
 def test_folder_that_is_taken(desk: Desk, capsys) -> None:
     before = desk.write("people.csv", "sex,age\n")
     assert "not empty" in refused(desk, capsys, desk.synth(out=str(desk.folder)), exits=2)

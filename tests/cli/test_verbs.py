@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -40,11 +41,14 @@ def test_synth_writes_a_release_that_verifies(desk: Desk, capsys) -> None:
 def test_synth_opens_an_account_and_says_so(desk: Desk, capsys) -> None:
     fresh = desk.path("fresh.db")
     assert desk.synth(ledger=fresh) == 0
-    assert "opened with exactly this run's budget" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "opened with exactly this run's budget" in said
+    assert f"a new ledger was made at {fresh}; it knows of no earlier runs" in said
     assert desk.synth(ledger=fresh, out=desk.path("second")) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert "people" in err
+    assert "a new ledger" not in err
     assert not (desk.folder / "second").exists()
 
 
@@ -123,11 +127,29 @@ def test_stages_refuse_what_does_not_belong_together(desk: Desk, capsys) -> None
     for words in (
         ["generate", desk.path("model"), "--out", desk.path("release")],
         ["generate", desk.path("measured"), "--out", desk.path("release")],
+        ["generate", desk.path("none-such"), "--out", desk.path("release")],
         ["fit", desk.path("state"), "--out", desk.path("release")],
     ):
         assert main(words) == 2
-        assert "hint: give the folder" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "hint: give the folder" in said
+        assert "Error" not in said, "an exception of Python's is no explanation"
     assert not (desk.folder / "release").exists()
+
+
+def test_a_release_can_be_fitted_and_drawn_from_again(desk: Desk, capsys) -> None:
+    assert desk.synth() == 0
+    assert main(["fit", desk.path("release"), "--out", desk.path("model")]) == 0
+    for source in ("model", "release"):
+        words = ["--rows", "0", "--out", desk.path(f"{source}-again")]
+        assert main(["generate", desk.path(source), *words]) == 0
+        assert main(["verify", desk.path(f"{source}-again")]) == 0
+    with (desk.folder / "release" / "measurements.json").open("a") as handle:
+        handle.write(" ")
+    capsys.readouterr()
+    for verb in ("fit", "generate"):
+        assert main([verb, desk.path("release"), "--out", desk.path("third")]) == 2
+        assert "do not belong together" in capsys.readouterr().err
 
 
 def test_seed_never_reaches_the_noise(desk: Desk) -> None:
@@ -155,7 +177,24 @@ def test_ledger_verbs(desk: Desk, capsys) -> None:
         main(["ledger", "grant", "--dataset", "people", "--epsilon", "0.5", "--delta", "1e-6", *ledger]) == 0
     )
     assert main(["ledger", "show", "--dataset", "people", *ledger]) == 0
-    assert "2.5 left of 3.5" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()[-5:]
+    assert lines[:4] == [
+        "people",
+        "  epsilon 2.5 left of 3.5",
+        "  delta 1e-5 left of 1.1e-5",
+        "  protects one person; neighbours: add-remove",
+    ]
+    assert re.fullmatch(
+        r"  run [0-9a-f]{8}: independent, epsilon 1, delta 1e-6, 100 % used, finished", lines[4]
+    )
+    words = ["--dataset", "more people", "--epsilon", "1", "--delta", "9e-9", *ledger]
+    assert main(["ledger", "init", *words]) == 0
+    assert "the first run says who is protected" in capsys.readouterr().out
+    assert main(["ledger", "show", *ledger]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "people       epsilon 2.5 left of 3.5, delta 1e-5 left of 1.1e-5, 1 run",
+        "more people  epsilon 1 left of 1, delta 9e-9 left of 9e-9, 0 runs",
+    ]
     assert main(["ledger", "verify", *ledger]) == 0
     assert "whole" in capsys.readouterr().out
     content = bytearray(desk.ledger.read_bytes())
@@ -166,6 +205,24 @@ def test_ledger_verbs(desk: Desk, capsys) -> None:
         assert main(words) == 2
         assert "damaged" in capsys.readouterr().err
     assert desk.synth(out=desk.path("second")) == 2, "a ledger that does not verify means refusal"
+
+
+@pytest.mark.parametrize(
+    ("asked", "noted"),
+    [
+        ({"epsilon": "10", "delta": "1e-5"}, []),
+        ({"epsilon": "10.5"}, ["epsilon 10.5"]),
+        ({"delta": "1.1e-5"}, ["delta 1.1e-5"]),
+        ({"epsilon": "11", "delta": "0.001"}, ["epsilon 11", "delta 0.001"]),
+    ],
+)
+def test_weak_promises_are_noted(desk: Desk, capsys, asked: dict[str, str], noted: list[str]) -> None:
+    """Before anything is spent: the account cannot pay for these, and the note comes first."""
+    desk.synth(**asked)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert [" ".join(note.split()[1:3]) for note in notes] == noted
+    assert all("hint: " in note for note in notes)
+    assert desk.entries == 1
 
 
 def test_schema_verbs(desk: Desk, capsys) -> None:
@@ -205,6 +262,10 @@ def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys) -> No
         assert capsys.readouterr().out.splitlines()[-1] == "demo-release"
     assert main(["verify", "demo-release"]) == 0
     capsys.readouterr()
+    desk.write("demo-release.input/schema.toml", "mine")
+    assert main(["demo"]) == 0
+    assert "left as they are" in capsys.readouterr().err
+    assert (desk.folder / "demo-release.input" / "schema.toml").read_text() == "mine"
     desk.write("demo-release/notes.txt", "mine")
     assert main(["demo"]) == 2
     assert "not empty" in capsys.readouterr().err

@@ -1,33 +1,72 @@
-"""What a verb that spends tells about the account it spends from."""
+"""What a verb that spends tells about the account it spends from, and about what it is asked to spend."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from populace.cli.console import say
 
+LARGE_EPSILON, LARGE_DELTA = Fraction(10), Fraction("1e-5")
 
-def has_account(dataset: str, *, ledger: Path | None) -> bool:
-    """Say whether the ledger knows the dataset already. A ledger that does not verify is refused."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The ledger as a run finds it: whether the file is there, and whether it knows the dataset."""
+
+    path: Path
+    dataset: str
+    ledger: bool
+    account: bool
+
+
+def look_up(dataset: str, *, ledger: Path | None) -> Found:
+    """Look for the account of a dataset. A ledger that does not verify is refused."""
     from populace.privacy.ledger import Ledger, default_path
 
     path = ledger or default_path()
-    return path.exists() and any(a.dataset == dataset for a in Ledger.existing(path).accounts())
+    there = path.exists()
+    known = there and any(account.dataset == dataset for account in Ledger.existing(path).accounts())
+    return Found(path=path, dataset=dataset, ledger=there, account=known)
 
 
-def tell_account(dataset: str, *, ledger: Path | None, opened: bool) -> None:
-    """Tell on stderr what is left of the account after a run, and whether the run had to open it."""
-    from populace.privacy.ledger import Ledger, default_path
+def tell_account(found: Found) -> None:
+    """Tell on stderr what is left of the account after a run, and what the run had to make first."""
+    from populace.privacy.ledger import Ledger
     from populace.release.statement import exact_text
 
-    path = ledger or default_path()
-    account = Ledger.existing(path).account(dataset)
-    if opened:
+    account = Ledger.existing(found.path).account(found.dataset)
+    if not found.ledger:
+        tell_new_ledger(found.path)
+    if not found.account:
         say(
-            f"the ledger had no account for {dataset!r}: one was opened with exactly this run's budget.\n"
+            f"the ledger had no account for {found.dataset!r}: one was opened with exactly this run's budget.\n"
             "hint: `populace ledger init` sets a larger one beforehand, `populace ledger grant` adds to it"
         )
     say(
-        f"account {dataset!r}: epsilon {exact_text(account.left_epsilon)} left of {exact_text(account.epsilon)}, "
-        f"delta {exact_text(account.left_delta)} left of {exact_text(account.delta)} ({path})"
+        f"account {found.dataset!r}: epsilon {exact_text(account.left_epsilon)} left of "
+        f"{exact_text(account.epsilon)}, delta {exact_text(account.left_delta)} left of "
+        f"{exact_text(account.delta)} ({found.path})"
     )
+
+
+def tell_new_ledger(path: Path) -> None:
+    """Tell on stderr that a ledger was made: if its path was mistyped, earlier runs are forgotten."""
+    say(f"a new ledger was made at {path}; it knows of no earlier runs")
+
+
+def tell_weak_promise(*, epsilon: str, delta: str) -> None:
+    """Note on stderr, before anything is spent, where the numbers asked for promise little."""
+    from populace.privacy.budget import parse_delta, parse_epsilon
+
+    if parse_epsilon(epsilon) > LARGE_EPSILON:
+        say(
+            f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
+            f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
+        )
+    if parse_delta(delta) > LARGE_DELTA:
+        say(
+            f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
+            "over the number of people; 1e-9 costs little more)"
+        )

@@ -117,3 +117,13 @@ def check_new_folder(folder: Path) -> None:
             f"{folder} cannot be written: no permission for {parent}.",
             hint="give --out a folder you may write to",
         )
+
+
+def check_table(*, rows: int | None, table_format: str | None) -> None:
+    """Refuse a number of rows or a format that no table can have, before anything is spent."""
+    from populace.pipeline import check_rows
+    from populace.release.frame import format_named
+
+    check_rows(rows)
+    if table_format is not None:
+        format_named(table_format)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from populace.cli import options
 from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EPSILON, DELTA = "1", "1e-9"
 
@@ -26,12 +30,15 @@ def demo(
     """Make a complete release from an invented population.
 
     Nobody in it is real, so you can look at everything: the report, the statement, the noisy counts.
-    The demo keeps a ledger of its own beside the release. The last line on stdout is the folder's path.
+    Beside the release lie its input, DIR.input/people.csv and DIR.input/schema.toml, for commands of your own,
+    and a ledger of the demo's own. The last line on stdout is the folder's path.
 
     \b
     Examples:
       populace demo
       populace demo --out /tmp/demo && xdg-open /tmp/demo/report.html
+      populace synth demo-release.input/people.csv --schema demo-release.input/schema.toml \\
+        --epsilon 1 --delta 1e-9 --out release
     """
     from populace.pipeline import synthesize
     from populace.privacy.budget import parse_delta, parse_epsilon
@@ -41,8 +48,10 @@ def demo(
     if is_demo(out):
         shutil.rmtree(out)
     check_new_folder(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
     ledger = out.with_name(f"{out.name}.ledger.db")
     table, schema = population()
+    private = write_input(table, out.with_name(f"{out.name}.input"))
     say(f"an invented population, {table.num_columns} columns, epsilon {EPSILON}, delta {DELTA}")
     if ledger.exists():
         # Invented people lose nothing when their budget grows; for real ones this is a decision.
@@ -55,11 +64,30 @@ def demo(
         )
         moved("writing the report", 0.9)
         release.save(out, format="csv")
+    say(f"{private} holds the invented people and their schema, for commands of your own")
     say(f"open {out / 'report.html'} in a browser; {out / 'statement.md'} says what is promised")
     if json:
-        emit_json({"release": str(out), "statement": release.statement})
+        emit_json({"release": str(out), "input": str(private), "statement": release.statement})
     else:
         emit(str(out))
+
+
+def write_input(table: pa.Table, folder: Path) -> Path:
+    """Write the invented people and their schema, as a curator has them; files that somebody changed are kept."""
+    import pyarrow.csv
+
+    from populace.samples.population import SCHEMA
+
+    people = io.BytesIO()
+    pyarrow.csv.write_csv(table, people)
+    files = {"people.csv": people.getvalue(), "schema.toml": SCHEMA.lstrip().encode()}
+    if any((folder / n).exists() and (folder / n).read_bytes() != content for n, content in files.items()):
+        say(f"{folder} holds other files than the demo writes: they are left as they are")
+        return folder
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
 
 
 def is_demo(folder: Path) -> bool:

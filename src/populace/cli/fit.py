@@ -13,7 +13,10 @@ from populace.cli.console import check_new_folder, emit, emit_json, progress
 
 def fit(
     measured: Annotated[
-        Path, typer.Argument(metavar="DIR", readable=False, help="The folder that `populace measure` wrote.")
+        Path,
+        typer.Argument(
+            metavar="DIR", readable=False, help="The folder that `populace measure` wrote, or a release."
+        ),
     ],
     out: options.Out,
     json: options.Json = False,
@@ -26,12 +29,11 @@ def fit(
     Example:
       populace fit measured --out model
     """
-    from populace.cli.stages import save_fitted
+    from populace.cli.stages import load_measured, save_fitted
     from populace.infer.fit import fit as fit_model
-    from populace.measurements import Measurements
 
     check_new_folder(out)
-    measurements = Measurements.load(measured)
+    measurements = load_measured(measured)
     with progress() as moved:
         model = fit_model(measurements.items, domain=measurements.schema.domain, progress=moved)
     save_fitted(model, out, measured=measured)

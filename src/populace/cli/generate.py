@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress
+from populace.cli.console import check_new_folder, check_table, emit, emit_json, progress
 
 
 def generate(
     model: Annotated[
-        Path, typer.Argument(metavar="DIR", readable=False, help="The folder that `populace fit` wrote.")
+        Path,
+        typer.Argument(
+            metavar="DIR", readable=False, help="The folder that `populace fit` wrote, or a release."
+        ),
     ],
     out: options.Out,
     rows: options.Rows = None,
@@ -28,18 +31,19 @@ def generate(
     \b
     Examples:
       populace generate model --out release
-      populace generate model --out release --rows 10000 --seed 7 --format parquet
+      populace generate release --out larger --rows 10000 --seed 7 --format parquet
     """
     from populace.cli.stages import load_fitted
     from populace.pipeline import release_from
 
     check_new_folder(out)
+    check_table(rows=rows, table_format=table_format)
     measurements, fitted = load_fitted(model)
     with progress() as moved:
         moved("drawing rows", 0.0)
         release = release_from(measurements, fitted, rows=rows, seed=seed)
         moved("writing the release", 0.5)
-        release.save(out, format=table_format.value if table_format else None)
+        release.save(out, format=table_format)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from populace.cli import options
+from populace.cli.account import tell_new_ledger
 from populace.cli.console import emit, emit_json, say
 
 if TYPE_CHECKING:
+    from populace.privacy.books import Account
     from populace.privacy.ledger import Ledger
     from populace.privacy.record import RunRecord
 
@@ -59,6 +62,8 @@ def init(
 ) -> None:
     """Open an account with a budget for all runs on a dataset.
 
+    Who is protected, a row or a person, is said in the schema: the first run fixes it for the account.
+
     \b
     Example:
       populace ledger init --dataset people --epsilon 3 --delta 1e-8
@@ -67,7 +72,11 @@ def init(
     from populace.privacy.ledger import Ledger
     from populace.schema.unit import Neighbours
 
-    book = Ledger.open(_path(ledger))
+    path = _path(ledger)
+    is_new = not path.exists()
+    book = Ledger.open(path)
+    if is_new:
+        tell_new_ledger(path)
     book.open_account(
         dataset,
         epsilon=parse_epsilon(epsilon),
@@ -102,15 +111,16 @@ def grant(
 @app.command()
 def show(
     dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="One account, with its runs.")
+        str | None, typer.Option("--dataset", metavar="NAME", help="Only this account, with its runs.")
     ] = None,
     ledger: options.LedgerFile = None,
     json: options.Json = False,
 ) -> None:
-    """Print what every account may spend, has spent and has left.
+    """Print what every account has left, or one account with its runs.
 
     \b
-    Example:
+    Examples:
+      populace ledger show
       populace ledger show --dataset people
     """
     from populace.privacy.ledger import Ledger
@@ -142,32 +152,55 @@ def _path(given: Path | None) -> Path:
 
 def _show(book: Ledger, dataset: str | None, *, json: bool) -> None:
     accounts = [book.account(dataset)] if dataset is not None else list(book.accounts())
-    told = [_described(book, account.dataset) for account in accounts]
+    told = [_described(book, account) for account in accounts]
     if json:
         emit_json({"ledger": str(book.path), "accounts": told})
-        return
-    if not told:
-        say(f"{book.path} holds no account yet.")
-    for account in told:
-        void = "  VOID: something about its rows was published without privacy" if account["void"] else ""
-        emit(f"{account['dataset']}{void}")
-        for name in ("epsilon", "delta"):
-            left, whole = account[f"{name}_left"], account[name]
-            emit(f"  {name:<8} {left} left of {whole}")
-        emit(f"  protects one {account['unit'] or 'unit'}, {account['neighbours']}")
-        for run in account["runs"]:
-            state = "finished" if run["finished"] else "not finished"
-            rehearsal = ", rehearsal" if run["rehearsal"] else ""
-            emit(
-                f"  run {run['run'][:8]}  {run['method']:<12} epsilon {run['epsilon']}, delta {run['delta']}"
-                f"  ({state}{rehearsal})"
-            )
+    elif dataset is not None:
+        _tell_one(told[0])
+    else:
+        _tell_all(told)
+        if not told:
+            say(f"{book.path} holds no account yet.")
 
 
-def _described(book: Ledger, dataset: str) -> dict[str, Any]:
+def _tell_all(accounts: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line for each account."""
+    width = max((len(account["dataset"]) for account in accounts), default=0)
+    for account in accounts:
+        runs = len(account["runs"])
+        emit(
+            f"{account['dataset']:<{width}}  {_left(account, 'epsilon')}, {_left(account, 'delta')}, "
+            f"{runs} run{'' if runs == 1 else 's'}{_void(account)}"
+        )
+
+
+def _tell_one(account: Mapping[str, Any]) -> None:
+    """Print an account and its runs."""
+    emit(f"{account['dataset']}{_void(account)}")
+    emit(f"  {_left(account, 'epsilon')}")
+    emit(f"  {_left(account, 'delta')}")
+    whom = f"protects one {account['unit']}" if account["unit"] else "the first run says who is protected"
+    emit(f"  {whom}; neighbours: {account['neighbours']}")
+    for run in account["runs"]:
+        state = "finished" if run["finished"] else "not finished: what it reserved stays taken"
+        rehearsal = ", rehearsal" if run["rehearsal"] else ""
+        emit(
+            f"  run {run['run'][:8]}: {run['method']}, epsilon {run['epsilon']}, delta {run['delta']}, "
+            f"{100 * run['used']:.3g} % used, {state}{rehearsal}"
+        )
+
+
+def _left(account: Mapping[str, Any], name: str) -> str:
+    return f"{name} {account[f'{name}_left']} left of {account[name]}"
+
+
+def _void(account: Mapping[str, Any]) -> str:
+    return "  VOID: something about its rows was published without privacy" if account["void"] else ""
+
+
+def _described(book: Ledger, account: Account) -> dict[str, Any]:
     from populace.release.statement import exact_text
 
-    account = book.account(dataset)
     return {
         "dataset": account.dataset,
         "neighbours": account.neighbours.value,
@@ -177,7 +210,7 @@ def _described(book: Ledger, dataset: str) -> dict[str, Any]:
         "epsilon_left": exact_text(account.left_epsilon),
         "delta_left": exact_text(account.left_delta),
         "void": account.void,
-        "runs": [_run(book.record(run)) for run in account.runs],
+        "runs": [_run(record) for record in book.runs(account.dataset)],
     }
 
 
@@ -190,6 +223,7 @@ def _run(record: RunRecord) -> dict[str, Any]:
         "method": record.method,
         "epsilon": exact_text(epsilon),
         "delta": exact_text(delta),
+        "used": float(record.used / record.cap),
         "finished": record.finished,
         "rehearsal": record.rehearsal,
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -25,7 +27,8 @@ app = typer.Typer(
 
     \b
     First steps:
-      populace demo                                    a complete release from an invented population
+      populace demo                                    a complete release from an invented population,
+                                                       and its people.csv and schema.toml to try things on
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
       populace verify release                          check a release folder against its manifest
 
@@ -38,6 +41,7 @@ app = typer.Typer(
     \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
                 4 environment (disk, memory, permissions) · 130 interrupted · 1 our bug
+    With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
     """,
     add_completion=False,
     add_help_option=False,
@@ -78,8 +82,30 @@ def run() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong, what to do about it, and what the shell is told."""
+
+    message: str
+    hint: str
+    code: int
+
+    def tell(self, *, as_json: bool) -> None:
+        """Say it on stderr: for people on two lines, for machines as JSON on one."""
+        told = {"error": self.message, "hint": self.hint, "exit_code": self.code}
+        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {self.message}\nhint: {self.hint}")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every way to fail ends here, in words without data."""
+    ended = _run(arguments)
+    if isinstance(ended, int):
+        return ended
+    ended.tell(as_json="--json" in arguments)
+    return ended.code
+
+
+def _run(arguments: Sequence[str]) -> int | Failure:
     debug = os.environ.get("POPULACE_DEBUG") == "1"
     with warnings.catch_warnings():
         if not debug:
@@ -88,14 +114,14 @@ def main(arguments: Sequence[str]) -> int:
         try:
             code = app(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
-            return _refuse(refusal.message, hint=refusal.hint, code=refusal.exit_code)
+            return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
             return _usage(mistake)
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except MemoryError:
-            return _refuse(
-                "there is not enough memory.",
+            return Failure(
+                message="there is not enough memory.",
                 hint="free some, use a larger machine, or coarsen the columns with the most values",
                 code=ENVIRONMENT,
             )
@@ -104,16 +130,15 @@ def main(arguments: Sequence[str]) -> int:
         except Exception:
             return _bug(debug=debug)
     if code == INTERRUPTED:
-        say("interrupted. What the ledger had booked by then stays spent; `populace ledger show` tells.")
+        return Failure(
+            message="interrupted.",
+            hint="what the ledger had booked by then stays spent; `populace ledger show` tells",
+            code=INTERRUPTED,
+        )
     return code if isinstance(code, int) else DONE
 
 
-def _refuse(message: str, *, hint: str, code: int) -> int:
-    say(f"error: {message}\nhint: {hint}")
-    return code
-
-
-def _usage(mistake: Exception) -> int:
+def _usage(mistake: Exception) -> int | Failure:
     """Tell what is wrong with the command line, and where its help is."""
     context = getattr(mistake, "ctx", None)
     command = context.command_path if context is not None else "populace"
@@ -121,28 +146,28 @@ def _usage(mistake: Exception) -> int:
         say(context.get_help() if context is not None else "")
         return USAGE
     text = mistake.format_message() if hasattr(mistake, "format_message") else "the command line is wrong."
-    return _refuse(text, hint=f"`{command} --help` shows how it is used", code=USAGE)
+    return Failure(message=text, hint=f"`{command} --help` shows how it is used", code=USAGE)
 
 
-def _environment(failure: OSError) -> int:
+def _environment(failure: OSError) -> Failure:
     reason = os.strerror(failure.errno).lower() if failure.errno else "a file could not be read or written"
     where = f" ({failure.filename})" if isinstance(failure.filename, str) else ""
-    return _refuse(
-        f"the system refused: {reason}{where}.",
+    return Failure(
+        message=f"the system refused: {reason}{where}.",
         hint="check the free space and the permissions of the folders in the command",
         code=ENVIRONMENT,
     )
 
 
-def _bug(*, debug: bool) -> int:
+def _bug(*, debug: bool) -> Failure:
     """Say that it is our fault and nothing else: the exception's text may hold private values."""
     if debug:
         import traceback
 
         say("POPULACE_DEBUG=1: the lines below may hold private values. Do not share them.")
         traceback.print_exc()
-    return _refuse(
-        "something went wrong inside populace. This is a bug, and what was charged stays charged.",
+    return Failure(
+        message="something went wrong inside populace. This is a bug, and what was charged stays charged.",
         hint="report the command you ran; POPULACE_DEBUG=1 shows details, which may hold private values",
         code=OUR_BUG,
     )

@@ -28,14 +28,15 @@ def measure(
       populace generate model --out release
     """
     from populace import pipeline
-    from populace.cli.account import has_account, tell_account
+    from populace.cli.account import look_up, tell_account, tell_weak_promise
     from populace.cli.stages import save_measured
     from populace.schema.schema import Schema
 
     check_new_folder(out)
     described = Schema.load(schema)
     dataset = described.dataset or pipeline.dataset_name(data)
-    known = has_account(dataset, ledger=ledger)
+    found = look_up(dataset, ledger=ledger)
+    tell_weak_promise(epsilon=epsilon, delta=delta)
     with progress() as moved:
         measurements = pipeline.measure(
             data,
@@ -47,7 +48,7 @@ def measure(
             progress=moved,
         )
     save_measured(measurements, out)
-    tell_account(dataset, ledger=ledger, opened=not known)
+    tell_account(found)
     if json:
         emit_json({"measurements": str(out)})
     else:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-
-class Format(Enum):
-    """The file formats of the synthetic table."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-
 
 # `readable=False`: whether a file can be read is found out, and told, where it is read.
 Data = Annotated[
@@ -36,7 +27,12 @@ Delta = Annotated[
     ),
 ]
 Method = Annotated[
-    str, typer.Option("--method", metavar="NAME", help="How to synthesize: auto, independent or mst.")
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="How to synthesize: mst (columns and a tree of pairs), independent (columns), or auto, which is mst.",
+    ),
 ]
 LedgerFile = Annotated[
     Path | None,
@@ -51,7 +47,7 @@ LedgerFile = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="N", min=1, help="Synthetic rows to make.", show_default="the noisy number of rows"
+        "--rows", metavar="N", help="Synthetic rows to make.", show_default="the noisy number of rows"
     ),
 ]
 Seed = Annotated[
@@ -65,7 +61,7 @@ Seed = Annotated[
     ),
 ]
 TableFormat = Annotated[
-    Format | None,
+    str | None,
     typer.Option(
         "--format",
         metavar="csv|parquet",
@@ -73,7 +69,9 @@ TableFormat = Annotated[
         show_default="as the input; csv from a model",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Write the result to stdout as JSON, and an error to stderr as JSON.")
+]
 Out = Annotated[
     Path,
     typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,36 +33,75 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
 
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:
     """Write a model beside the measurements it was fitted to; `parents.json` names both by digest."""
-    from populace.release.manifest import MEASUREMENT_FILES, dump
+    from populace.measurements import FILES
+    from populace.release.manifest import dump
 
     model.save(folder)
-    for name in MEASUREMENT_FILES:
+    for name in FILES:
         shutil.copyfile(measured / name, folder / name)
     (folder / PARENTS).write_text(dump(_digests(folder)), encoding="utf-8")
 
 
+def load_measured(folder: Path) -> Measurements:
+    """Read the measurements of a stage or of a release, and refuse files that were altered since."""
+    from populace.measurements import FILES, Measurements
+
+    _check_holds(folder, FILES, what="measurements", verb="measure")
+    _check_seal(folder, FILES)
+    return Measurements.load(folder)
+
+
 def load_fitted(folder: Path) -> tuple[Measurements, Model]:
-    """Read what `save_fitted` wrote, and refuse files that do not belong together."""
+    """Read a model and its measurements, as `populace fit` or a release holds them; refuse files that do not match."""
     from populace.infer.model import Model
     from populace.measurements import Measurements
 
-    try:
-        sealed = json.loads((folder / PARENTS).read_text(encoding="utf-8"))
-        found = _digests(folder)
-    except (OSError, ValueError) as failure:
-        raise ReleaseError(
-            f"{folder} does not hold a complete model ({type(failure).__name__}).",
-            hint="give the folder that `populace fit` wrote",
-        ) from failure
-    if sealed != found:
-        raise ReleaseError(
-            f"the files of {folder} do not belong together.",
-            hint="give the folder that `populace fit` wrote, unaltered",
-        )
+    files = _all_files()
+    _check_holds(folder, files, what="fitted model", verb="fit")
+    _check_seal(folder, files)
     return Measurements.load(folder), Model.load(folder)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest
+def _check_holds(folder: Path, files: Sequence[str], *, what: str, verb: str) -> None:
+    hint = f"give the folder that `populace {verb}` or `populace synth` wrote"
+    if not folder.is_dir():
+        raise ReleaseError(f"there is no folder {folder}.", hint=hint)
+    if lacking := [name for name in files if not (folder / name).is_file()]:
+        raise ReleaseError(f"{folder} holds no {what}: {', '.join(lacking)} not found.", hint=hint)
 
-    return {name: digest(folder / name) for name in (*MEASUREMENT_FILES, *MODEL_FILES)}
+
+def _check_seal(folder: Path, files: Sequence[str]) -> None:
+    """Compare files with the digests kept beside them: `parents.json` of a model, `manifest.json` of a release.
+
+    The folder of `populace measure` has neither; its two files are checked against each other when they are read.
+    """
+    from populace.release.manifest import NAME, Manifest, digest
+
+    sealed: Mapping[str, str]
+    if (folder / PARENTS).is_file():
+        try:
+            sealed = dict(json.loads((folder / PARENTS).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            sealed = {}
+    elif (folder / NAME).is_file():
+        sealed = Manifest.load(folder).files
+    else:
+        return
+    if any(sealed.get(name) != digest(folder / name) for name in files):
+        raise ReleaseError(
+            f"the files of {folder} do not belong together.",
+            hint="give the folder that populace wrote, unaltered",
+        )
+
+
+def _all_files() -> tuple[str, ...]:
+    from populace.infer.model import FILES as MODEL
+    from populace.measurements import FILES as MEASUREMENTS
+
+    return (*MEASUREMENTS, *MODEL)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    from populace.release.manifest import digest
+
+    return {name: digest(folder / name) for name in _all_files()}

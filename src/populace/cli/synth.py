@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress
+from populace.cli.console import check_new_folder, check_table, emit, emit_json, progress
 
 
 def synth(
@@ -31,14 +31,16 @@ def synth(
       populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
       populace synth people.csv --schema schema.toml --epsilon 2 --delta 0 --method independent --out release
     """
-    from populace.cli.account import has_account, tell_account
+    from populace.cli.account import look_up, tell_account, tell_weak_promise
     from populace.pipeline import dataset_name, synthesize
     from populace.schema.schema import Schema
 
     check_new_folder(out)
+    check_table(rows=rows, table_format=table_format)
     described = Schema.load(schema)
     dataset = described.dataset or dataset_name(data)
-    known = has_account(dataset, ledger=ledger)
+    found = look_up(dataset, ledger=ledger)
+    tell_weak_promise(epsilon=epsilon, delta=delta)
     with progress() as moved:
         release = synthesize(
             data,
@@ -52,8 +54,8 @@ def synth(
             progress=moved,
         )
         moved("writing the release", 0.0)
-        release.save(out, format=table_format.value if table_format else None)
-    tell_account(dataset, ledger=ledger, opened=not known)
+        release.save(out, format=table_format)
+    tell_account(found)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:
