@@ -58,8 +58,13 @@ bench-env: setup ## make the separate environments of the peers we measure again
 	  touch .bench/$$name/.ready; \
 	done
 
-bench: bench-env ## run every script of bench/ and keep its results
-	@for script in bench/*.py; do echo "$$script" >&2; $(BIN)/python $$script; done
+bench: bench-env ## run every script of bench/ and keep what it prints in bench/results/ (claims: bench/README.md)
+	@for script in bench/*.py; do \
+	  kept=bench/results/$$(basename $$script .py); \
+	  echo "$$script …" >&2; \
+	  $(BIN)/python $$script > $$kept.part || { rm -f $$kept.part; exit 1; }; \
+	  mv $$kept.part $$kept.txt; cat $$kept.txt; \
+	done
 
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py

@@ -1,10 +1,12 @@
 """Draw docs/images/release.png: one run of the demo's job, as the report shows it. Run by `make docs`.
 
-Its noise is that of a rehearsal, so that the picture changes only when the software does.
+Its noise is that of a rehearsal, so that the picture changes only when the software does. The numbers that must not
+go stale are kept in release.json beside it, and a test compares them with a new run.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from populace.report.document import Document, build
 from populace.samples.population import population
 
 PICTURE = Path(__file__).with_suffix(".png")
+NUMBERS = Path(__file__).with_suffix(".json")
 COLUMNS = ("age", "income", "education", "work")
 
 
@@ -39,6 +42,15 @@ def document() -> Document:
         )
     codes = encode_table(release.synthetic, schema=schema)
     return build(release.statement, measurements=release.measurements, codes=codes)
+
+
+def numbers(shown: Document) -> dict[str, Any]:
+    """Return what the picture says about the budget: the stages of the run and their shares."""
+    return {
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "stages": [{"what": stage.label, "percent": round(100 * stage.share)} for stage in shown.stages],
+    }
 
 
 def picture(shown: Document) -> dict[str, Any]:
@@ -66,5 +78,7 @@ def _panel(title: str, spec: dict[str, Any], width: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(document()), scale=1.25))
+    shown = document()
+    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(shown), scale=1.25))
+    NUMBERS.write_text(json.dumps(numbers(shown), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(PICTURE)
