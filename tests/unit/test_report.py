@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.release.bundle import Release
+from populace.release.cost import Stage
 from populace.release.frame import encode_table
 from populace.report import charts, render
-from populace.report.bars import MOST_BARS, bars, largest_slots, neighbouring_slots
+from populace.report.bars import MOST_BARS, Bar, bars, largest_slots, neighbouring_slots
 from populace.report.compare import (
     GAUSSIAN,
     LAPLACE,
+    Comparison,
     NoiseShape,
     Reading,
     combined,
@@ -33,6 +35,8 @@ from populace.report.compare import (
 )
 from populace.report.document import Document, build
 from populace.report.forest import branches
+from populace.report.names import bin_ends
+from populace.schema.columns import Integer, Numeric
 from populace.schema.schema import Schema
 
 
@@ -91,7 +95,7 @@ def test_noise_alone_is_what_noise_alone_gives(shape: NoiseShape, name: str) -> 
         for drawn in noise
     ]
     assert np.mean([c.distance for c in found]) == pytest.approx(found[0].noise_alone, rel=0.02)
-    assert all(c.reading is Reading.WITHIN for c in found)
+    assert not any(c.beyond_noise for c in found)
     assert np.mean(np.abs(noise) <= shape.reach * deviation) == pytest.approx(0.95, abs=0.008)
 
 
@@ -102,12 +106,31 @@ def test_what_noise_cannot_explain_is_told() -> None:
     few = compare(item, synthetic=np.array([2, 2]), total=1000.0, shape=GAUSSIAN)
     loud = replace(item, variance=Fraction(10**6))
     lost = compare(loud, synthetic=np.array([590, 410]), total=1000.0, shape=GAUSSIAN)
+    assert [c.beyond_noise for c in (far, near, few, lost)] == [True, False, False, False]
     assert [c.reading for c in (far, near, few, lost)] == [
-        Reading.BEYOND,
-        Reading.WITHIN,
-        Reading.WITHIN,
+        Reading.ROUGH,
+        Reading.CLOSE,
+        Reading.ROUGH,
         Reading.LOST,
     ]
+
+
+@pytest.mark.parametrize(
+    ("truth", "beyond", "reading"),
+    [
+        (0.09, False, Reading.CLOSE),
+        (0.11, True, Reading.ROUGH),
+        (0.24, False, Reading.ROUGH),
+        (0.26, False, Reading.WEAK),
+        (0.49, True, Reading.WEAK),
+        (0.51, False, Reading.LOST),
+        (0.51, True, Reading.FAR),
+    ],
+)
+def test_the_reading_follows_how_far_the_truth_may_be(truth: float, beyond: bool, reading: Reading) -> None:
+    for noise in (0.0, truth / 2, truth):
+        found = Comparison(distance=truth - noise, noise_alone=noise, beyond_noise=beyond, deviation=1.0)
+        assert found.reading is reading
 
 
 def test_synthetic_counts_match_a_plain_count() -> None:
@@ -136,22 +159,51 @@ def test_repeated_measurements_are_weighed_by_their_precision() -> None:
 
 @given(st.integers(1, 400), st.integers(0, 5), st.integers(0, 10**6))
 def test_every_code_is_in_exactly_one_bar(values: int, special: int, seed: int) -> None:
-    labels = [str(code) for code in range(values + special)]
-    counts = np.random.default_rng(seed).integers(-50, 50, len(labels))
-    for slots in (neighbouring_slots(labels, values=values), largest_slots(labels, counts=counts)):
-        assert sorted(code for slot in slots for code in slot.codes) == list(range(len(labels)))
+    ends = [(str(code), str(code)) for code in range(values + special)]
+    counts = np.random.default_rng(seed).integers(-50, 50, len(ends))
+    for slots in (
+        neighbouring_slots(ends, values=values),
+        largest_slots(ends, values=values, counts=counts),
+    ):
+        assert sorted(code for slot in slots for code in slot.codes) == list(range(len(ends)))
         assert len(slots) <= MOST_BARS
         assert len({slot.label for slot in slots}) == len(slots)
+        assert [slot.codes for slot in slots if slot.special] == [(values + code,) for code in range(special)]
 
 
 def test_bars_add_codes_and_noise() -> None:
     item = Measurement(Marginal(("a",)), np.arange(100), Fraction(4))
-    slots = neighbouring_slots([str(code) for code in range(100)], values=100)
+    slots = neighbouring_slots([(str(code), str(code)) for code in range(100)], values=100)
     shown = bars(item, slots=slots, synthetic=np.arange(100), total=4950.0, shape=GAUSSIAN)
     assert sum(bar.measured for bar in shown) == pytest.approx(1)
     assert [bar.measured for bar in shown] == pytest.approx([bar.synthetic for bar in shown])
-    assert shown[0].label == "0 – 4"
+    assert shown[0].label == "0–4"
     assert shown[0].reach == pytest.approx(1.96 * 2 * 5**0.5 / 4950)
+
+
+def test_bins_of_whole_and_other_numbers_are_named_alike() -> None:
+    edges = (0, 2_500, 60_000, 100_000)
+    whole = Integer(name="a", min=0, max=100_000, starts=edges[:-1])
+    other = Numeric(name="a", edges=tuple(Fraction(edge) for edge in edges))
+    names = [slot.label for slot in neighbouring_slots(bin_ends(whole), values=3)]
+    assert names == ["0–2.5k", "2.5k–60k", "60k–100k", "(empty)"]
+    assert names == [slot.label for slot in neighbouring_slots(bin_ends(other), values=3)]
+    fine = Numeric(name="a", edges=tuple(Fraction(edge, 2) for edge in range(101)))
+    assert [slot.label for slot in neighbouring_slots(bin_ends(fine), values=100)][:2] == ["0–2.5", "2.5–5"]
+
+
+@given(st.integers(1, 24), st.integers(0, 5))
+def test_special_bars_always_have_their_label(plain: int, special: int) -> None:
+    shown = [
+        Bar(label=str(place), special=place >= plain, measured=0.1, reach=0.1, synthetic=0.1)
+        for place in range(plain + special)
+    ]
+    found = charts.labelled(shown)
+    assert found == sorted(found)
+    assert set(range(plain, plain + special)) <= set(found)
+    assert len(found) <= charts.ALL_LABELS
+    assert len(found) == len(shown) or len(shown) > charts.ALL_LABELS
+    assert 0 in found
 
 
 def test_trees_hang_from_their_middle() -> None:
@@ -179,6 +231,66 @@ def test_the_document_covers_everything_worst_first(document: Document, release:
     assert [level.what for level in document.noise] == ["number of rows", "5 columns", "4 pairs"]
     assert [stage.label for stage in document.stages][1::2] == ["measure 5 columns", "measure 4 pairs"]
     assert len(document.forest) == 5
+    assert document.alone == ()
+
+
+def test_the_summary_leads_with_the_worst(document: Document) -> None:
+    column, pair = document.columns[0], document.pairs[0]
+    assert document.summary[0].startswith(f"Worst column {column.name}: may be off by up to about ")
+    assert f"{round(100 * column.comparison.truth_within)} %" in document.summary[0]
+    assert document.summary[1].startswith(f"Worst pair {' × '.join(pair.columns)}: ")
+    for line, expected in zip(document.summary[2:], (5, 4), strict=True):
+        whole, *parts = (int(number) for number in re.findall(r"\d+", line))
+        assert whole == sum(parts) == expected
+
+
+def again(release: Release, *, kept: int) -> Release:
+    """Return a release as if no pair had been chosen, and the columns measured a second time."""
+    measured = release.measurements
+    items = (*measured.items[:6], *measured.items[1 : 1 + kept])
+    return replace(release, measurements=replace(measured, items=items))
+
+
+def test_repeated_measurements_are_told_and_combined(release: Release, no_script: None) -> None:
+    found = documented(again(release, kept=4))
+    assert [stage.label for stage in found.stages][-1] == "measure 4 columns again"
+    assert [level.what for level in found.noise] == [
+        "number of rows",
+        "4 columns, 2 measurements combined",
+        "1 column",
+    ]
+    assert found.noise[1].deviation == pytest.approx(found.noise[2].deviation / 2**0.5)
+    assert found.alone == releases.FEW
+    assert found.summary[-1].startswith("No pair was measured")
+    assert "No pair was measured" in render.render(found)
+
+
+def test_columns_in_no_pair_are_named(release: Release, no_script: None) -> None:
+    measured = release.measurements
+    fewer = replace(release, measurements=replace(measured, items=measured.items[:-1]))
+    found = documented(fewer)
+    assert found.alone == ("income",)
+    assert "independent of all others in the synthetic rows: income." in render.render(found)
+    assert "independent of all others" not in render.render(documented(release))
+
+
+def test_stages_of_one_name_have_places_of_their_own() -> None:
+    stage = Stage(label="measure 6 columns", noise="± 5 rows", law="noise", share=0.5)
+    rows = charts.budget([stage, stage])["data"]["values"]
+    assert [row["place"] for row in rows] == [0, 1]
+
+
+def test_noise_beyond_the_whole_is_cut_and_told(release: Release, no_script: None) -> None:
+    measured = release.measurements
+    loud = tuple(replace(item, variance=Fraction(10**12)) for item in measured.items)
+    found = documented(replace(release, measurements=replace(measured, items=loud)))
+    assert all(charts.reaches_beyond(column) for column in found.columns)
+    assert charts.column(found.columns[0])["layer"][0]["encoding"]["y"]["scale"]["domain"] == [-1.0, 1.0]
+    assert render.render(found).count("The noise reaches beyond the axis.") == 5
+    assert found.summary[0].endswith("lost in noise, it may be anything.")
+    quiet = documented(release)
+    assert "reaches beyond the axis" not in render.render(quiet)
+    assert charts.column(quiet.columns[0])["layer"][0]["encoding"]["y"]["scale"] == {}
 
 
 def test_the_document_is_plain_json_and_keeps_the_promise_exact(document: Document, release: Release) -> None:
@@ -201,7 +313,7 @@ def test_a_model_that_misses_is_called_out(release: Release) -> None:
     codes["sex"] = np.zeros_like(codes["sex"])
     found = build(release.statement, measurements=release.measurements, codes=codes)
     sex = next(column for column in found.columns if column.name == "sex")
-    assert sex.comparison.reading is Reading.BEYOND
+    assert sex.comparison.beyond_noise
 
 
 def test_no_rows_and_nothing_measured_still_give_a_report(release: Release, no_script: None) -> None:
@@ -211,7 +323,7 @@ def test_no_rows_and_nothing_measured_still_give_a_report(release: Release, no_s
     measured = release.measurements
     only_total = Measurements(schema=measured.schema, items=measured.items[:1], record=measured.record)
     bare = documented(replace(release, measurements=only_total))
-    assert bare.summary == "Nothing was measured but the number of rows."
+    assert bare.summary == ("Nothing was measured but the number of rows.",)
     assert bare.unmeasured == releases.FEW
     render.render(bare)
 
@@ -247,6 +359,7 @@ def test_every_kind_of_chart_is_valid(document: Document) -> None:
     for spec in specs:
         picture = vl_convert.vegalite_to_svg({**spec, "width": 400})
         assert picture.count("<path") > 5
+    assert "age × income" in vl_convert.vegalite_to_svg({**specs[2], "width": 600})
     with pytest.raises(ValueError, match="Vega-Lite"):
         vl_convert.vegalite_to_svg({"mark": "no such mark", "data": {"values": [{}]}, "encoding": 3})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,12 @@ import releases
 from hypothesis import given
 from hypothesis import strategies as st
 
+from populace.marginals import Marginal
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Noise
 from populace.privacy.record import RunRecord
+from populace.privacy.samplers import discrete_gaussian, discrete_laplace
+from populace.release.cost import reach, stages
 from populace.release.page import markdown
 from populace.release.statement import (
     STAMP,
@@ -24,7 +31,6 @@ from populace.release.statement import (
     exact_text,
     power,
     promise,
-    stages,
     state,
 )
 from populace.schema.schema import Schema
@@ -36,6 +42,11 @@ KEYS = {
 }  # fmt: skip
 
 
+COLUMNS = [Marginal((name,)) for name in releases.FEW]
+PAIRS = [Marginal(pair) for pair in pairwise(releases.FEW)]
+MEASURED = [Marginal(()), *COLUMNS, *PAIRS]
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Schema]:
     table, schema = releases.small_sample()
@@ -45,6 +56,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Schema]:
 
 def told(record: RunRecord, schema: Schema) -> Statement:
     return state(record, schema=schema, rows=100, rows_from=RowsFrom.NOISE)
+
+
+def paged(statement: Statement) -> str:
+    return markdown(statement, measured=MEASURED, version="0.0")
 
 
 def test_the_statement_has_every_key_and_survives_json(made: tuple[RunRecord, Schema]) -> None:
@@ -77,19 +92,127 @@ def test_shares_add_up_to_what_was_used(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
     statement = told(record, schema)
     assert math.isclose(sum(line["share"] for line in statement["spends"]), statement["used"]["share"])
-    assert math.isclose(sum(stage.share for stage in stages(statement)), statement["used"]["share"])
+    assert math.isclose(
+        sum(stage.share for stage in stages(statement, measured=MEASURED)), statement["used"]["share"]
+    )
     assert sum((Fraction(line["price"]) for line in statement["spends"]), Fraction(0)) == record.used
     assert 0.9 < statement["used"]["share"] <= 1
 
 
-def test_choices_in_a_row_are_one_stage(made: tuple[RunRecord, Schema]) -> None:
-    found = [stage.label for stage in stages(told(*made))]
-    assert found == [
+def test_what_was_asked_is_told_in_columns_and_pairs(made: tuple[RunRecord, Schema]) -> None:
+    statement = told(*made)
+    assert [stage.label for stage in stages(statement, measured=MEASURED)] == [
         "measure number of rows",
-        "measure 5 marginals",
-        "choose 4 marginals, one after the other",
-        "measure 4 marginals",
+        "measure 5 columns",
+        "choose 4 times one pair; 4 pairs were chosen",
+        "measure 4 pairs",
     ]
+    assert [stage.label for stage in stages(statement, measured=())] == [
+        "measure number of rows",
+        "measure 5 tables",
+        "choose 4 times one pair",
+        "measure 4 tables",
+    ]
+    assert "marginal" not in paged(statement)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        (PAIRS, ("4 times one pair or none; 4 pairs were chosen", "4 pairs")),
+        (COLUMNS[:4], ("4 times one pair or none; none was chosen", "4 columns again")),
+        (
+            COLUMNS[:3] + PAIRS[:1],
+            ("4 times one pair or none; 1 pair was chosen", "3 columns and 1 pair, 3 of them again"),
+        ),
+        (
+            [Marginal(("sex", "age", "work"))] * 4,
+            (
+                "4 times one combination of columns or none; 4 combinations of columns were chosen",
+                "4 combinations of 3 columns",
+            ),
+        ),
+    ],
+)
+def test_choices_of_none_and_repeats_are_told(
+    made: tuple[RunRecord, Schema], measured: list[Marginal], expected: tuple[str, str]
+) -> None:
+    record, schema = made
+    spends = tuple(
+        replace(charged, spend=replace(charged.spend, what="1 or none of 10 marginals"))
+        if charged.spend.verb == "choose"
+        else charged
+        for charged in record.spends
+    )
+    statement = told(replace(record, spends=spends), schema)
+    found = [stage.label for stage in stages(statement, measured=[*MEASURED[:6], *measured])]
+    assert found[2:] == [f"choose {expected[0]}", f"measure {expected[1]}"]
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(740)), DiscreteLaplace(Fraction(21))])
+def test_noise_stays_within_its_reach_19_times_of_20(law: Noise) -> None:
+    """Of 40000 draws, 38000 expected within; seed 2, bands of five standard deviations, less what whole rows add."""
+    entropy = RehearsalEntropy(2)
+    if isinstance(law, DiscreteGaussian):
+        noise = discrete_gaussian(law.variance, size=40_000, entropy=entropy)
+    else:
+        noise = discrete_laplace(law.scale, size=40_000, entropy=entropy)
+    within = int((np.abs(noise) <= reach(law)).sum())
+    assert 38_000 - 220 < within < 38_000 + 220 + 40_000 * 0.005
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words", "warned"),
+    [
+        ("1", "1e-9", "nearly the same probability", 0),
+        ("10", "1e-9", "clearly different probability", 1),
+        ("30", "1e-9", "hardly a protection", 1),
+        ("5", "0", "hardly a protection", 1),
+        ("1", "1e-4", "With probability 0.0001 nothing is promised", 1),
+        ("30", "1e-2", "With probability 0.01 nothing is promised", 2),
+    ],
+)
+def test_weak_promises_are_called_weak(
+    made: tuple[RunRecord, Schema], epsilon: str, delta: str, words: str, warned: int
+) -> None:
+    record, schema = made
+    statement = told(replace(record, epsilon=Fraction(epsilon), delta=Fraction(delta)), schema)
+    assert words in promise(statement)
+    assert len(statement["warnings"]) == warned
+    assert ("nearly the same" in promise(statement)) == (epsilon == "1")
+    assert all(f"**{warning}**" in paged(statement) for warning in statement["warnings"])
+
+
+def test_delta_is_large_beside_many_rows(made: tuple[RunRecord, Schema]) -> None:
+    record, schema = made
+    for rows, origin, warned in (
+        (10**7, RowsFrom.NOISE, 0),
+        (10**9, RowsFrom.NOISE, 1),
+        (10**9, RowsFrom.CURATOR, 0),
+    ):
+        statement = state(record, schema=schema, rows=rows, rows_from=origin)
+        assert len(statement["warnings"]) == warned
+
+
+@pytest.mark.parametrize(("rows", "id_column"), [(1, None), (1, "home"), (3, "home")])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_unit_called_row_reads_well(
+    made: tuple[RunRecord, Schema], rows: int, id_column: str | None, neighbours: Neighbours
+) -> None:
+    record, schema = made
+    unit = Unit(name="row", rows=rows, id=id_column, neighbours=neighbours)
+    page = paged(told(replace(record, unit=unit), schema))
+    for clumsy in ("no row has", "row who", "every row apart", "| row, at most 1 row"):
+        assert clumsy not in page
+    assert "any one row" in page
+
+
+def test_the_page_gives_values_and_says_where_to_look_further(made: tuple[RunRecord, Schema]) -> None:
+    page = paged(told(*made))
+    assert "| synthetic rows | 100 (a noisy count; the real number is protected) |" in page
+    assert re.search(r"\| measure 5 columns \| ± \d+ rows, 19 of 20 times \(integer Gaussian noise of", page)
+    for words in ("report.html", "Made by populace 0.0", "populace ledger show"):
+        assert words in page
 
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**6))
@@ -163,17 +286,17 @@ def test_a_rehearsal_is_stamped_everywhere(made: tuple[RunRecord, Schema]) -> No
     record, schema = made
     statement = told(replace(record, rehearsal=True), schema)
     assert statement["stamp"] == STAMP == "REHEARSAL – noise was repeatable; not private"
-    assert STAMP in markdown(statement).splitlines()[0]
+    assert STAMP in paged(statement).splitlines()[0]
     assert STAMP in statement["not_covered"][0]
     assert promise(statement).startswith("Nothing is promised")
-    assert STAMP not in markdown(told(record, schema))
+    assert STAMP not in paged(told(record, schema))
 
 
 def test_the_page_is_one_page_even_for_many_columns(made: tuple[RunRecord, Schema]) -> None:
     record, _ = made
     schema = Schema.from_sizes({f"column_{number}": 3 for number in range(110)})
     choices = [charged for charged in record.spends if charged.spend.verb == "choose"]
-    page = markdown(told(replace(record, spends=(*record.spends[:2], *choices * 40)), schema))
+    page = paged(told(replace(record, spends=(*record.spends[:2], *choices * 40)), schema))
     assert len(page.splitlines()) < 66
     assert len(page) < 6000
 
@@ -181,7 +304,7 @@ def test_the_page_is_one_page_even_for_many_columns(made: tuple[RunRecord, Schem
 def test_names_cannot_break_the_page(made: tuple[RunRecord, Schema]) -> None:
     record, _ = made
     schema = Schema.from_sizes({"a|b": 2, "<script>": 2})
-    page = markdown(told(replace(record, dataset="x | # y\n\n# z"), schema))
+    page = paged(told(replace(record, dataset="x | # y\n\n# z"), schema))
     assert "a\\|b" in page
     assert "<script>" not in page
     assert "\n# z" not in page

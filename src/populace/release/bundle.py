@@ -25,7 +25,7 @@ from populace.release.frame import (
     to_native,
     write_table,
 )
-from populace.release.manifest import NAME, TABLE_FILES, Manifest, describe, dump
+from populace.release.manifest import NAME, TABLE_FILES, Manifest, describe, dump, versions
 from populace.release.page import markdown
 from populace.release.statement import RowsFrom, Statement, state
 
@@ -133,13 +133,14 @@ class Release:
 def write(release: Release, folder: Path, *, table_format: Format, report: str | None) -> None:
     """Write a release folder: into a hidden folder beside it, to disk, and only then under its own name."""
     statement = release.statement
+    measured = [item.marginal for item in release.measurements.items]
     with _becoming(folder) as place:
         write_table(release.synthetic, place / f"synthetic.{table_format}")
         release.measurements.save(place)
         release.model.save(place)
         texts = {
             "statement.json": dump(statement),
-            "statement.md": markdown(statement),
+            "statement.md": markdown(statement, measured=measured, version=versions()["populace"]),
             "codebook.json": dump(codebook(release.measurements.schema, statement=statement)),
         }
         if report is not None:

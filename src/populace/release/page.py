@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from populace.release.statement import Statement, promise, stages
+from populace.marginals import Marginal
+from populace.release.cost import stages
+from populace.release.statement import Statement, promise
 
 MOST_NAMES = 20
 
 
-def markdown(statement: Statement) -> str:
-    """Return `statement.md`: the promise in words, what it cost, and what it does not cover."""
+def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
+    """Return `statement.md`: the promise in words, what it cost, and what it does not cover.
+
+    `measured` names what the ledger's bookings were for, `version` the populace that made the release.
+    """
     stamp = [f"> **{statement['stamp']}**", ""] if statement["stamp"] else []
     lines = [
         *stamp,
@@ -22,26 +27,30 @@ def markdown(statement: Statement) -> str:
         "",
         _cell(statement["reading"]),
         "",
+        *(line for warning in statement["warnings"] for line in (f"**{_cell(warning)}**", "")),
         "| | |",
         "|---|---|",
         f"| privacy loss ε | {statement['epsilon_exact']} |",
         f"| failure probability δ | {statement['delta_exact']} |",
-        f"| protected unit | {_cell(statement['unit'])}, at most {_rows(statement['rows_per_unit'])} |",
+        f"| protected unit | {_cell(_unit(statement))} |",
         f"| neighbouring tables | {_neighbours(statement)} |",
         f"| account in the ledger | {_cell(statement['dataset'])} |",
         f"| method | {_cell(statement['method'])} |",
-        f"| rows | {_cell(statement['total']['text'])} |",
+        f"| synthetic rows | {_cell(_rows(statement))} |",
+        "",
+        "How useful the rows are: see report.html.",
         "",
         "## What it cost",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
-        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it.",
+        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it. The noise is that of one "
+        "count; brackets hold its law.",
         "",
         "| question | noise | share of the budget |",
         "|---|---|---:|",
         *(
-            f"| {_cell(stage.label)} | {_cell(stage.law)} | {_percent(stage.share)} |"
-            for stage in stages(statement)
+            f"| {_cell(stage.label)} | {_cell(stage.noise)} ({_cell(stage.law)}) | {_percent(stage.share)} |"
+            for stage in stages(statement, measured=measured)
         ),
         "",
         "## What is not covered",
@@ -57,7 +66,8 @@ def markdown(statement: Statement) -> str:
         *_domains(statement),
         "",
         f"Schema `{statement['schema_digest']}`  ",
-        f"Ledger entry `{statement['ledger_entry']}`",
+        f"Ledger entry `{statement['ledger_entry']}`  ",
+        f"Made by populace {_cell(version)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -86,8 +96,18 @@ def _origin(origin: str) -> str:
     ]
 
 
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number} rows"
+def _unit(statement: Statement) -> str:
+    name, rows = statement["unit"], statement["rows_per_unit"]
+    if rows == 1:
+        return name if name == "row" else f"{name}, at most 1 row"
+    return f"{name}, at most {rows} rows"
+
+
+def _rows(statement: Statement) -> str:
+    origin = {"noisy": "a noisy count", "chosen by the curator": "chosen by the curator"}
+    return (
+        f"{statement['total']['rows']} ({origin[statement['total']['origin']]}; the real number is protected)"
+    )
 
 
 def _percent(share: float) -> str:

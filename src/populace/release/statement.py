@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from itertools import groupby
 from statistics import NormalDist
 from typing import Any, TypedDict
 
@@ -24,6 +22,11 @@ from populace.schema.unit import Neighbours, Unit
 FORMAT = "populace statement 1"
 STAMP = "REHEARSAL – noise was repeatable; not private"
 FALSE_ALARMS = 0.05
+# Blind guessing finds 5 of 100. From these shares found on, a promise may no longer call two outcomes nearly alike.
+WEAK_FROM = 0.2
+HARDLY_FROM = 0.5
+# Above this, or above a tenth of one row, δ is flagged.
+LARGE_DELTA = Fraction(1, 10**5)
 
 
 class RowsFrom(Enum):
@@ -87,7 +90,9 @@ class Statement(TypedDict):
     dataset: str
     method: str
     total: Total
+    found: float
     reading: str
+    warnings: list[str]
     spends: list[SpendLine]
     used: Used
     domains: list[DomainLine]
@@ -97,21 +102,14 @@ class Statement(TypedDict):
     record: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """Spends of one kind, one after the other, taken together."""
-
-    label: str
-    law: str
-    share: float
-
-
 def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) -> Statement:
     """Return the statement of one run.
 
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`.
     """
     epsilon, delta = record.guarantee
+    # Rounded up: the statement may say that more can be found than can, never less.
+    found = min(math.ceil(1000 * power(record, false_alarms=FALSE_ALARMS)) / 1000, 1.0)
     return Statement(
         format=FORMAT,
         stamp=STAMP if record.rehearsal else None,
@@ -126,7 +124,9 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
         dataset=record.dataset,
         method=record.method,
         total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from)),
-        reading=_reading(record),
+        found=found,
+        reading=_reading(record, found=found),
+        warnings=_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0),
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
             currency=record.currency.value,
@@ -165,15 +165,23 @@ def exact_text(value: Fraction) -> str:
 
 
 def promise(statement: Statement) -> str:
-    """Return the guarantee in one sentence."""
+    """Return the guarantee in one sentence, and in no kinder words than it deserves."""
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
     whom = f"any one {statement['unit']}{rows}"
     if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
-        change = f"{whom} been replaced by another"
+        change = f"had {whom} been replaced by another"
     else:
-        change = f"{whom} been added to the data or taken out of it"
-    told = f"Everything here would have come out with nearly the same probability had {change} ({guarantee})."
+        change = f"had {whom} been added to the data or taken out of it"
+    if statement["found"] >= HARDLY_FROM:
+        likely = "This is hardly a protection: everything here may have come out very differently"
+    elif statement["found"] >= WEAK_FROM:
+        likely = "Everything here could also have come out, but with a clearly different probability,"
+    else:
+        likely = "Everything here would have come out with nearly the same probability"
+    told = f"{likely} {change} ({guarantee})."
+    if Fraction(statement["delta_exact"]) > LARGE_DELTA:
+        told = f"With probability {statement['delta_exact']} nothing is promised. Otherwise: {told}"
     return (
         f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
         if statement["stamp"]
@@ -196,25 +204,6 @@ def power(record: RunRecord, *, false_alarms: float) -> float:
     # e^1000 is no float; above that the second bound is the smaller one anyway.
     first = math.exp(min(epsilon, 700.0)) * false_alarms + delta
     return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_alarms), 1.0)
-
-
-def stages(statement: Statement) -> tuple[Stage, ...]:
-    """Return the spends with neighbours of one verb and one law taken together."""
-    found = []
-    for (verb, law), group in groupby(statement["spends"], key=lambda line: (line["verb"], line["law"])):
-        lines = list(group)
-        found.append(
-            Stage(label=_stage_label(verb, lines), law=law, share=sum(line["share"] for line in lines))
-        )
-    return tuple(found)
-
-
-def _stage_label(verb: str, lines: list[SpendLine]) -> str:
-    if len(lines) == 1:
-        return f"{verb} {lines[0]['what']}"
-    if verb == "choose":
-        return f"choose {len(lines)} marginals, one after the other"
-    return f"{verb} {len(lines)} times: {lines[0]['what']}, …"
 
 
 def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
@@ -253,20 +242,20 @@ def _total_text(rows: int, rows_from: RowsFrom) -> str:
     return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
 
 
-def _reading(record: RunRecord) -> str:
-    """Return ε in plain words: a bound on what the best possible test achieves, rounded up."""
-    found = min(math.ceil(1000 * power(record, false_alarms=FALSE_ALARMS)) / 10, 100.0)
+def _reading(record: RunRecord, *, found: float) -> str:
+    """Return ε in plain words: a bound on what the best possible test achieves."""
     unit = record.unit.name
     if record.unit.neighbours is Neighbours.REPLACE_ONE:
-        question, others, members = f"which of two versions of one {unit} is in the data", "first", "second"
+        question = f"which of two versions of one {unit} is in the data"
         outcome = (
-            f"If it takes the {others} version for the {members} in 5 of 100 cases, "
-            f"it recognises the {members} in at most {found:g} of 100."
+            "If it takes the first version for the second in 5 of 100 cases, "
+            f"it recognises the second in at most {100 * found:g} of 100."
         )
     else:
         question = f"whether one given {unit} is in the data"
         outcome = (
-            f"If it accuses 5 of 100 who are not in the data, it finds at most {found:g} of 100 who are."
+            "If it points at 5 of 100 that are not in the data, "
+            f"it finds at most {100 * found:g} of 100 that are."
         )
     return (
         f"In plain words: take any test, by anybody who knows all other rows and this whole folder, of {question}. "
@@ -274,12 +263,29 @@ def _reading(record: RunRecord) -> str:
     )
 
 
+def _warnings(delta: Fraction, *, found: float, rows: int) -> list[str]:
+    """Return what a reader must not overlook, by thresholds that are the same for all data."""
+    lines = []
+    if found >= HARDLY_FROM:
+        lines.append(
+            "ε is so large that this is hardly a protection. Treat these files almost as the data themselves."
+        )
+    elif found >= WEAK_FROM:
+        lines.append("ε is large: the protection is weak.")
+    if delta > LARGE_DELTA or delta * rows * 10 > 1:
+        lines.append(
+            f"δ = {exact_text(delta)} is large: with this probability nothing is promised. It should be far below 1 in "
+            "the number of people."
+        )
+    return lines
+
+
 def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
-    unit = record.unit
     declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
     lines = [
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
-        "Other releases about the same people add to it; data sets whose populations overlap must share one account.",
+        "Other releases about the same people add to it; data sets whose populations overlap must share one account. "
+        "What the account has promised in all, “populace ledger show” tells the curator.",
         "The header of the file, and whether the file can be read at all, are treated as public.",
         "Domains (values, ranges, bins) are treated as public. "
         + (
@@ -289,7 +295,7 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
             else "A domain made by looking at the data would not be protected."
         ),
         _rows_line(record.unit),
-        f"What is true of a whole group stays visible, and may be guessed about a {unit.name} who belongs to it. "
+        "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
         "Learning from statistics is what the release is for and is not a breach.",
         "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
         "curator's screen.",
@@ -302,12 +308,18 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
 
 
 def _rows_line(unit: Unit) -> str:
-    name, most = unit.name, "one row" if unit.rows == 1 else f"{unit.rows} rows"
+    """Say what the promise counts as one; a unit called row is nobody in particular."""
+    if unit.id is None and unit.name == "row":
+        return "Rows are protected one by one: whoever stands behind several rows is protected less."
     if unit.id is None:
-        return f"That no {name} has more than {most} is trusted, not checked: no id column was declared."
+        return (
+            f"That no {unit.name} has more than one row is trusted, not checked: no id column was declared."
+        )
+    most = "one row" if unit.rows == 1 else f"{unit.rows} rows"
+    everybody = "everybody" if unit.name == "row" else f"every {unit.name}"
     return (
-        f"No {name} counts for more than {most}: further rows of the same value of “{unit.id}” were left out, and rows "
-        f"without one. That this column tells every {name} apart is trusted."
+        f"At most {most} for each value of “{unit.id}” counted; further rows were left out, and rows without a "
+        f"value. That this column tells {everybody} apart is trusted."
     )
 
 

@@ -20,7 +20,16 @@ from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
 from populace.release.frame import read_table
 from populace.release.inside import first_outside
-from populace.release.manifest import ALWAYS, NAME, SOMETIMES, TABLE_FILES, Manifest, digest, parents
+from populace.release.manifest import (
+    ALWAYS,
+    NAME,
+    SOMETIMES,
+    TABLE_FILES,
+    Manifest,
+    digest,
+    parents,
+    versions,
+)
 from populace.release.page import markdown
 from populace.release.statement import RowsFrom, Statement, state
 from populace.schema.schema import Schema
@@ -75,7 +84,7 @@ def _contents(folder: Path, manifest: Manifest) -> list[Check]:
     return [
         _checked("real noise", lambda: _real_noise(manifest, parts)),
         _checked("parents", lambda: _parents(manifest, parts)),
-        _checked("statement", lambda: _statement(parts)),
+        _checked("statement", lambda: _statement(manifest, parts)),
         _checked("budget", lambda: _budget(parts.record)),
         _checked("measurements", lambda: _measurements(parts)),
         _checked("codebook", lambda: _codebook(parts)),
@@ -184,8 +193,8 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
     return "schema → ledger entry → measurements → model → release"
 
 
-def _statement(parts: _Parts) -> str:
-    total = parts.statement["total"]
+def _statement(manifest: Manifest, parts: _Parts) -> str:
+    total, version = parts.statement["total"], manifest.versions.get("populace", "")
     expected = state(
         parts.record, schema=parts.schema, rows=total["rows"], rows_from=RowsFrom(total["origin"])
     )
@@ -193,10 +202,17 @@ def _statement(parts: _Parts) -> str:
         wrong = next(
             key for key in {**expected, **parts.statement} if parts.statement.get(key) != expected.get(key)
         )
-        raise _wrong(f"“{wrong}” does not follow from the record")
-    if parts.page != markdown(expected):
-        raise _wrong("statement.md does not say what statement.json says")
+        raise _wrong(f"“{wrong}” does not follow from the record{_other(version)}")
+    measured = [item.marginal for item in parts.measurements.items]
+    if parts.page != markdown(expected, measured=measured, version=version):
+        raise _wrong(f"statement.md does not say what statement.json says{_other(version)}")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
+
+
+def _other(version: str) -> str:
+    """Return the excuse that a release may have: another version words its statements in its own way."""
+    mine = versions()["populace"]
+    return "" if version == mine else f" as populace {mine} words it; populace {version} wrote it"
 
 
 def _budget(record: RunRecord) -> str:

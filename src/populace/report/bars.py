@@ -11,15 +11,20 @@ import numpy as np
 from populace.marginals import Counts
 from populace.measurements import Measurement
 from populace.report.compare import NoiseShape
+from populace.report.names import Ends, span
 
 MOST_BARS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar: the share of the rows in some codes, as measured (with the reach of its noise) and as synthesized."""
+    """One bar: the share of the rows in some codes, as measured (with the reach of its noise) and as synthesized.
+
+    `special` bars stand for a code of missing values or for empty cells.
+    """
 
     label: str
+    special: bool
     measured: float
     reach: float
     synthetic: float
@@ -31,37 +36,49 @@ class Slot:
 
     label: str
     codes: tuple[int, ...]
+    special: bool = False
 
 
-def neighbouring_slots(labels: Sequence[str], *, values: int) -> tuple[Slot, ...]:
+def neighbouring_slots(ends: Sequence[Ends], *, values: int) -> tuple[Slot, ...]:
     """Return slots for ordered codes: runs of neighbours where there are many, special codes on their own.
 
     The first `values` codes are ordered; the rest are codes for missing and for everything else.
 
-    >>> slots = neighbouring_slots([str(age) for age in range(100)] + ["refused"], values=100)
+    >>> ages = [(str(age), str(age)) for age in range(100)] + [("refused", "refused")]
+    >>> slots = neighbouring_slots(ages, values=100)
     >>> [slot.label for slot in slots][:2], slots[-1].label, len(slots)
-    (['0 – 4', '5 – 9'], 'refused', 21)
+    (['0–4', '5–9'], 'refused', 21)
     """
-    special = len(labels) - values
+    special = len(ends) - values
     width = max(1, math.ceil(values / max(MOST_BARS - special, 1)))
     runs = [tuple(range(low, min(low + width, values))) for low in range(0, values, width)]
-    ordered = [
-        Slot(label=labels[run[0]] if len(run) == 1 else f"{labels[run[0]]} – {labels[run[-1]]}", codes=run)
-        for run in runs
-    ]
-    return (*ordered, *(Slot(label=labels[code], codes=(code,)) for code in range(values, len(labels))))
-
-
-def largest_slots(labels: Sequence[str], *, counts: Counts) -> tuple[Slot, ...]:
-    """Return slots for unordered codes: the largest in their own order, then one for all the others together."""
-    if len(labels) <= MOST_BARS:
-        return tuple(Slot(label=label, codes=(code,)) for code, label in enumerate(labels))
-    by_size = np.argsort(-counts, kind="stable")
-    kept, rest = np.sort(by_size[: MOST_BARS - 1]), np.sort(by_size[MOST_BARS - 1 :])
     return (
-        *(Slot(label=labels[code], codes=(int(code),)) for code in kept),
-        Slot(label=f"{len(rest)} others", codes=tuple(int(code) for code in rest)),
+        *(Slot(label=span(ends[run[0]], ends[run[-1]]), codes=run) for run in runs),
+        *_special_slots(ends, values=values),
     )
+
+
+def largest_slots(ends: Sequence[Ends], *, values: int, counts: Counts) -> tuple[Slot, ...]:
+    """Return slots for unordered codes: the largest in their own order, one for the others together, special codes."""
+    special = _special_slots(ends, values=values)
+    room = max(MOST_BARS - len(special), 2)
+    if values <= room:
+        return (*(_slot(ends, code) for code in range(values)), *special)
+    by_size = np.argsort(-counts[:values], kind="stable")
+    kept, rest = np.sort(by_size[: room - 1]), np.sort(by_size[room - 1 :])
+    return (
+        *(_slot(ends, int(code)) for code in kept),
+        Slot(label=f"{len(rest)} others", codes=tuple(int(code) for code in rest)),
+        *special,
+    )
+
+
+def _slot(ends: Sequence[Ends], code: int, *, special: bool = False) -> Slot:
+    return Slot(label=span(ends[code], ends[code]), codes=(code,), special=special)
+
+
+def _special_slots(ends: Sequence[Ends], *, values: int) -> tuple[Slot, ...]:
+    return tuple(_slot(ends, code, special=True) for code in range(values, len(ends)))
 
 
 def bars(
@@ -73,6 +90,7 @@ def bars(
     return tuple(
         Bar(
             label=slot.label,
+            special=slot.special,
             measured=float(item.counts[list(slot.codes)].sum()) / total,
             reach=reach * math.sqrt(len(slot.codes)),
             synthetic=float(synthetic[list(slot.codes)].sum()) / rows,

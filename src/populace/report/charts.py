@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from populace.release.statement import Stage
+from populace.release.cost import Stage
+from populace.report.bars import Bar
 from populace.report.document import Column, Pair
 
 Spec = dict[str, Any]
@@ -19,8 +20,13 @@ SYNTHETIC = "#9fb8d6"
 SYNTHETIC_EDGE = "#3f6797"
 SPENT = "#3f6797"
 LEFT = "#ffffff"
+TRUTH = "#dfe7f1"
 # Slanted labels of more bars than this would touch.
 ALL_LABELS = 14
+# Shares beyond the whole say no more than shares at its ends.
+WHOLE = 1.0
+# A place in order stands before every name on an axis, so that equal names stay apart; this cuts it off again.
+NAME_ONLY = "slice(datum.label, 4)"
 
 CONFIG: Spec = {
     "background": "#ffffff",
@@ -45,25 +51,29 @@ def budget(stages: Sequence[Stage]) -> Spec:
     start = 0.0
     for stage in stages:
         end = start + stage.share
+        told = f"{stage.noise} ({stage.law})"
         rows.append(
-            {"stage": stage.label, "start": start, "end": end, "text": percent(stage.share), "law": stage.law}
+            {"stage": stage.label, "start": start, "end": end, "text": percent(stage.share), "noise": told}
         )
         start = end
     if start < 0.9995:
-        rows.append({"stage": "not used", "start": start, "end": 1.0, "text": percent(1 - start), "law": "–"})
-    place = {"field": "stage", "type": "nominal", "sort": None, "axis": None}
+        rows.append(
+            {"stage": "not used", "start": start, "end": 1.0, "text": percent(1 - start), "noise": "–"}
+        )
+    for place, row in enumerate(rows):
+        row["place"] = place
     share = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": "share of the privacy budget"}
     tooltip = [
         {"field": "stage", "title": "for"},
         {"field": "text", "title": "share"},
-        {"field": "law", "title": "noise"},
+        {"field": "noise", "title": "noise"},
     ]
     unused = "datum.stage === 'not used'"
     return _spec(
         f"Waterfall of the privacy budget over {len(stages)} stages.",
         height=44 * len(rows),
         data={"values": rows},
-        encoding={"y": place},
+        encoding={"y": {"field": "place", "type": "ordinal", "axis": None}},
         layer=[
             {
                 "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": SPENT, "strokeWidth": 1},
@@ -95,13 +105,14 @@ def column(shown: Column) -> Spec:
     """Return one small multiple: bars of synthetic shares, diamonds with whiskers of measured ones."""
     values = [
         {
+            "place": _placed(place, bar.label),
             "label": bar.label,
             "synthetic": _short(bar.synthetic),
             "measured": _short(bar.measured),
             "low": _short(bar.measured - bar.reach),
             "high": _short(bar.measured + bar.reach),
         }
-        for bar in shown.bars
+        for place, bar in enumerate(shown.bars)
     ]
     tooltip = [
         {"field": "label", "title": shown.name},
@@ -110,21 +121,27 @@ def column(shown: Column) -> Spec:
         {"field": "low", "title": "noise from", "format": ".2%"},
         {"field": "high", "title": "noise to", "format": ".2%"},
     ]
+    scale = {"domain": [-WHOLE, WHOLE], "clamp": True} if reaches_beyond(shown) else {}
+    upright = shown.kind == "categorical" and len(values) > ALL_LABELS
     return _spec(
         f"Shares of the values of {shown.name}: synthetic as bars, measured with noise intervals.",
         height=150,
         data={"values": values},
         encoding={
             "x": {
-                "field": "label",
+                "field": "place",
                 "type": "nominal",
                 "sort": None,
                 "title": None,
                 "axis": {
-                    "labelAngle": -40,
+                    "labelExpr": NAME_ONLY,
+                    "values": [_placed(place, shown.bars[place].label) for place in labelled(shown.bars)]
+                    if not upright
+                    else None,
+                    "labelAngle": -90 if upright else -40,
                     "labelLimit": 84,
-                    "labelFontSize": 10,
-                    "labelOverlap": len(values) > ALL_LABELS,
+                    "labelFontSize": 9 if upright else 10,
+                    "labelOverlap": False,
                     "grid": False,
                 },
             },
@@ -138,6 +155,7 @@ def column(shown: Column) -> Spec:
                         "field": "synthetic",
                         "type": "quantitative",
                         "title": None,
+                        "scale": scale,
                         "axis": {"format": "%", "tickCount": 4},
                     }
                 },
@@ -147,6 +165,8 @@ def column(shown: Column) -> Spec:
                 "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
             },
             {
+                # What lies beyond the axis is not drawn at its end, where it would look like a value.
+                "transform": [{"filter": f"abs(datum.measured) <= {WHOLE}"}],
                 "mark": {
                     "type": "point",
                     "shape": "diamond",
@@ -161,70 +181,91 @@ def column(shown: Column) -> Spec:
     )
 
 
+def reaches_beyond(shown: Column) -> bool:
+    """Say whether the noise of a column reaches beyond all of the rows, where its axis is cut."""
+    return any(abs(bar.measured) + bar.reach > WHOLE for bar in shown.bars)
+
+
+def labelled(bars: Sequence[Bar]) -> list[int]:
+    """Return the places of the bars that get a label: all, or every so many; special codes always."""
+    special = [place for place, bar in enumerate(bars) if bar.special]
+    plain = [place for place, bar in enumerate(bars) if not bar.special]
+    if len(bars) <= ALL_LABELS:
+        return [*plain, *special]
+    step = -(-len(plain) // max(ALL_LABELS - 2 - len(special), 1))
+    shown = plain[::step]
+    if special and len(plain) - shown[-1] < step:
+        # It would touch the label of the special bar beside it.
+        shown = shown[:-1]
+    return [*shown, *special]
+
+
 def pairs(shown: Sequence[Pair]) -> Spec:
-    """Return a row per pair: a dot at its distance, a bracketed tick where noise alone would put it."""
+    """Return a row per pair: a band as far as the truth may be, a dot at its distance, a tick at noise alone."""
     values = [
         {
+            "place": _placed(place, " × ".join(pair.columns)),
             "pair": " × ".join(pair.columns),
             "distance": _short(pair.comparison.distance),
             "noise": _short(pair.comparison.noise_alone),
+            "truth": _short(pair.comparison.truth_within),
             "told": percent(pair.comparison.distance),
             "told_noise": percent(pair.comparison.noise_alone),
+            "told_truth": percent(pair.comparison.truth_within),
             "reading": pair.comparison.reading,
         }
-        for pair in shown
+        for place, pair in enumerate(shown)
     ]
-    farthest = max(max(pair.comparison.distance, pair.comparison.noise_alone) for pair in shown)
+    farthest = max(pair.comparison.truth_within for pair in shown)
     tooltip = [
         {"field": "pair", "title": "pair"},
+        {"field": "told_truth", "title": "truth within"},
         {"field": "told", "title": "measured to synthetic"},
         {"field": "told_noise", "title": "noise alone"},
         {"field": "reading", "title": "reading"},
     ]
     return _spec(
-        f"Total variation between measured and synthetic shares for {len(shown)} pairs, beside that of noise alone.",
-        height=34 * len(values),
+        f"How far measured and synthetic shares are apart for {len(shown)} pairs, beside noise alone.",
+        height=30 * len(values),
         data={"values": values},
-        encoding={"y": {"field": "pair", "type": "nominal", "sort": None, "axis": None}, "tooltip": tooltip},
+        encoding={
+            "y": {
+                "field": "place",
+                "type": "nominal",
+                "sort": None,
+                "title": None,
+                "axis": {
+                    # On a phone a pair takes two lines, one for each column.
+                    "labelExpr": f"width < 480 ? split({NAME_ONLY}, ' × ') : {NAME_ONLY}",
+                    "labelLimit": 300,
+                    "ticks": False,
+                    "domain": False,
+                    "labelPadding": 8,
+                    "grid": False,
+                },
+            },
+            "tooltip": tooltip,
+        },
         layer=[
             {
-                "mark": {"type": "rule", "color": "#9aa5b1", "strokeWidth": 2, "yOffset": 7},
+                "mark": {"type": "bar", "color": TRUTH, "height": 18},
                 "encoding": {
                     "x": {
-                        "field": "noise",
+                        "field": "truth",
                         "type": "quantitative",
-                        "title": "total variation",
-                        "scale": {"domain": [0, min(1.0, 1.05 * farthest)], "clamp": True},
-                        "axis": {"format": ".1~%", "tickCount": 5},
+                        "title": "share of rows that would have to change",
+                        "scale": {"domain": [0, min(WHOLE, 1.05 * farthest)], "clamp": True},
+                        "axis": {"format": ".1~%", "tickCount": 4},
                     },
-                    "x2": {"field": "distance"},
                 },
             },
             {
-                "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 14, "yOffset": 7},
+                "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 18},
                 "encoding": {"x": {"field": "noise", "type": "quantitative"}},
             },
             {
-                "mark": {
-                    "type": "point",
-                    "filled": True,
-                    "size": 70,
-                    "color": SPENT,
-                    "opacity": 1,
-                    "yOffset": 7,
-                },
+                "mark": {"type": "point", "filled": True, "size": 70, "color": SPENT, "opacity": 1},
                 "encoding": {"x": {"field": "distance", "type": "quantitative"}},
-            },
-            {
-                "mark": {
-                    "type": "text",
-                    "align": "left",
-                    "baseline": "middle",
-                    "dy": -8,
-                    "x": 0,
-                    "color": INK,
-                },
-                "encoding": {"text": {"field": "pair"}, "size": {"value": 12}},
             },
         ],
     )
@@ -251,6 +292,10 @@ def _spec(description: str, **parts: Any) -> Spec:
         **parts,
         "config": CONFIG,
     }
+
+
+def _placed(place: int, name: str) -> str:
+    return f"{place:03d} {name}"
 
 
 def _short(share: float) -> float:

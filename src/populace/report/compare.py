@@ -32,15 +32,19 @@ LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2
 
 
 class Reading(StrEnum):
-    """A distance in two words."""
+    """How far the truth may be, in a word or two."""
 
-    WITHIN = "within noise"
-    BEYOND = "beyond noise"
+    CLOSE = "close"
+    ROUGH = "rough"
+    WEAK = "weak"
     LOST = "lost in noise"
+    FAR = "far off"
 
 
-# Where noise alone would move half of the rows, agreement means nothing.
-LOST_FROM = 0.5
+# The shares of rows from which a table is no longer close, no longer rough, and no longer of any use.
+ROUGH_FROM = 0.10
+WEAK_FROM = 0.25
+LOST_FROM = 0.50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +52,31 @@ class Comparison:
     """One measured marginal beside the synthetic rows, as shares of all rows.
 
     `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
-    `noise_alone` is its expectation if the synthetic rows were the real ones. `reading` says whether noise and the
-    drawing of a finite number of rows suffice to explain the distance, or whether noise hides everything anyway.
+    `noise_alone` is its expectation if the synthetic rows were the real ones. `beyond_noise` says that noise and the
+    drawing of a finite number of rows do not suffice to explain the distance: the model misses something.
     """
 
     distance: float
     noise_alone: float
-    reading: Reading
+    beyond_noise: bool
     deviation: float
 
     @property
     def truth_within(self) -> float:
         """About how far the synthetic shares may be from the real ones, by the triangle inequality."""
         return self.distance + self.noise_alone
+
+    @property
+    def reading(self) -> Reading:
+        """The truth within, in a word."""
+        for start, reading in (
+            (ROUGH_FROM, Reading.CLOSE),
+            (WEAK_FROM, Reading.ROUGH),
+            (LOST_FROM, Reading.WEAK),
+        ):
+            if self.truth_within < start:
+                return reading
+        return Reading.FAR if self.beyond_noise else Reading.LOST
 
 
 def synthetic_counts(marginal: Marginal, *, codes: Codes, domain: Domain) -> Counts:
@@ -94,14 +110,10 @@ def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseS
     noise_alone = 0.5 * item.counts.size * shape.mean * deviation / total
     spread = 0.5 * math.sqrt(item.counts.size * (1 - shape.mean**2)) * deviation / total
     drawing = 0.5 * GAUSSIAN.mean * float(np.sqrt(drawn / rows).sum())
-    if distance > noise_alone + 3 * spread + drawing:
-        reading = Reading.BEYOND
-    else:
-        reading = Reading.LOST if noise_alone > LOST_FROM else Reading.WITHIN
     return Comparison(
         distance=distance,
         noise_alone=noise_alone,
-        reading=reading,
+        beyond_noise=distance > noise_alone + 3 * spread + drawing,
         deviation=deviation,
     )
 

@@ -6,13 +6,16 @@ reach here, so a report can be published with its release.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from populace.marginals import Marginal
-from populace.measurements import Measurement, Measurements
-from populace.release.statement import SpendLine, Stage, Statement, promise, stages
+from populace.measurements import Measurement, Measurements, counted
+from populace.release.cost import Stage, stages
+from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
 from populace.report.compare import (
     GAUSSIAN,
@@ -28,7 +31,7 @@ from populace.report.compare import (
     synthetic_counts,
 )
 from populace.report.forest import Branch, branches
-from populace.schema.codec import labels
+from populace.report.names import bin_ends
 from populace.schema.schema import Schema
 
 FORMAT = "populace report 1"
@@ -57,15 +60,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseLevel:
-    """Marginals measured with the same noise: how many, how large, and how far a count is typically off.
+    """What was measured with the same noise: how many, how large, and how far a count is typically off.
 
-    `reach` is the distance that noise exceeds in one count out of twenty; `share` is the same as a share of all rows.
+    `reach` is the distance that noise exceeds in one count out of twenty, in whole rows; `share` is the same as a share
+    of all rows. Repeated measurements count as one, with the noise of their mean.
     """
 
     what: str
     most_cells: int
     deviation: float
-    reach: float
+    reach: int
     share: float
 
 
@@ -75,7 +79,7 @@ class Document:
 
     format: str
     promise: str
-    summary: str
+    summary: tuple[str, ...]
     statement: Statement
     rows: int
     estimated_total: float
@@ -84,6 +88,7 @@ class Document:
     columns: tuple[Column, ...]
     unmeasured: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    alone: tuple[str, ...]
     forest: tuple[Branch, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +101,8 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     schema, items = measurements.schema, measurements.items
     total = estimated_total(items)
     shape = LAPLACE if any("Laplace" in spend["law"] for spend in statement["spends"]) else GAUSSIAN
-    merged = _merged(items)
+    repeats = _repeats(items)
+    merged = [combined(group) for group in repeats]
     pairs = tuple(
         _pair(item, schema=schema, codes=codes, total=total, shape=shape)
         for item in merged
@@ -107,7 +113,10 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         for item in merged
         if len(item.marginal.clique) == 1 and not item.marginal.groupings
     )
+    columns = tuple(sorted(columns, key=lambda column: (-column.comparison.truth_within, column.name)))
+    pairs = tuple(sorted(pairs, key=lambda pair: (-pair.comparison.truth_within, pair.columns)))
     measured = {column.name for column in columns}
+    joined = {name for pair in pairs for name in pair.columns}
     return Document(
         format=FORMAT,
         promise=promise(statement),
@@ -115,49 +124,33 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         statement=statement,
         rows=int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
-        stages=stages(_named_by_size(statement, items)),
-        noise=_noise_levels(merged, total=total, shape=shape),
-        columns=tuple(sorted(columns, key=lambda column: (-column.comparison.truth_within, column.name))),
+        stages=stages(statement, measured=[item.marginal for item in items]),
+        noise=_noise_levels(repeats, total=total, shape=shape),
+        columns=columns,
         unmeasured=tuple(name for name in schema.columns if name not in measured),
-        pairs=tuple(sorted(pairs, key=lambda pair: (-pair.comparison.truth_within, pair.columns))),
+        pairs=pairs,
+        alone=tuple(name for name in schema.columns if name not in joined),
         forest=branches([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
     )
 
 
-def _named_by_size(statement: Statement, items: Sequence[Measurement]) -> Statement:
-    """Return the statement with "12 marginals" said as "12 columns" where the measurements tell which they are.
-
-    The barrier answers in the order in which it charges, so spends and measurements can be read side by side.
-    """
-    waiting = list(items)
-    lines = []
-    for line in statement["spends"]:
-        if line["verb"] == "measure":
-            answered, waiting = waiting[: line["answers"]], waiting[line["answers"] :]
-            sizes = {len(item.marginal.clique) for item in answered}
-            if len(answered) == line["answers"] > 1 and len(sizes) == 1:
-                line = SpendLine(**{**line, "what": _counted(len(answered), columns=sizes.pop())})
-        lines.append(line)
-    return Statement(**{**statement, "spends": lines})
-
-
-def _merged(items: Sequence[Measurement]) -> list[Measurement]:
-    """Return one measurement for each marginal, in the order of the first of its kind."""
+def _repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each marginal together, in the order of the first of its kind."""
     same: dict[Marginal, list[Measurement]] = {}
     for item in items:
         same.setdefault(item.marginal, []).append(item)
-    return [combined(group) for group in same.values()]
+    return list(same.values())
 
 
 def _column(item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape) -> Column:
     (name,) = item.marginal.clique
     column = schema.columns[name]
     synthetic = synthetic_counts(item.marginal, codes=codes, domain=schema.domain)
-    names = labels(column)
+    ends = bin_ends(column)
     if column.kind == "categorical":
-        slots = largest_slots(names, counts=item.counts)
+        slots = largest_slots(ends, values=column.levels, counts=item.counts)
     else:
-        slots = neighbouring_slots(names, values=column.levels)
+        slots = neighbouring_slots(ends, values=column.levels)
     return Column(
         name=name,
         kind=column.kind,
@@ -177,31 +170,46 @@ def _pair(item: Measurement, *, schema: Schema, codes: Codes, total: float, shap
     )
 
 
-def _summary(columns: Sequence[Column], pairs: Sequence[Pair]) -> str:
-    """Return what to expect of the rest, in a sentence or two."""
-    kinds = (("columns", [c.comparison for c in columns]), ("pairs", [p.comparison for p in pairs]))
-    told = [
-        f"{sum(c.reading is Reading.WITHIN for c in found)} of {len(found)} {kind}"
-        for kind, found in kinds
-        if found
-    ]
-    if not told:
-        return "Nothing was measured but the number of rows."
-    lost = sum(c.reading is Reading.LOST for _, found in kinds for c in found)
-    more = f" {lost} of the others are lost in noise." if lost else ""
-    return f"{' and '.join(told)} agree with what was measured, within its noise.{more}"
+def _summary(columns: Sequence[Column], pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return what to expect of the rest: the worst first, then how many are how good."""
+    if not columns and not pairs:
+        return ("Nothing was measured but the number of rows.",)
+    worst = [("column", columns[0].name, columns[0].comparison)] if columns else []
+    worst += [("pair", " × ".join(pairs[0].columns), pairs[0].comparison)] if pairs else []
+    lines = [f"Worst {kind} {name}: {_in_words(comparison)}." for kind, name, comparison in worst]
+    for kind, found in (
+        ("columns", [c.comparison for c in columns]),
+        ("pairs", [p.comparison for p in pairs]),
+    ):
+        times = Counter(comparison.reading for comparison in found)
+        told = ", ".join(f"{times[reading]} {reading}" for reading in Reading if times[reading])
+        if told:
+            lines.append(f"Of {len(found)} {kind}: {told}.")
+    if not pairs:
+        lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
+    return tuple(lines)
 
 
-def _noise_levels(items: Sequence[Measurement], *, total: float, shape: NoiseShape) -> tuple[NoiseLevel, ...]:
-    groups: dict[tuple[int, float], list[Measurement]] = {}
-    for item in items:
-        groups.setdefault((len(item.marginal.clique), float(item.variance)), []).append(item)
+def _in_words(comparison: Comparison) -> str:
+    if comparison.truth_within >= 1:
+        return f"{comparison.reading}, it may be anything"
+    return f"may be off by up to about {max(1, round(100 * comparison.truth_within))} % of the rows"
+
+
+def _noise_levels(
+    repeats: Sequence[Sequence[Measurement]], *, total: float, shape: NoiseShape
+) -> tuple[NoiseLevel, ...]:
+    groups: dict[tuple[int, int, float], list[Measurement]] = {}
+    for same in repeats:
+        item = combined(same)
+        groups.setdefault((len(item.marginal.clique), len(same), float(item.variance)), []).append(item)
     levels = []
-    for (columns, variance), group in groups.items():
-        reach = shape.reach * variance**0.5
+    for (columns, times, variance), group in groups.items():
+        reach = math.ceil(shape.reach * variance**0.5)
         levels.append(
             NoiseLevel(
-                what=_counted(len(group), columns=columns),
+                what=counted(len(group), columns=columns)
+                + (f", {times} measurements combined" if times > 1 else ""),
                 most_cells=max(item.counts.size for item in group),
                 deviation=variance**0.5,
                 reach=reach,
@@ -211,15 +219,10 @@ def _noise_levels(items: Sequence[Measurement], *, total: float, shape: NoiseSha
     return tuple(levels)
 
 
-def _counted(number: int, *, columns: int) -> str:
-    if columns == 0:
-        return "number of rows"
-    one = {1: "column", 2: "pair"}.get(columns, f"combination of {columns} columns")
-    many = {1: "columns", 2: "pairs"}.get(columns, f"combinations of {columns} columns")
-    return f"{number} {one if number == 1 else many}"
-
-
 def _plain(value: Any) -> Any:
+    if isinstance(value, Comparison):
+        derived = {"truth_within": _plain(value.truth_within), "reading": value.reading.value}
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)} | derived
     if is_dataclass(value) and not isinstance(value, type):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, dict):

@@ -28,7 +28,7 @@ def render(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=charts.percent, number=number)
+    environment.filters.update(percent=charts.percent, number=number, reaches_beyond=charts.reaches_beyond)
     page = environment.get_template("report.html")
     return page.render(
         document=document,
@@ -77,7 +77,7 @@ def _script() -> str:
         script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     except (ValueError, OSError, MemoryError) as failure:
         raise ResourceError(
-            f"the scripts of the report could not be put together ({type(failure).__name__}).",
+            "the scripts of the report could not be put together.",
             hint="free some memory and disk space, or install vl-convert-python again",
         ) from failure
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,0 +1,130 @@
+"""What a run asked and what it paid, in the words of people who know columns and pairs.
+
+The prices and the noise are the ledger's. It books "12 marginals"; which they were stands in the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from populace.marginals import Clique, Marginal
+from populace.measurements import counted
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Law, law_from_json
+from populace.release.statement import SpendLine, Statement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Spends of one kind, one after the other, taken together: what, how far off, by which law, for what share."""
+
+    label: str
+    noise: str
+    law: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Neighbouring spends of one verb and one law, with the cliques that their answers are about."""
+
+    verb: str
+    law: Law
+    lines: tuple[SpendLine, ...]
+    cliques: tuple[Clique, ...]
+
+    @property
+    def answers(self) -> int:
+        return sum(line["answers"] for line in self.lines)
+
+
+def stages(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[Stage, ...]:
+    """Return what was paid for, step by step.
+
+    `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
+    """
+    groups = tuple(_groups(statement, measured))
+    seen: set[Clique] = set()
+    found = []
+    for place, group in enumerate(groups):
+        found.append(
+            Stage(
+                label=_label(group, seen=seen, later=groups[place + 1 :]),
+                noise=_noise(group),
+                law=group.lines[0]["law"],
+                share=sum(line["share"] for line in group.lines),
+            )
+        )
+        seen.update(group.cliques)
+    return tuple(found)
+
+
+def reach(law: DiscreteGaussian | DiscreteLaplace) -> int:
+    """Return the whole number of rows that noise stays within 19 times of 20.
+
+    >>> from fractions import Fraction
+    >>> reach(DiscreteGaussian(Fraction(100))), reach(DiscreteLaplace(Fraction(10)))
+    (20, 30)
+    """
+    far = 1.96 * math.sqrt(law.variance) if isinstance(law, DiscreteGaussian) else math.log(20) * law.scale
+    return math.ceil(far)
+
+
+def _groups(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
+    laws = [law_from_json(told["law"]) for told in statement["record"]["spends"]]
+    booked = zip(statement["spends"], laws, strict=True)
+    waiting = [marginal.clique for marginal in measured]
+    for (verb, law), pairs in groupby(booked, key=lambda pair: (pair[0]["verb"], pair[1])):
+        lines = tuple(line for line, _ in pairs)
+        answers = sum(line["answers"] for line in lines) if verb == "measure" else 0
+        yield _Group(verb=verb, law=law, lines=lines, cliques=tuple(waiting[:answers]))
+        waiting = waiting[answers:]
+
+
+def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
+    if group.verb == "choose":
+        return _choice(group, later=later)
+    if group.verb == "measure":
+        return f"measure {_measured(group, seen=seen)}"
+    return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
+
+
+def _measured(group: _Group, *, seen: set[Clique]) -> str:
+    """Return what was measured; a repeat says so."""
+    if len(group.cliques) < group.answers:
+        return f"{group.answers} tables" if group.answers > 1 else group.lines[0]["what"]
+    sizes = Counter(len(clique) for clique in group.cliques)
+    told = " and ".join(counted(number, columns=size) for size, number in sizes.items())
+    again = sum(clique in seen for clique in group.cliques)
+    if again == len(group.cliques):
+        return f"{told} again"
+    return f"{told}, {again} of them again" if again else told
+
+
+def _choice(group: _Group, *, later: Sequence[_Group]) -> str:
+    """Return how often something was chosen, and how much was: what is measured before the next choices."""
+    times = "once" if len(group.lines) == 1 else f"{len(group.lines)} times"
+    or_none = any("or none" in line["what"] for line in group.lines)
+    chosen = []
+    for following in later:
+        if following.verb == "choose":
+            break
+        chosen += [len(clique) for clique in following.cliques if len(clique) > 1]
+    one = "pair" if set(chosen) <= {2} else "combination of columns"
+    many = "pairs" if one == "pair" else "combinations of columns"
+    told = f"choose {times} one {one}" + (" or none" if or_none else "")
+    if not any(following.cliques for following in later):
+        return told
+    if not chosen:
+        return f"{told}; none was chosen"
+    return f"{told}; {len(chosen)} {one if len(chosen) == 1 else many} {'was' if len(chosen) == 1 else 'were'} chosen"
+
+
+def _noise(group: _Group) -> str:
+    if isinstance(group.law, DiscreteGaussian | DiscreteLaplace):
+        far = reach(group.law)
+        return f"± {far} {'row' if far == 1 else 'rows'}, 19 of 20 times"
+    return "drawn at random, strong ones likelier"
