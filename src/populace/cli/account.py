@@ -1,14 +1,11 @@
-"""What a verb that spends tells about the account it spends from, and about what it is asked to spend."""
+"""What a verb that spends tells about the account it spends from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from populace.cli.console import say
-
-LARGE_EPSILON, LARGE_DELTA = Fraction(10), Fraction("1e-5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +51,3 @@ def tell_account(found: Found) -> None:
 def tell_new_ledger(path: Path) -> None:
     """Tell on stderr that a ledger was made: if its path was mistyped, earlier runs are forgotten."""
     say(f"a new ledger was made at {path}; it knows of no earlier runs")
-
-
-def tell_weak_promise(*, epsilon: str, delta: str) -> None:
-    """Note on stderr, before anything is spent, where the numbers asked for promise little."""
-    from populace.privacy.budget import parse_delta, parse_epsilon
-
-    if parse_epsilon(epsilon) > LARGE_EPSILON:
-        say(
-            f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
-            f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
-        )
-    if parse_delta(delta) > LARGE_DELTA:
-        say(
-            f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
-            "over the number of people; 1e-9 costs little more)"
-        )

@@ -28,7 +28,8 @@ def measure(
       populace generate model --out release
     """
     from populace import pipeline
-    from populace.cli.account import look_up, tell_account, tell_weak_promise
+    from populace.cli.account import look_up, tell_account
+    from populace.cli.notes import tell_weak_promise
     from populace.cli.stages import save_measured
     from populace.schema.schema import Schema
 

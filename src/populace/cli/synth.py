@@ -31,7 +31,8 @@ def synth(
       populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
       populace synth people.csv --schema schema.toml --epsilon 2 --delta 0 --method independent --out release
     """
-    from populace.cli.account import look_up, tell_account, tell_weak_promise
+    from populace.cli.account import look_up, tell_account
+    from populace.cli.notes import tell_lost, tell_weak_promise
     from populace.pipeline import dataset_name, synthesize
     from populace.schema.schema import Schema
 
@@ -56,6 +57,7 @@ def synth(
         moved("writing the release", 0.0)
         release.save(out, format=table_format)
     tell_account(found)
+    tell_lost(release)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -1,0 +1,46 @@
+"""Notes on stderr from public numbers: promises that are weak, and releases that noise has drowned."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from populace.cli.console import say
+
+if TYPE_CHECKING:
+    from populace.release.bundle import Release
+
+LARGE_EPSILON, LARGE_DELTA = Fraction(10), Fraction("1e-5")
+
+
+def tell_weak_promise(*, epsilon: str, delta: str) -> None:
+    """Note on stderr, before anything is spent, where the numbers asked for promise little."""
+    from populace.privacy.budget import parse_delta, parse_epsilon
+
+    if parse_epsilon(epsilon) > LARGE_EPSILON:
+        say(
+            f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
+            f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
+        )
+    if parse_delta(delta) > LARGE_DELTA:
+        say(
+            f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
+            "over the number of people; 1e-9 costs little more)"
+        )
+
+
+def tell_lost(release: Release) -> None:
+    """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
+    from populace.release.frame import encode_table
+    from populace.report.compare import Reading
+    from populace.report.document import build
+
+    codes = encode_table(release.synthetic, schema=release.measurements.schema)
+    shown = build(release.statement, measurements=release.measurements, codes=codes)
+    compared = [part.comparison for part in shown.columns] + [part.comparison for part in shown.pairs]
+    lost = sum(comparison.reading is Reading.LOST for comparison in compared)
+    if 2 * lost > len(compared):
+        say(
+            f"note: {lost} of {len(compared)} measured columns and pairs are lost in noise (hint: see report.html "
+            "before you publish; a larger epsilon, fewer columns or coarser domains help)"
+        )
