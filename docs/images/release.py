@@ -58,7 +58,7 @@ def picture(shown: Document) -> dict[str, Any]:
     columns = {part.name: part for part in shown.columns}
     plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
     spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
-    apart = _panel("pairs: distance of rows and noisy counts (dot), of noise alone (tick)", pairs(shown.pairs[:5]), 300)
+    apart = _panel("pairs: rows from noisy counts (dot), noise alone (tick), truth within (band)", pairs(shown.pairs[:5]), 300)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "config": {**CONFIG, "padding": 12},
