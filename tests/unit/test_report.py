@@ -286,7 +286,7 @@ def test_noise_beyond_the_whole_is_cut_and_told(release: Release, no_script: Non
     found = documented(replace(release, measurements=replace(measured, items=loud)))
     assert all(charts.reaches_beyond(column) for column in found.columns)
     assert charts.column(found.columns[0])["layer"][0]["encoding"]["y"]["scale"]["domain"] == [-1.0, 1.0]
-    assert render.render(found).count("The noise reaches beyond the axis.") == 5
+    assert render.render(found).count("noise reaches beyond the axis") == 5
     assert found.summary[0].endswith("lost in noise, it may be anything.")
     quiet = documented(release)
     assert "reaches beyond the axis" not in render.render(quiet)

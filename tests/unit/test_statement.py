@@ -123,7 +123,7 @@ def test_what_was_asked_is_told_in_columns_and_pairs(made: tuple[RunRecord, Sche
         (COLUMNS[:4], ("4 times one pair or none; none was chosen", "4 columns again")),
         (
             COLUMNS[:3] + PAIRS[:1],
-            ("4 times one pair or none; 1 pair was chosen", "3 columns and 1 pair, 3 of them again"),
+            ("4 times one pair or none; 1 pair was chosen", "3 columns again and 1 pair"),
         ),
         (
             [Marginal(("sex", "age", "work"))] * 4,

@@ -97,11 +97,16 @@ def _measured(group: _Group, *, seen: set[Clique]) -> str:
     if len(group.cliques) < group.answers:
         return f"{group.answers} tables" if group.answers > 1 else group.lines[0]["what"]
     sizes = Counter(len(clique) for clique in group.cliques)
-    told = " and ".join(counted(number, columns=size) for size, number in sizes.items())
-    again = sum(clique in seen for clique in group.cliques)
-    if again == len(group.cliques):
-        return f"{told} again"
-    return f"{told}, {again} of them again" if again else told
+    repeats = Counter(len(clique) for clique in group.cliques if clique in seen)
+    return " and ".join(
+        counted(number, columns=size) + _again(repeats[size], of=number) for size, number in sizes.items()
+    )
+
+
+def _again(number: int, *, of: int) -> str:
+    if number == of:
+        return " again"
+    return f", {number} of them again," if number else ""
 
 
 def _choice(group: _Group, *, later: Sequence[_Group]) -> str:

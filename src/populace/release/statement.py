@@ -181,7 +181,7 @@ def promise(statement: Statement) -> str:
         likely = "Everything here would have come out with nearly the same probability"
     told = f"{likely} {change} ({guarantee})."
     if Fraction(statement["delta_exact"]) > LARGE_DELTA:
-        told = f"With probability {statement['delta_exact']} nothing is promised. Otherwise: {told}"
+        told = f"With probability {statement['delta_exact']} nothing is promised; otherwise {told[0].lower()}{told[1:]}"
     return (
         f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
         if statement["stamp"]

@@ -22,7 +22,7 @@ SPENT = "#3f6797"
 LEFT = "#ffffff"
 TRUTH = "#dfe7f1"
 # Slanted labels of more bars than this would touch.
-ALL_LABELS = 14
+ALL_LABELS = 16
 # Shares beyond the whole say no more than shares at its ends.
 WHOLE = 1.0
 # A place in order stands before every name on an axis, so that equal names stay apart; this cuts it off again.
@@ -93,9 +93,11 @@ def budget(stages: Sequence[Stage]) -> Spec:
                     "dy": -10,
                     "x": 0,
                     "color": INK,
+                    # A phone is just wide enough for the longest of our labels in small print.
+                    "fontSize": {"expr": "width < 420 ? 10.5 : 12"},
                 },
-                "transform": [{"calculate": "datum.stage + '  ·  ' + datum.text", "as": "line"}],
-                "encoding": {"text": {"field": "line"}, "size": {"value": 12}},
+                "transform": [{"calculate": "datum.text + '  ·  ' + datum.stage", "as": "line"}],
+                "encoding": {"text": {"field": "line"}},
             },
         ],
     )
@@ -237,6 +239,7 @@ def pairs(shown: Sequence[Pair]) -> Spec:
                 "axis": {
                     # On a phone a pair takes two lines, one for each column.
                     "labelExpr": f"width < 480 ? split({NAME_ONLY}, ' × ') : {NAME_ONLY}",
+                    "labelOffset": {"expr": "width < 480 ? -6 : 0"},
                     "labelLimit": 300,
                     "ticks": False,
                     "domain": False,
