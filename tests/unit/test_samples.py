@@ -8,6 +8,7 @@ import pytest
 
 from populace.release.inside import first_outside
 from populace.samples.population import population
+from populace.schema.columns import Integer
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,16 @@ def test_every_value_is_in_the_schema() -> None:
     assert 5_000 <= table.num_rows <= 10_000
     kinds = {column.kind for column in schema.columns.values()}
     assert kinds == {"categorical", "ordinal", "integer", "numeric"}
+
+
+def test_bins_are_few_and_keep_apart_what_must_be(people: pd.DataFrame) -> None:
+    _, schema = population(households=0)
+    for name, edges in (("age", (15, 95)), ("hours", (40, 41))):
+        column = schema.columns[name]
+        assert isinstance(column, Integer)
+        assert column.levels <= 20
+        assert set(edges) <= set(column.starts)
+    assert (people.hours == 40).mean() > 0.15
 
 
 def test_children_are_children(people: pd.DataFrame) -> None:
