@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 
+MOST_ROWS = 2**60
+
 Clique = tuple[str, ...]
 Counts = npt.NDArray[np.int64]
 
@@ -105,10 +107,11 @@ class Marginal:
     def __post_init__(self) -> None:
         if len(set(self.clique)) != len(self.clique):
             raise UsageError(f"marginal {self.clique} names a column twice.", hint="name each column once")
-        if not {g.column for g in self.groupings} <= set(self.clique):
+        grouped = [grouping.column for grouping in self.groupings]
+        if not set(grouped) <= set(self.clique) or len(set(grouped)) != len(grouped):
             raise UsageError(
-                f"marginal {self.clique} groups a column it does not have.",
-                hint="give groupings only for its own columns",
+                f"marginal {self.clique} groups a column that it does not have, or one column twice.",
+                hint="give at most one grouping for each of its own columns",
             )
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
@@ -143,7 +146,12 @@ class Candidates:
                 f"and {len(self.penalties)} penalties.",
                 hint="give one of each per candidate",
             )
-        for estimate in self.estimates:
-            if estimate.dtype != np.int64:
+        for estimate, penalty in zip(self.estimates, self.penalties, strict=True):
+            if estimate.dtype != np.int64 or not isinstance(penalty, int):
                 raise UsageError("an estimate is not made of whole rows.", hint="round it to int64 first")
+            # Sums stay far inside 64 bits, so that no private count can make a score wrap around.
+            if abs(penalty) > MOST_ROWS or np.abs(estimate.astype(np.float64)).sum() > MOST_ROWS:
+                raise UsageError(
+                    f"an estimate or penalty exceeds {MOST_ROWS} rows.", hint="estimate tables of fewer rows"
+                )
             estimate.setflags(write=False)

@@ -20,14 +20,14 @@ from populace.measurements import Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, default_path
-from populace.privacy.noise import ExactNoise, NoiseSource
+from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable
+from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.schema.codec import decode
 from populace.schema.schema import Schema
 from populace.strategy.methods import METHODS, method_named
-from populace.strategy.oracle import Progress
 
 
 def synthesize(
@@ -96,9 +96,9 @@ def measure(
         unit=schema.unit,
         method=chosen,
         schema_digest=schema.digest,
-        rehearsal=not source.secret,
+        rehearsal=not is_secret(source),
     )
-    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress or _silent)
+    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress or silent)
     run.finish()
     return Measurements(schema=schema, items=items, record=run.record())
 
@@ -117,7 +117,7 @@ def release_from(
     Without `rows` there are as many as the model's noisy total says. `like` names the kind of frame wanted.
     """
     check_rows(rows)
-    (progress or _silent)("drawing rows", 0.0)
+    (progress or silent)("drawing rows", 0.0)
     seed = secrets.randbits(63) if seed is None else seed
     count = max(0, round(model.total)) if rows is None else rows
     table = draw_table(measurements.schema, model, rows=count, rng=np.random.default_rng(seed))
@@ -149,7 +149,3 @@ def check_rows(rows: int | None) -> None:
     """Refuse a number of rows that cannot be drawn."""
     if rows is not None and rows < 0:
         raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
-
-
-def _silent(stage: str, done: float) -> None:
-    """Show nothing."""

@@ -23,8 +23,6 @@ CODES = 6000
 class Scaled:
     """A faulty noise source: it draws at another scale than it is told."""
 
-    secret = False
-
     def __init__(self, factor: Fraction, seed: int) -> None:
         self.factor = factor
         self.true = ExactNoise(RehearsalEntropy(seed))

@@ -70,9 +70,12 @@ def random_rows(rng: np.random.Generator, most: int) -> Rows:
 
 
 def random_row(rng: np.random.Generator) -> tuple[object, ...]:
+    """Return a row in which income follows work, so that a method has something to choose."""
     sex = str(rng.choice(["f", "m"]))
-    work = str(rng.choice(["none", "some", "full", "refused"], p=[0.1, 0.2, 0.6, 0.1]))
-    return (sex, work, int(rng.integers(0, 5)), float(rng.choice([0.0, 5.0, 50.0, 500.0])))
+    level = int(rng.choice(4, p=[0.3, 0.3, 0.3, 0.1]))
+    work = ("none", "some", "full", "refused")[level]
+    income = (0.0, 50.0, 500.0, 5.0)[level if rng.random() < 0.9 else int(rng.integers(4))]
+    return (sex, work, int(rng.integers(0, 5)), income)
 
 
 CANARIES: tuple[tuple[object, ...], ...] = (
@@ -86,7 +89,7 @@ CANARIES: tuple[tuple[object, ...], ...] = (
 )
 
 
-def neighbour_pairs(count: int, *, seed: int, most: int = 12) -> list[tuple[Rows, Rows]]:
+def neighbour_pairs(count: int, *, seed: int, most: int = 60) -> list[tuple[Rows, Rows]]:
     """Return pairs that differ by one row: canaries on an empty, a one-row and a larger table, then random."""
     rng = np.random.default_rng(seed)
     bases = (Rows(), random_rows(rng, 1), Rows(tuple(random_row(rng) for _ in range(most))))
@@ -116,14 +119,14 @@ def run_twin(
     method: str,
     ledgers: Path,
     seed: int,
-    epsilon: str = "2",
+    epsilon: str = "8",
     delta: str = "1e-3",
     text: str = SCHEMA,
 ) -> Twin:
     recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
     first = measure(pair[0].frame(), ledger=ledgers / f"{seed}-a.db", noise=recorder, **common)
-    player = Player(recorder.tape, secret=False)
+    player = Player(recorder.tape)
     second = measure(pair[1].frame(), ledger=ledgers / f"{seed}-b.db", noise=player, **common)
     player.finish()
     return Twin(first, second, recorder.tape, player.tape)

@@ -101,8 +101,6 @@ def test_a_source_is_never_copied(source: Entropy) -> None:
 def test_rehearsals_repeat_and_say_so() -> None:
     assert RehearsalEntropy(7).words(1000).tolist() == RehearsalEntropy(7).words(1000).tolist()
     assert RehearsalEntropy(7).words(4).tolist() != RehearsalEntropy(8).words(4).tolist()
-    assert not RehearsalEntropy(7).secret
-    assert SystemEntropy().secret
 
 
 def test_the_stream_does_not_depend_on_how_it_is_cut() -> None:

@@ -29,8 +29,6 @@ class OutOfWords(Exception):
 class Script:
     """Words from a list, as the first bits of 64."""
 
-    secret = False
-
     def __init__(self, words: list[int], *, bits: int = 64) -> None:
         self.left = [word << (64 - bits) for word in words]
 

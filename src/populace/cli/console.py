@@ -7,15 +7,14 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from populace.errors import ResourceError, UsageError
+from populace.progress import Progress, silent
 
 PATIENCE = 2.0  # seconds of work before a progress bar appears
-
-Progress = Callable[[str, float], None]
 
 
 def say(text: str) -> None:
@@ -44,7 +43,7 @@ def progress() -> Iterator[Progress]:
     Nothing is drawn before two seconds have passed or when stderr is not a terminal.
     """
     if not sys.stderr.isatty():
-        yield _silent
+        yield silent
         return
     bar = _Bar()
     clock = threading.Timer(PATIENCE, bar.show)
@@ -55,10 +54,6 @@ def progress() -> Iterator[Progress]:
     finally:
         clock.cancel()
         bar.hide()
-
-
-def _silent(stage: str, done: float) -> None:
-    """Draw nothing."""
 
 
 class _Bar:

@@ -43,11 +43,6 @@ class Recorder:
     source: ExactNoise
     tape: list[Meeting] = field(default_factory=list)
 
-    @property
-    def secret(self) -> bool:
-        """As secret as the source it draws from."""
-        return self.source.secret
-
     def add(self, exact: Counts, *, law: Noise) -> Counts:
         """Draw, remember, answer."""
         answer = self.source.add(exact, law=law)
@@ -64,9 +59,8 @@ class Recorder:
 class Player:
     """A noise source that gives the answers of a tape, and remembers the exact values it was shown."""
 
-    def __init__(self, tape: list[Meeting], *, secret: bool) -> None:
+    def __init__(self, tape: list[Meeting]) -> None:
         self._answers: Iterator[Meeting] = iter(tape)
-        self.secret = secret
         self.tape: list[Meeting] = []
 
     def add(self, exact: Counts, *, law: Noise) -> Counts:

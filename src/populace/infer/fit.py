@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from populace.infer.tables import Table
 from populace.infer.within import share_codes
 from populace.marginals import Domain
 from populace.measurements import Measurement
-
-Progress = Callable[[str, float], None]
+from populace.progress import Progress
 
 _FLOOR = 1e-9
 

@@ -38,12 +38,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Entropy(Protocol):
-    """A source of independent uniform bits; `secret` says whether nobody else can repeat them."""
-
-    @property
-    def secret(self) -> bool:
-        """Whether the bits come from the operating system and are unknown to everybody."""
-        ...
+    """A source of independent uniform bits."""
 
     def words(self, n: int) -> Words:
         """Return n independent uniform 64-bit words."""
@@ -122,8 +117,6 @@ class SystemEntropy(_CipherEntropy):
     True
     """
 
-    secret = True
-
     def _restart(self) -> None:
         self._owner = (os.getpid(), _generation)
         super()._restart()
@@ -144,8 +137,6 @@ class RehearsalEntropy(_CipherEntropy):
     >>> RehearsalEntropy(7).words(2) == RehearsalEntropy(7).words(2)
     array([ True,  True])
     """
-
-    secret = False
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -6,16 +6,13 @@ from fractions import Fraction
 from typing import Protocol
 
 from populace.marginals import Counts
-from populace.privacy.entropy import Entropy
+from populace.privacy.entropy import Entropy, SystemEntropy
 from populace.privacy.mechanisms import DiscreteGaussian, Noise
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
 
 
 class NoiseSource(Protocol):
-    """Where noise comes from. `secret` is False when it could be repeated, as in rehearsals and replays."""
-
-    @property
-    def secret(self) -> bool: ...
+    """Where noise comes from: the operating system, a rehearsal, or the tape of a replay."""
 
     def add(self, exact: Counts, *, law: Noise) -> Counts:
         """Return the counts with independent noise of this law in every cell."""
@@ -35,9 +32,9 @@ class ExactNoise:
         self._entropy = entropy
 
     @property
-    def secret(self) -> bool:
-        """Whether the words come from the operating system's secret randomness."""
-        return self._entropy.secret
+    def entropy(self) -> Entropy:
+        """Where its random words come from."""
+        return self._entropy
 
     def add(self, exact: Counts, *, law: Noise) -> Counts:
         """Return the counts with independent noise of this law in every cell."""
@@ -50,3 +47,11 @@ class ExactNoise:
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
         return exponential_choice(scores, rate=rate, entropy=self._entropy)
+
+
+def is_secret(source: NoiseSource) -> bool:
+    """Say whether noise is exact and drawn from the operating system; everything else is a rehearsal.
+
+    Decided by the very types, not by what a source says of itself: nothing can pass for secret by claiming it.
+    """
+    return type(source) is ExactNoise and type(source.entropy) is SystemEntropy

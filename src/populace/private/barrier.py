@@ -19,7 +19,7 @@ from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
 from populace.privacy.mechanisms import Exponential, Noise, Spend
-from populace.privacy.noise import NoiseSource
+from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
 
 PREPARED_BYTES = 2**31
@@ -31,10 +31,10 @@ class Barrier:
     __slots__ = ("_noise", "_run", "_scored", "_scores", "_table")
 
     def __init__(self, table: PrivateTable, *, run: Run, noise: NoiseSource) -> None:
-        if noise.secret == run.rehearsal:
+        if is_secret(noise) == run.rehearsal:
             raise UsageError(
                 "the run and the randomness disagree about being a rehearsal.",
-                hint="reserve the run with rehearsal=not noise.secret",
+                hint="reserve the run with rehearsal=not is_secret(noise)",
             )
         self._table = table
         self._run = run

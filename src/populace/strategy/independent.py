@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from populace.marginals import Marginal
 from populace.measurements import Measurement
-from populace.strategy.oracle import Oracle, Progress
+from populace.progress import Progress
+from populace.strategy.oracle import Oracle
 
 TOTAL_SHARE = Fraction(1, 50)
 

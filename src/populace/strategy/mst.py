@@ -13,9 +13,10 @@ from populace.infer.projection import norm_sub
 from populace.marginals import Candidates, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
+from populace.progress import Progress
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
-from populace.strategy.oracle import Oracle, Progress
+from populace.strategy.oracle import Oracle
 
 COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)

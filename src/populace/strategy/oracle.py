@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from populace.marginals import Candidates, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise
-
-Progress = Callable[[str, float], None]
+from populace.progress import Progress
 
 
 class Oracle(Protocol):

@@ -12,8 +12,8 @@ from populace.marginals import Counts, Domain, Grouping, Marginal
 
 Codes = Mapping[str, npt.NDArray[Any]]
 
-# Below this many (row, pair) visits the second that Numba takes to import is more than it saves.
-KERNEL_VISITS = 40_000_000
+# Below this many visits to a row of a column the second that Numba takes to import is more than it saves.
+KERNEL_VISITS = 80_000_000
 CHUNK = 1 << 18
 
 
@@ -52,15 +52,17 @@ class MemoryEngine:
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
         columns = [[self._column(m, name) for name in m.clique] for m in marginals]
         shapes = [m.shape(self._domain) for m in marginals]
-        pairs = sum(len(shape) == 2 for shape in shapes)
-        if pairs * self._rows >= KERNEL_VISITS:
-            return [
-                count_pair_fast(*held, shape=shape)
-                if len(shape) == 2
-                else count([held], [shape], rows=self._rows)[0]
-                for held, shape in zip(columns, shapes, strict=True)
-            ]
+        if sum(map(len, shapes)) * self._rows >= KERNEL_VISITS:
+            return [self._count_fast(held, shape) for held, shape in zip(columns, shapes, strict=True)]
         return count(columns, shapes, rows=self._rows)
+
+    def _count_fast(self, held: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> Counts:
+        """Count one marginal with a compiled kernel; the same answer as `count`."""
+        from populace.kernels import count_columns, count_pair
+
+        if len(held) == 2:
+            return count_pair(held[0], held[1], sizes=(shape[0], shape[1]))
+        return count_columns(held, sizes=shape) if held else np.array(self._rows, dtype=np.int64)
 
     def _column(self, marginal: Marginal, name: str) -> npt.NDArray[Any]:
         grouping = marginal.grouping(name)
@@ -97,10 +99,3 @@ def count(
             else:
                 answer += np.bincount(flat, minlength=answer.size)
     return [answer.reshape(shape) for answer, shape in zip(answers, shapes, strict=True)]
-
-
-def count_pair_fast(first: npt.NDArray[Any], second: npt.NDArray[Any], *, shape: tuple[int, ...]) -> Counts:
-    """Count one pair with the compiled kernel; the same answer as `count`."""
-    from populace.kernels import count_pair
-
-    return count_pair(first, second, sizes=(shape[0], shape[1]))
