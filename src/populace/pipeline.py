@@ -22,7 +22,7 @@ from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
+from populace.private.table import PrivateTable, check_size
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.schema.codec import decode
@@ -51,7 +51,9 @@ def synthesize(
     `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
     system's is for rehearsals and stamps the release as not private.
     """
+    schema = as_schema(schema)
     check_rows(rows)
+    check_size(schema, rows=rows)
     measurements = measure(
         data,
         schema=schema,
@@ -86,6 +88,7 @@ def measure(
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
     schema = as_schema(schema)
+    check_size(schema)
     table = PrivateTable.of(data, schema=schema)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
@@ -119,11 +122,17 @@ def release_from(
     check_rows(rows)
     (progress or silent)("drawing rows", 0.0)
     seed = secrets.randbits(63) if seed is None else seed
-    count = max(0, round(model.total)) if rows is None else rows
+    count = default_rows(measurements.schema, model) if rows is None else rows
     table = draw_table(measurements.schema, model, rows=count, rng=np.random.default_rng(seed))
     return Release.made(
         table=table, measurements=measurements, model=model, seed=seed, rows_asked=rows, like=like
     )
+
+
+def default_rows(schema: Schema, model: Model) -> int:
+    """Return the noisy number of rows, at most as many as the schema declares possible."""
+    count = max(0, round(model.total))
+    return count if schema.max_rows is None else min(count, schema.max_rows)
 
 
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:

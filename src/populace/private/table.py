@@ -20,6 +20,9 @@ Reader = Callable[[], Engine]
 MOST_CELLS = 2**31
 # Counts, noise, model and shares of one cell, each held once or twice.
 CELL_BYTES = 64
+# A decoded value of a synthetic row.
+VALUE_BYTES = 8
+METHOD_BYTES = 2**30
 
 
 class PrivateTable:
@@ -44,7 +47,6 @@ class PrivateTable:
         """
         source = open_source(Path(data) if isinstance(data, str) else data)
         check_header(source, schema)
-        check_size(schema)
         return cls(lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain), schema=schema)
 
     def engine(self) -> Engine:
@@ -60,19 +62,23 @@ class PrivateTable:
         raise TypeError("private rows are never pickled")
 
 
-def check_size(schema: Schema) -> None:
-    """Refuse, from the schema alone, a table whose columns cannot be counted or whose declared rows cannot be held."""
+def check_size(schema: Schema, *, rows: int | None = None) -> None:
+    """Refuse, from public facts alone, columns that cannot be counted and rows that cannot be held.
+
+    `rows` are the synthetic rows asked for. A method keeps its own tables within `METHOD_BYTES`.
+    """
     widest = max(schema.domain, key=schema.domain.__getitem__)
     if schema.domain[widest] > MOST_CELLS:
         raise UsageError(
             f"column {widest!r} has {schema.domain[widest]} cells; the most that can be counted is {MOST_CELLS}.",
             hint="give it a width or edges, or leave it out",
         )
-    row = sum(np.min_scalar_type(size - 1).itemsize for size in schema.domain.values())
-    needed = row * (schema.max_rows or 0) + CELL_BYTES * sum(schema.domain.values())
+    coded = sum(np.min_scalar_type(size - 1).itemsize for size in schema.domain.values())
+    held = coded * (schema.max_rows or 0) + (coded + VALUE_BYTES * len(schema.domain)) * (rows or 0)
+    needed = held + CELL_BYTES * sum(schema.domain.values()) + METHOD_BYTES
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
         raise ResourceError(
-            f"this schema needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
-            hint="coarsen the largest columns, declare fewer max_rows, or use a larger machine",
+            f"this needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
+            hint="coarsen the largest columns, declare fewer max_rows or ask for fewer --rows, or use more memory",
         )

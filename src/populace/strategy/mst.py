@@ -20,7 +20,8 @@ from populace.strategy.oracle import Oracle
 
 COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
-MOST_PAIR_CELLS = 2**22
+# All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
+MOST_CELLS = 2**25
 
 Shares = npt.NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def pair_candidates(
     total: float,
     noise: Noise,
 ) -> Candidates:
-    """Return every pair small enough to count, with the product of its noisy 1-ways as estimate.
+    """Return the pairs, smallest first as far as memory reaches, with the product of their noisy 1-ways as estimate.
 
     A column that is all one group has nothing to say about another and stands in no pair. A pair's penalty is
     the error that remains when the estimate itself is measured with this noise and made non-negative again:
@@ -93,13 +94,16 @@ def pair_candidates(
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
-    for clique in combinations([name for name in domain if grouped[name] > 1], 2):
-        if grouped.cells(clique) <= MOST_PAIR_CELLS:
-            estimate = total * np.outer(shares[clique[0]], shares[clique[1]])
-            again = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
-            marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
-            estimates.append(np.rint(estimate).astype(np.int64))
-            penalties.append(round(float(np.abs(again - estimate).sum())))
+    left = MOST_CELLS
+    for clique in sorted(combinations([name for name in domain if grouped[name] > 1], 2), key=grouped.cells):
+        left -= grouped.cells(clique)
+        if left < 0:
+            break
+        estimate = total * np.outer(shares[clique[0]], shares[clique[1]])
+        again = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
+        marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
+        estimates.append(np.rint(estimate).astype(np.int64))
+        penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
 
 
