@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import shutil
 from pathlib import Path
 
@@ -143,8 +143,11 @@ def test_folder_that_is_taken(desk: Desk, capsys) -> None:
 
 
 def test_folder_without_permission(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != desk.folder)
-    assert "permission" in refused(desk, capsys, desk.synth(), exits=4)
+    def refuse(path: Path, *args: object, **kwargs: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert "Permission denied" in refused(desk, capsys, desk.synth(), exits=4)
 
 
 def test_over_budget(desk: Desk, capsys) -> None:

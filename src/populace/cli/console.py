@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Iterator
@@ -107,11 +108,16 @@ def check_new_folder(folder: Path) -> None:
         raise UsageError(
             f"{parent} is a file, not a folder.", hint="give --out a folder that does not exist yet"
         )
-    if not os.access(parent, os.W_OK | os.X_OK):
+    trial = parent / f".populace-{secrets.token_hex(8)}"
+    try:
+        # Asking for permission is not enough: a read-only disk grants it and then refuses.
+        trial.mkdir()
+        trial.rmdir()
+    except OSError as failure:
         raise ResourceError(
-            f"{folder} cannot be written: no permission for {parent}.",
+            f"{folder} cannot be written: {failure.strerror or 'the system refuses'}.",
             hint="give --out a folder you may write to",
-        )
+        ) from failure
 
 
 def check_table(*, rows: int | None, table_format: str | None) -> None:
