@@ -11,17 +11,22 @@ from typing import Any
 from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
 from populace.privacy.mechanisms import fraction_from_json
-from populace.privacy.record import RunRecord, SpendRecord
-from populace.schema.unit import Neighbours
+from populace.privacy.record import RunRecord, SpendRecord, short
+from populace.schema.unit import Neighbours, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What one dataset may spend, and what its runs have taken of it."""
+    """What one dataset may spend, and what its runs have taken of it.
+
+    The first run fixes whom the account protects: `unit` is their name, `id` the column whose values tell them
+    apart (None: every row is one of them). Before that run, both are None.
+    """
 
     dataset: str
     neighbours: Neighbours
     unit: str | None
+    id: str | None
     epsilon: Fraction
     delta: Fraction
     taken_epsilon: Fraction
@@ -49,17 +54,19 @@ class Books:
     hash: str = GENESIS
     accounts: dict[str, Account] = field(default_factory=dict)
     runs: dict[str, RunRecord] = field(default_factory=dict)
+    # The sum of prices of each run: adding them all up again at every spend would take time squared.
+    used: dict[str, Fraction] = field(default_factory=dict)
 
     def copy(self) -> Books:
         """Return books that can be written on without changing these; accounts and runs are frozen values."""
-        return Books(self.seq, self.hash, dict(self.accounts), dict(self.runs))
+        return Books(self.seq, self.hash, dict(self.accounts), dict(self.runs), dict(self.used))
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
         event = opened(row, seq=self.seq + 1, previous=self.hash)
         try:
             self.write(event, row=row)
-        except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as failure:
+        except (KeyError, IndexError, TypeError, ValueError, ArithmeticError) as failure:
             raise damaged(f"row {row.seq} cannot be read ({type(failure).__name__})") from failure
         except PopulaceError as failure:
             raise damaged(f"row {row.seq} breaks the rules ({failure.message})") from failure
@@ -110,6 +117,7 @@ class Books:
             dataset=event.dataset,
             neighbours=Neighbours(event.body["neighbours"]),
             unit=None,
+            id=None,
             epsilon=epsilon,
             delta=delta,
             taken_epsilon=Fraction(0),
@@ -139,17 +147,17 @@ class Books:
         _amount(event.body)
         if record.neighbours is not account.neighbours:
             raise _other_relation(account, record.neighbours)
-        if account.unit not in (None, record.unit.name):
-            raise UsageError(
-                f"the account of {event.dataset!r} protects each {account.unit}, this run each {record.unit.name}.",
-                hint="protect the same unit in every run: guarantees for different units do not add up",
-            )
+        if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
+            raise _other_unit(account, record.unit)
+        record.check_cap()
         if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
             raise _too_much(account, record)
         self.runs[event.run] = record
+        self.used[event.run] = Fraction(0)
         self.accounts[event.dataset] = replace(
             account,
             unit=record.unit.name,
+            id=record.unit.id,
             taken_epsilon=account.taken_epsilon + record.epsilon,
             taken_delta=account.taken_delta + record.delta,
             rehearsal=account.rehearsal or record.rehearsal,
@@ -160,9 +168,10 @@ class Books:
         self._private(event.dataset)
         run = self._active(event)
         record = SpendRecord.from_json(event.body)
-        left = run.cap - run.used
+        left = run.cap - self.used[run.run]
         if record.price <= 0:
             raise LedgerError("a spend costs nothing.", hint="every question has a price")
+        run.check_spend(record)
         if record.price > left:
             raise OverBudget(
                 f"to {record.spend} costs {short(record.price)}; {short(left)} of {short(run.cap)} "
@@ -170,16 +179,13 @@ class Books:
                 hint="ask with more noise, ask for less, or reserve a larger budget for the run",
             )
         self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
+        self.used[run.run] += record.price
 
     def _finish(self, event: Event, *, digest: str) -> None:
         run = self._active(event)
         account = self.account(event.dataset)
         epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
-        if not (0 <= epsilon <= run.epsilon and 0 <= delta <= run.delta):
-            raise UsageError(
-                f"run {run.run} gives back epsilon {short(epsilon)} and delta {short(delta)}, more than it has.",
-                hint=f"it reserved epsilon {short(run.epsilon)} and delta {short(run.delta)}",
-            )
+        run.check_return((epsilon, delta))
         self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
         self.accounts[event.dataset] = replace(
             account,
@@ -240,11 +246,19 @@ def _other_relation(account: Account, asked: Neighbours) -> UsageError:
     )
 
 
-def short(value: Fraction) -> str:
-    """Return a number for a message, to six digits.
+def _other_unit(account: Account, asked: Unit) -> UsageError:
+    if account.unit != asked.name:
+        return UsageError(
+            f"the account of {account.dataset!r} protects each {account.unit}, this run each {asked.name}.",
+            hint="protect the same unit in every run: guarantees for different units do not add up",
+        )
+    wanted = "leave out id" if account.id is None else f'set id = "{account.id}"'
+    return UsageError(
+        f"in the account of {account.dataset!r} one {account.unit} is {_extent(account.id)}, "
+        f"in this run {_extent(asked.id)}.",
+        hint=f"{wanted} in the schema: guarantees for different units do not add up (rows_per_unit may differ)",
+    )
 
-    >>> short(Fraction(9, 10**9)), short(Fraction(1, 3)), short(Fraction(2 * 10**7))
-    ('9e-9', '0.333333', '2e7')
-    """
-    digits, mark, exponent = f"{float(value):.6g}".partition("e")
-    return f"{digits}{mark}{int(exponent)}" if mark else digits
+
+def _extent(column: str | None) -> str:
+    return "one row" if column is None else f"all rows with one value of {column!r}"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from populace.errors import UsageError
 from populace.privacy import ledger_file as file
-from populace.privacy.books import Account, Books, short
+from populace.privacy.books import Account, Books
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
-from populace.privacy.record import Plan, RunRecord, SpendRecord, fits
+from populace.privacy.record import Plan, RunRecord, SpendRecord
 from populace.schema.unit import Neighbours, Unit
 
 Decision = Callable[[Books], Sequence[Event]]
@@ -158,15 +158,9 @@ class Ledger:
 
     def finish(self, run: RunRecord, *, returned: tuple[Fraction, Fraction]) -> None:
         """Close a run; a plan fixed in advance may give back what its questions did not need."""
-
-        def decide(books: Books) -> Sequence[Event]:
-            now = books.run(run.run)
-            if any(returned):
-                _check_return(now, returned)
-            body = {"returned": [str(part) for part in returned]}
-            return [Event(kind=Kind.FINISH, dataset=run.dataset, run=run.run, body=body)]
-
-        self._write(decide)
+        body = {"returned": [str(part) for part in returned]}
+        event = Event(kind=Kind.FINISH, dataset=run.dataset, run=run.run, body=body)
+        self._write(lambda _: [event])
 
     def _write(self, decide: Decision) -> Books:
         """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
@@ -272,17 +266,3 @@ def _opening(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Ne
         )
     body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours.value}
     return Event(kind=Kind.OPEN, dataset=dataset, body=body)
-
-
-def _check_return(run: RunRecord, returned: tuple[Fraction, Fraction]) -> None:
-    if run.plan is not Plan.FIXED:
-        raise UsageError(
-            f"run {run.run} chose its questions as it went, so it gives nothing back.",
-            hint="only a run reserved with a plan fixed in advance may return what it did not use",
-        )
-    epsilon, delta = run.epsilon - returned[0], run.delta - returned[1]
-    if not fits(run.used, currency=run.currency, epsilon=epsilon, delta=delta):
-        raise UsageError(
-            f"run {run.run} would keep epsilon {short(epsilon)} and delta {short(delta)}, less than it used.",
-            hint="return less",
-        )

@@ -9,9 +9,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, cast
 
-from populace.errors import LedgerError, PopulaceError
+from populace.errors import LedgerError, PopulaceError, UsageError
 from populace.privacy.budget import Budget
-from populace.privacy.loss import Currency, cap, price
+from populace.privacy.loss import Currency, cap, gdp_delta, price
 from populace.privacy.mechanisms import Spend, Verb, fraction_from_json, law_from_json
 from populace.schema.unit import Neighbours, Unit
 
@@ -226,31 +226,71 @@ class RunRecord:
 
     def check(self) -> None:
         """Recompute the cap from (ε, δ) and every price from its law and unit; refuse what was booked too cheaply."""
-        currency, most = cap(self.epsilon, self.delta)
-        if currency is not self.currency or self.cap > most:
+        try:
+            self.check_cap()
+            for record in self.spends:
+                self.check_spend(record)
+            if self.used > self.cap:
+                raise _cheap(f"run {self.run} spent more than its cap")
+            self.check_return(self.returned)
+        except UsageError as failure:
+            raise _cheap(f"run {self.run} broke a rule: {failure.message.removesuffix('.')}") from failure
+
+    def check_cap(self) -> None:
+        """Refuse a cap above what the run's (ε, δ) allows."""
+        if not fits(self.cap, currency=self.currency, epsilon=self.epsilon, delta=self.delta):
             raise _cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
-        for record in self.spends:
-            if not _covers(record.spend, self.unit):
-                raise _cheap(
-                    f"run {self.run} booked {record.spend} for less than one {self.unit.name} can move"
-                )
-            if record.price < price(record.spend, currency=self.currency):
-                raise _cheap(f"run {self.run} booked {record.spend} below its price")
-        if self.used > self.cap:
-            raise _cheap(f"run {self.run} spent more than its cap")
-        epsilon, delta = self.guarantee
+
+    def check_spend(self, record: SpendRecord) -> None:
+        """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
+        l1, l2_squared = _movement(record.spend.verb, self.unit)
+        if record.spend.l1 < l1 or record.spend.l2_squared < l2_squared:
+            raise LedgerError(
+                f"run {self.run} books {record.spend} for less than one {self.unit.name} can move.",
+                hint=f"one {self.unit.name} moves an answer by {l1} in L1 and by {l2_squared} in squared L2",
+            )
+        if record.price < price(record.spend, currency=self.currency):
+            raise _cheap(f"run {self.run} booked {record.spend} below its price")
+
+    def check_return(self, returned: tuple[Fraction, Fraction]) -> None:
+        """Refuse to give back anything of an adaptive run, or more than a fixed plan has left over."""
+        if not any(returned):
+            return
+        if self.plan is not Plan.FIXED:
+            raise UsageError(
+                f"run {self.run} chose its questions as it went, so it gives nothing back.",
+                hint="only a run reserved with a plan fixed in advance may return what it did not use",
+            )
+        epsilon, delta = self.epsilon - returned[0], self.delta - returned[1]
+        if not (0 <= epsilon <= self.epsilon and 0 <= delta <= self.delta):
+            raise UsageError(
+                f"run {self.run} gives back epsilon {short(returned[0])} and delta {short(returned[1])}, "
+                "more than it has.",
+                hint=f"it reserved epsilon {short(self.epsilon)} and delta {short(self.delta)}",
+            )
         if not fits(self.used, currency=self.currency, epsilon=epsilon, delta=delta):
-            raise _cheap(f"run {self.run} gave back what it had used")
+            raise UsageError(
+                f"run {self.run} would keep epsilon {short(epsilon)} and delta {short(delta)}, less than it used.",
+                hint="return less",
+            )
 
 
 def fits(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
-    """Say whether a total is covered by (ε, δ)."""
+    """Say whether a total is covered by (ε, δ): one point of the currency's curve, not a search for the cap.
+
+    >>> fits(Fraction(1), currency=Currency.PURE, epsilon=Fraction(1), delta=Fraction(0))
+    True
+    >>> fits(Fraction(1), currency=Currency.GDP, epsilon=Fraction(1), delta=Fraction(0))
+    False
+    """
     if used == 0:
         return True
-    if epsilon <= 0 or delta < 0:
+    if used < 0 or epsilon <= 0 or delta < 0:
         return False
-    found, most = cap(epsilon, delta)
-    return found is currency and used <= most
+    if currency is Currency.PURE:
+        return delta == 0 and used <= epsilon
+    # ZCDP is a currency for comparisons; no run is booked in it.
+    return currency is Currency.GDP and delta > 0 and gdp_delta(used, epsilon=epsilon) <= delta
 
 
 def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,7 +299,7 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         "delta": fraction_from_json(told["delta"]),
         "unit": Unit(
             name=str(told["unit"]),
-            rows=int(told["rows_per_unit"]),
+            rows=_whole(told["rows_per_unit"]),
             id=None if told["id"] is None else str(told["id"]),
             neighbours=Neighbours(told["neighbours"]),
         ),
@@ -278,14 +318,30 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _covers(spend: Spend, unit: Unit) -> bool:
-    """Say whether a spend declares at least as much movement as one unit can cause."""
-    if spend.verb == "measure":
-        return spend.l1 >= unit.marginal_l1 and spend.l2_squared >= unit.marginal_l2_squared
-    return spend.l1 >= unit.score_shift and spend.l2_squared >= unit.score_shift**2
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("not a whole number")
+    return value
+
+
+def _movement(verb: Verb, unit: Unit) -> tuple[int, int]:
+    """Return how far one unit can move an answer to this verb: in L1, and in squared L2."""
+    if verb == "measure":
+        return unit.marginal_l1, unit.marginal_l2_squared
+    return unit.score_shift, unit.score_shift**2
 
 
 def _cheap(message: str) -> LedgerError:
     return LedgerError(
         f"{message}.", hint="the record was altered, or written by a version with a known fault"
     )
+
+
+def short(value: Fraction) -> str:
+    """Return a number for a message, to six digits.
+
+    >>> short(Fraction(9, 10**9)), short(Fraction(1, 3)), short(Fraction(2 * 10**7))
+    ('9e-9', '0.333333', '2e7')
+    """
+    digits, mark, exponent = f"{float(value):.6g}".partition("e")
+    return f"{digits}{mark}{int(exponent)}" if mark else digits
