@@ -1,29 +1,28 @@
 """Private rows in a text file: one line each, fields parted by a comma or another mark.
 
 Everything that is guessed (encoding, separator, decimal mark) is guessed from the header line, which is public.
-What happens to a row depends on that row alone: with too few or too many fields it is dropped, and a field that
-is not UTF-8 is read as Windows-1252.
+What happens to a row depends on that row alone: a line is a row, one with too few or too many fields, an open
+quote or no end in sight is dropped, and a field that is not UTF-8 is read as Windows-1252.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError
+from populace.private import lines
 from populace.private.sources import plain_errors
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv
 
 SEPARATORS = (",", ";", "\t", "|")
-_BLOCK = 2**22
 _LONGEST_HEADER = 2**22
 
 _MARKS = {
@@ -57,13 +56,16 @@ class DelimitedSource:
         with plain_errors(str(path)), path.open("rb") as handle:
             start = handle.read(64)
             _refuse_other_formats(path, start)
-            self._encoding, self._mark = _encoding(start)
-            handle.seek(self._mark)
-            header = _header(_Recoded(handle, encoding=self._encoding), path=path)
-            self._skip = len(header)
-            text = _header_text(header)
+            self._encoding, mark = _encoding(start)
+            self._ends = lines.line_ends(self._encoding)
+            handle.seek(mark)
+            header = _header(handle, ends=self._ends, path=path)
+            self._body = mark + len(header)
+            text = _header_text(header, encoding=self._encoding)
             self._separator = separator(text)
-            self.names = tuple(next(csv.reader([text], delimiter=self._separator), []))
+            self.names = _names(text, separator=self._separator, path=path)
+        # A line may be long where the header is; the header is public.
+        self._longest = max(lines.LONGEST, 16 * len(header))
         # Where fields are parted by semicolons, numbers are usually written 3,14.
         self.decimal = "," if self._separator == ";" else "."
 
@@ -72,37 +74,34 @@ class DelimitedSource:
         # The file's own names may repeat, or be no UTF-8: the reader gets plain ones.
         plain = [f"c{place}" for place in range(len(self.names))]
         chosen = [plain[self.names.index(name)] for name in columns]
-        as_written = pa.dictionary(pa.int32(), pa.binary())
         with plain_errors(str(self._path)), self._path.open("rb") as handle:
-            handle.seek(self._mark)
-            body = _Recoded(handle, encoding=self._encoding)
-            body.read(self._skip)
-            body.quotes = 0
-            body.prepend(self._separator.join(plain).encode() + b"\n")
-            reader = arrow.open_csv(
-                pa.PythonFile(cast(Any, body), mode="r"),
-                read_options=arrow.ReadOptions(block_size=_BLOCK),
-                parse_options=arrow.ParseOptions(
-                    delimiter=self._separator,
-                    newlines_in_values=True,
-                    ignore_empty_lines=True,
-                    invalid_row_handler=_drop,
-                ),
-                convert_options=arrow.ConvertOptions(
-                    include_columns=chosen,
-                    column_types=dict.fromkeys(chosen, as_written),
-                    strings_can_be_null=False,
-                    check_utf8=False,
-                ),
-            )
-            for batch in reader:
-                yield pa.RecordBatch.from_arrays(batch.columns, names=list(columns))
-            if body.quotes % 2:
-                # Text after the open quote was taken for one long field: rows are lost.
-                raise DataError(
-                    f"{str(self._path)!r} has a quotation mark that is never closed.",
-                    hint='write a quotation mark inside a field twice ("") and put the field in quotes',
-                )
+            handle.seek(self._body)
+            for block in lines.whole_lines(handle, ends=self._ends, longest=self._longest):
+                text = lines.as_utf8(block, encoding=self._encoding, ends=self._ends)
+                rows = lines.rows(text, separator=self._separator.encode(), fields=len(plain))
+                for batch in self._parsed(rows, names=plain, chosen=chosen).to_batches():
+                    yield pa.RecordBatch.from_arrays(batch.columns, names=list(columns))
+
+    def _parsed(self, rows: bytes, *, names: list[str], chosen: list[str]) -> pa.Table:
+        """Return the chosen fields of lines that all have as many fields as there are names.
+
+        Arrow joins lines wherever a quote is open, whatever it is told: it must get none in which one stays open.
+        """
+        as_written = pa.dictionary(pa.int32(), pa.binary())
+        # Arrow takes a byte-order mark off the first line it sees, and off no other: that line is a blank one.
+        text = b"\n" + rows
+        table: pa.Table = arrow.read_csv(
+            pa.BufferReader(text),
+            read_options=arrow.ReadOptions(block_size=len(text), column_names=names),
+            parse_options=arrow.ParseOptions(delimiter=self._separator, ignore_empty_lines=True),
+            convert_options=arrow.ConvertOptions(
+                include_columns=chosen,
+                column_types=dict.fromkeys(chosen, as_written),
+                strings_can_be_null=False,
+                check_utf8=False,
+            ),
+        )
+        return table
 
 
 def separator(header: str) -> str:
@@ -113,43 +112,6 @@ def separator(header: str) -> str:
     """
     bare = "".join(header.split('"')[::2])
     return max(SEPARATORS, key=bare.count)
-
-
-class _Recoded:
-    """A file as a stream of UTF-8 bytes; counts the quotation marks it hands out."""
-
-    closed = False
-
-    def __init__(self, handle: BinaryIO, *, encoding: str) -> None:
-        self._handle = handle
-        self._recode = None if encoding == "utf-8" else codecs.getreader(encoding)(handle, "replace")
-        self._ahead = b""
-        self.quotes = 0
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, fewer than asked for only at the end of the file."""
-        parts, wanted = [], size
-        while wanted > 0 and (self._ahead or self._fill()):
-            parts.append(self._ahead[:wanted])
-            self._ahead = self._ahead[wanted:]
-            wanted -= len(parts[-1])
-        block = b"".join(parts)
-        self.quotes += block.count(b'"')
-        return block
-
-    def prepend(self, text: bytes) -> None:
-        """Put bytes before what comes next."""
-        self._ahead = text + self._ahead
-
-    def close(self) -> None:
-        """Leave the file to whoever opened it."""
-
-    def _fill(self) -> bool:
-        if self._recode is None:
-            self._ahead = self._handle.read(_BLOCK)
-        else:
-            self._ahead = self._recode.read(_BLOCK).encode()
-        return bool(self._ahead)
 
 
 def _encoding(start: bytes) -> tuple[str, int]:
@@ -165,40 +127,35 @@ def _encoding(start: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def _header(stream: _Recoded, *, path: Path) -> bytes:
-    """Return the first line with its end, quoted line breaks included."""
+def _header(handle: BinaryIO, *, ends: Sequence[bytes], path: Path) -> bytes:
+    """Return the bytes of the first line, without its end."""
     seen = b""
     while len(seen) < _LONGEST_HEADER:
-        block = stream.read(2**16)
+        block = handle.read(2**16)
         seen += block
-        end = _line_end(seen)
-        # A carriage return at the very end may have its line feed in the next block.
-        if end is not None and (end < len(seen) or not block):
-            return seen[:end]
-        if not block:
-            return seen
+        end = lines.find_end(seen, ends=ends)
+        if end >= 0 or not block:
+            return seen[:end] if end >= 0 else seen
     raise DataError(
         f"{str(path)!r} has no line breaks: it is not a table.", hint="give a CSV or Parquet file"
     )
 
 
-def _line_end(text: bytes) -> int | None:
-    """Return where the line after the first one begins, or None where no line ends."""
-    place = 0
-    while ends := [at for at in (text.find(b"\n", place), text.find(b"\r", place)) if at >= 0]:
-        at = min(ends)
-        if text.count(b'"', 0, at) % 2 == 0:
-            return at + (2 if text[at : at + 2] == b"\r\n" else 1)
-        place = at + 1
-    return None
-
-
-def _header_text(header: bytes) -> str:
-    line = header.removesuffix(b"\n").removesuffix(b"\r")
+def _header_text(header: bytes, *, encoding: str) -> str:
     try:
-        return line.decode()
+        return header.decode(encoding)
     except UnicodeDecodeError:
-        return line.decode("cp1252", errors="replace")
+        return header.decode("cp1252" if encoding == "utf-8" else encoding, errors="replace")
+
+
+def _names(header: str, *, separator: str, path: Path) -> tuple[str, ...]:
+    found = lines.split(header.encode(), separator=separator.encode())
+    if found is None:
+        raise DataError(
+            f"the header of {str(path)!r} has a quotation mark that is never closed.",
+            hint='write the names in one line, and a quotation mark inside a quoted name twice ("")',
+        )
+    return tuple(name.decode() for name in found) if header else ()
 
 
 def _refuse_other_formats(path: Path, start: bytes) -> None:
@@ -209,8 +166,3 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
     for magic, name in _OTHER_FORMATS.items():
         if start.startswith(magic):
             raise DataError(f"{str(path)!r} is {name}.", hint="unpack or export it to CSV or Parquet first")
-
-
-def _drop(_row: object) -> Literal["skip"]:
-    """Drop a row whose number of fields is not the header's."""
-    return "skip"
