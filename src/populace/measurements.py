@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,14 @@ class Measurements:
             f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}\n"
             f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of everything measured and of the record that paid for it; a model names it as its parent."""
+        told = hashlib.sha256(json.dumps(self._describe(), ensure_ascii=False).encode())
+        for item in self.items:
+            told.update(item.counts.astype("<i8").tobytes())
+        return told.hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else)."""

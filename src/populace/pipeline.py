@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from populace.errors import UsageError
+from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
-from populace.infer.fit import fit
+from populace.infer.fit import fit_run
 from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
@@ -65,7 +65,7 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    model = fit(measurements.items, domain=measurements.schema.domain, progress=progress)
+    model = fit_run(measurements, progress=progress)
     return release_from(measurements, model, rows=rows, seed=seed, like=data, progress=progress)
 
 
@@ -120,6 +120,10 @@ def release_from(
     Without `rows` there are as many as the model's noisy total says. `like` names the kind of frame wanted.
     """
     check_rows(rows)
+    if model.measurements != measurements.digest:
+        raise ReleaseError(
+            "the model was fitted to other measurements.", hint="fit it again to these with `populace fit`"
+        )
     (progress or silent)("drawing rows", 0.0)
     seed = secrets.randbits(63) if seed is None else seed
     count = default_rows(measurements.schema, model) if rows is None else rows

@@ -92,7 +92,13 @@ def chain(measurements: Measurements) -> Model:
             potentials[item.marginal.clique] = np.log(counts / given)
     total = max(1.0, float(measurements.items[0].counts))
     return Model(
-        domain=measurements.schema.domain, groupings={}, potentials=potentials, total=total, within={}
+        domain=measurements.schema.domain,
+        groupings={},
+        potentials=potentials,
+        total=total,
+        within={},
+        measurements=measurements.digest,
+        rehearsal=measurements.record.rehearsal,
     )
 
 

@@ -148,7 +148,13 @@ def forged(release: Release, folder: Path, **changes: Any) -> Path:
     measurements = Measurements(
         schema=release.measurements.schema, items=release.measurements.items, record=record
     )
-    return put(replace(release, measurements=measurements), folder)
+    return put(with_measurements(release, measurements), folder)
+
+
+def with_measurements(release: Release, measurements: Measurements) -> Release:
+    """Return the release with other measurements and a model that names them as its own."""
+    model = replace(release.model, measurements=measurements.digest)
+    return replace(release, measurements=measurements, model=model)
 
 
 def test_a_record_that_does_not_add_up_fails(release: Release, tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ def test_unpaid_noise_fails(release: Release, tmp_path: Path) -> None:
     quieter = Measurement(last.marginal, last.counts, last.variance / 4)
     for name, items in (("more", (*measured.items, last)), ("quieter", (*measured.items[:-1], quieter))):
         measurements = Measurements(schema=measured.schema, items=items, record=measured.record)
-        assert failed(put(replace(release, measurements=measurements), tmp_path / name)) == ["measurements"]
+        assert failed(put(with_measurements(release, measurements), tmp_path / name)) == ["measurements"]
 
 
 def test_a_rehearsal_is_refused(release: Release, tmp_path: Path) -> None:
@@ -277,3 +283,29 @@ def test_inside_knows_the_domain(column: Any, good: list[Any], bad: list[Any]) -
     assert inside(column, pa.chunked_array([good]))
     assert not inside(column, pa.chunked_array([good, pa.array(bad, pa.array(good).type)]))
     assert inside(column, pa.chunked_array([good]).slice(0, 0))
+
+
+def test_a_model_of_other_measurements_fails(release: Release, tmp_path: Path) -> None:
+    folder = put(release, tmp_path / "out")
+    edit(folder, "model.json", lambda told: told.update(measurements="0" * 64))
+    assert failed(folder) == ["parents"]
+
+
+def test_a_rehearsed_model_is_refused(release: Release, tmp_path: Path) -> None:
+    folder = put(release, tmp_path / "out")
+    edit(folder, "model.json", lambda told: told.update(rehearsal=True))
+    assert failed(folder) == ["real noise"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("dataset", "somebody else"), ("command", "rm"), ("rows_asked", 3), ("sampling_seed", 1)],
+)
+def test_a_manifest_that_says_something_else_fails(
+    release: Release, tmp_path: Path, key: str, value: object
+) -> None:
+    folder = put(release, tmp_path / "out")
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(manifest | {key: value}), encoding="utf-8")
+    assert failed(folder) == ["statement"]

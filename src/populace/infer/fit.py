@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from populace.infer.scaling import fit_tables
 from populace.infer.tables import Table
 from populace.infer.within import share_codes
 from populace.marginals import Domain
-from populace.measurements import Measurement
+from populace.measurements import Measurement, Measurements
 from populace.progress import Progress
 
 _FLOOR = 1e-9
@@ -80,6 +81,12 @@ def fit(
             for name, grouping in groupings.items()
         },
     )
+
+
+def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
+    """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
+    model = fit(measurements.items, domain=measurements.schema.domain, progress=progress)
+    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
 
 
 def _raised(table: Table) -> Table:

@@ -29,7 +29,8 @@ class Model:
     """The distribution ∝ exp(Σ potentials) over the grouped domain, the number of rows, and shares inside groups.
 
     `potentials` are logarithms on cliques of the domain in which grouped columns are seen through their grouping;
-    `within[column][code]` is a code's share of its group. Columns in no clique are uniform.
+    `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `measurements` is the
+    digest of what it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
     """
 
     domain: Domain
@@ -37,6 +38,8 @@ class Model:
     potentials: Mapping[Clique, Table]
     total: float
     within: Mapping[str, Table]
+    measurements: str = ""
+    rehearsal: bool = False
 
     def __post_init__(self) -> None:
         grouped = self.grouped_domain
@@ -128,6 +131,8 @@ class Model:
         folder.mkdir(parents=True, exist_ok=True)
         told = {
             "format": FORMAT,
+            "measurements": self.measurements,
+            "rehearsal": self.rehearsal,
             "domain": dict(self.domain),
             "total": self.total,
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
@@ -167,6 +172,8 @@ class Model:
                 potentials=tables,
                 total=float(told["total"]),
                 within=within,
+                measurements=str(told["measurements"]),
+                rehearsal=bool(told["rehearsal"]),
             )
         except (
             OSError,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from populace.errors import PopulaceError, ReleaseError
+from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
 from populace.privacy.mechanisms import Exponential
 from populace.privacy.record import RunRecord
@@ -26,6 +27,7 @@ from populace.release.manifest import (
     SOMETIMES,
     TABLE_FILES,
     Manifest,
+    command,
     digest,
     parents,
     versions,
@@ -108,6 +110,7 @@ class _Parts:
     schema: Schema
     record: RunRecord
     measurements: Measurements
+    model: Model
 
     @classmethod
     def load(cls, folder: Path) -> _Parts:
@@ -124,6 +127,7 @@ class _Parts:
             schema=Schema.parse(text),
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
+            model=Model.load(folder),
         )
 
 
@@ -166,7 +170,7 @@ def _digests(folder: Path, manifest: Manifest) -> str:
 
 def _real_noise(manifest: Manifest, parts: _Parts) -> str:
     stamps = (manifest.stamp, parts.statement.get("stamp"), parts.codebook.get("stamp"))
-    if parts.record.rehearsal or any(stamps):
+    if parts.record.rehearsal or parts.model.rehearsal or any(stamps):
         raise _wrong("a rehearsal: its noise was repeatable, so nothing in it is private")
     return "not a rehearsal"
 
@@ -181,6 +185,7 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
         ),
         (told.schema.digest, parts.record.schema_digest, "the measurements have another schema"),
         (told.record, parts.record, "the measurements come from another run than the statement"),
+        (parts.model.measurements, told.digest, "the model was fitted to other measurements"),
         (
             manifest.parents,
             parents(parts.statement, files=manifest.files),
@@ -206,7 +211,18 @@ def _statement(manifest: Manifest, parts: _Parts) -> str:
     measured = [item.marginal for item in parts.measurements.items]
     if parts.page != markdown(expected, measured=measured, version=version):
         raise _wrong(f"statement.md does not say what statement.json says{_other(version)}")
+    if manifest != _retold(manifest, expected):
+        raise _wrong("the manifest does not say what the statement says")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
+
+
+def _retold(manifest: Manifest, statement: Statement) -> Manifest:
+    """Return the manifest with everything that follows from the statement told anew."""
+    table = next(name for name in TABLE_FILES if name in manifest.files)
+    noisy = RowsFrom(statement["total"]["origin"]) is RowsFrom.NOISE
+    rows = None if noisy else statement["total"]["rows"]
+    words = command(statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:])
+    return replace(manifest, dataset=statement["dataset"], rows_asked=rows, command=words)
 
 
 def _other(version: str) -> str:
