@@ -139,6 +139,7 @@ def test_many_processes_create_one_ledger(tmp_path):
     context = multiprocessing.get_context("spawn")
     start, granted = context.Barrier(PROCESSES), context.Queue()
     path = tmp_path / "new" / "ledger.db"
+    path.parent.mkdir()
     workers = [context.Process(target=create, args=(path, start, granted)) for _ in range(PROCESSES)]
     for worker in workers:
         worker.start()
@@ -186,7 +187,13 @@ with open(sys.argv[2], "ab", buffering=0) as out:
 def test_killed_writers_leave_a_whole_ledger_and_every_answer_paid(tmp_path):
     rng = random.Random(11)
     path, out = tmp_path / "ledger.db", tmp_path / "answers.txt"
-    Ledger.open(path).open_account("one", epsilon=1_000_000, delta="0")
+    ledger = Ledger.open(path)
+    ledger.open_account("one", epsilon=1_000_000, delta="0")
+    begun = time.monotonic()
+    for _ in range(10):
+        ledger.grant("one", epsilon=1, delta="0")
+    # Long enough for about 20 commits on this disk, so that kills meet every stage of a run, on a slow one too.
+    longest = max(0.08, 2 * (time.monotonic() - begun))
     out.touch()
     interrupted = 0
     for _ in range(KILLS):
@@ -195,7 +202,7 @@ def test_killed_writers_leave_a_whole_ledger_and_every_answer_paid(tmp_path):
         while out.read_bytes().count(b"ready\n") == ready:
             assert child.poll() is None
             time.sleep(0.005)
-        time.sleep(rng.random() * 0.08)
+        time.sleep(rng.random() * longest)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         ledger = Ledger.existing(path)  # reads every row, checks every seal and page
@@ -218,6 +225,7 @@ def test_killed_creators_never_leave_half_a_ledger(tmp_path):
     )
     for number in range(KILLS // 3):
         path = tmp_path / str(number) / "ledger.db"
+        path.parent.mkdir()
         child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
         child.stdout.readline()
         time.sleep(rng.random() * 0.02)
