@@ -22,24 +22,28 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
 
     The statement lacks `total`: no synthetic rows exist yet.
     """
+    from populace.release.bundle import becoming
     from populace.release.manifest import dump
     from populace.release.statement import RowsFrom, state
 
     told = state(measurements.record, schema=measurements.schema, rows=0, rows_from=RowsFrom.CURATOR)
-    measurements.save(folder)
     words = {key: value for key, value in told.items() if key != "total"}
-    (folder / "statement.json").write_text(dump(words), encoding="utf-8")
+    with becoming(folder) as place:
+        measurements.save(place)
+        (place / "statement.json").write_text(dump(words), encoding="utf-8")
 
 
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:
     """Write a model beside the measurements it was fitted to; `parents.json` names both by digest."""
     from populace.measurements import FILES
+    from populace.release.bundle import becoming
     from populace.release.manifest import dump
 
-    model.save(folder)
-    for name in FILES:
-        shutil.copyfile(measured / name, folder / name)
-    (folder / PARENTS).write_text(dump(_digests(folder)), encoding="utf-8")
+    with becoming(folder) as place:
+        model.save(place)
+        for name in FILES:
+            shutil.copyfile(measured / name, place / name)
+        (place / PARENTS).write_text(dump(_digests(place)), encoding="utf-8")
 
 
 def load_measured(folder: Path) -> Measurements:

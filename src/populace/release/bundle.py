@@ -134,7 +134,7 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
     """Write a release folder: into a hidden folder beside it, to disk, and only then under its own name."""
     statement = release.statement
     measured = [item.marginal for item in release.measurements.items]
-    with _becoming(folder) as place:
+    with becoming(folder) as place:
         write_table(release.synthetic, place / f"synthetic.{table_format}")
         release.measurements.save(place)
         release.model.save(place)
@@ -164,7 +164,7 @@ def check_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _becoming(folder: Path) -> Iterator[Path]:
+def becoming(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder that takes its real name when everything in it is on disk, and vanishes otherwise."""
     check_folder(folder)
     folder = folder.absolute()
@@ -195,7 +195,7 @@ def _sync(path: Path) -> None:
 def _no_place(folder: Path, failure: OSError) -> ResourceError:
     reason = failure.strerror or "the system refuses"
     return ResourceError(
-        f"the release could not be written to {folder}: {reason}.",
+        f"{folder} could not be written: {reason}.",
         hint="make room or choose another folder; what the ledger booked stays booked, so save again from the "
         "measurements where you can",
     )

@@ -221,7 +221,9 @@ def _retold(manifest: Manifest, statement: Statement) -> Manifest:
     table = next(name for name in TABLE_FILES if name in manifest.files)
     noisy = RowsFrom(statement["total"]["origin"]) is RowsFrom.NOISE
     rows = None if noisy else statement["total"]["rows"]
-    words = command(statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:])
+    words = command(
+        statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:]
+    )
     return replace(manifest, dataset=statement["dataset"], rows_asked=rows, command=words)
 
 
