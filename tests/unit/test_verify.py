@@ -202,7 +202,7 @@ def test_other_parents_fail(folder: Path) -> None:
 
 def test_another_schema_fails(folder: Path) -> None:
     def widen(told: dict[str, Any]) -> None:
-        told["schema"] = told["schema"].replace('origin = "codebook"', 'origin = "learnt"')
+        told["schema"] = told["schema"].replace('origin = "codebook"', 'origin = "declared"')
 
     edit(folder, "codebook.json", widen)
     assert failed(folder) == ["parents", "statement", "codebook"]
