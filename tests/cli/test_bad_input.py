@@ -112,6 +112,10 @@ def test_more_rows_than_memory(desk: Desk, capsys) -> None:
     assert "memory" in refused(desk, capsys, desk.synth(schema=schema), exits=4)
 
 
+def test_more_synthetic_rows_than_memory(desk: Desk, capsys) -> None:
+    assert "memory" in refused(desk, capsys, desk.synth(rows=str(10**13)), exits=4)
+
+
 def test_unknown_method(desk: Desk, capsys) -> None:
     assert "did you mean 'mst'" in refused(desk, capsys, desk.synth(method="msst"), exits=2)
 
