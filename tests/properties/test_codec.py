@@ -188,7 +188,7 @@ def test_a_row_is_read_the_same_in_any_company(column: Column, values: list[obje
 
 
 @few
-@given(columns(), st.lists(texts.filter(lambda t: "\ufeff" not in t and "\0" not in t), max_size=6))
+@given(columns(), st.lists(texts.filter(lambda t: not set("\n\r") & set(t)), max_size=6))
 def test_a_csv_file_and_a_frame_agree(column: Column, values: list[str]) -> None:
     table = pa.table({"x": pa.array(values, pa.string()), "y": ["y"] * len(values)})
     buffer = io.BytesIO()

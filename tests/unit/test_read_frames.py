@@ -133,6 +133,41 @@ def test_objects_keep_their_own_type_beside_others() -> None:
             assert codes(frame, schema=schema)["CITY"][1] == code
 
 
+class Odd:
+    """An object that nothing can be done with."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError("s3cret")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("s3cret")
+
+    def __array__(self, *_: object, **__: object) -> None:
+        raise RuntimeError("s3cret")
+
+
+def test_one_odd_object_touches_no_other() -> None:
+    schema = Schema(columns={"CITY": SCHEMA.columns["CITY"]})
+    rows = ["Paris", "1"] * 200
+    for odd in (Odd(), [[[]]], b"\xff", "\ud800", 10**5000, np.zeros(3), Decimal("sNaN"), type, ...):
+        for place in (0, 150, 400):
+            cells = pd.Series([*rows[:place], odd, *rows[place:]], dtype=object)
+            expected = [1, 2] * 200
+            expected.insert(place, 5)
+            assert codes(pd.DataFrame({"CITY": cells}), schema=schema) == {"CITY": expected}
+
+
+def test_opening_a_frame_looks_at_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The type that narwhals gives to a column of objects depends on its first cells."""
+    frame = pd.DataFrame(ROWS, dtype=object)
+
+    def looked(*_: object, **__: object) -> str:
+        raise AssertionError("a cell was looked at")
+
+    monkeypatch.setattr(pd.api.types, "infer_dtype", looked)
+    assert open_source(frame).names == tuple(ROWS)
+
+
 def test_names_may_be_numbers() -> None:
     assert codes(pd.DataFrame({0: [1, 2], 1: [0, 1]}), schema=Schema.from_sizes({"1": 2})) == {"1": [0, 1]}
 

@@ -173,6 +173,7 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         (VALUES + "values = ['a']\nmissing = ['b', 'b']", "'b' is declared twice", "once"),
         (VALUES + "values = ['a']\nlabels = { b = 'B' }", "label for 'b'", "label only"),
         (VALUES + "values = ['a']\norigin = 'guess'", "origin is 'guess'", "codebook"),
+        (VALUES + "values = ['a']\norigin = 'learnt'", "origin is 'learnt'", "declared"),
         (VALUES + "values = ['a']\nmin = 0", "unknown key 'min'", "allowed here"),
         (VALUES + "values = ['a']\nparent = 'y'", "'parent' is not supported yet", "this version reads"),
         (VALUES + "function_of = ['y']", "'function_of' is not supported yet", "this version reads"),

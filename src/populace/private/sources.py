@@ -59,7 +59,10 @@ class ParquetSource:
 
 
 class FrameSource:
-    """A frame of any library that narwhals speaks; a lazy one is collected when its rows are read."""
+    """A frame of any library that narwhals speaks; a lazy one is collected when its rows are read.
+
+    The names and the types of its columns are public, as a file's header is: whoever made the frame chose them.
+    """
 
     kind: Literal["frame"] = "frame"
     decimal = "."
@@ -67,7 +70,8 @@ class FrameSource:
     def __init__(self, data: Any) -> None:
         try:
             frame: Any = nw.from_native(data)
-            columns = frame.collect_schema().names()
+            # The names alone: to tell the type of a column of Python objects, cells would have to be looked at.
+            columns = frame.columns
             # Frames may have numbers for names; a schema has texts.
             self._frame = frame.rename({name: str(name) for name in columns if not isinstance(name, str)})
         except DuplicateError:
@@ -129,7 +133,7 @@ def _arrow(column: Any) -> Array:
 
     Columns of Python objects go cell by cell, because Arrow would choose their type from all cells together.
     """
-    if column.dtype != nw.Object:
+    if not _holds_objects(column):
         try:
             found = column.to_arrow()
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
@@ -138,9 +142,15 @@ def _arrow(column: Any) -> Array:
     cells = column.to_list()
     try:
         return pa.array(cells, pa.string(), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
+    except Exception:
+        # Objects may fail in any way: then each for itself.
         known: dict[Any, str | None] = {}
         return pa.array([_cell(cell, known) for cell in cells], pa.string())
+
+
+def _holds_objects(column: Any) -> bool:
+    """Say whether cells are Python objects, from the declared type: narwhals would guess from the first cells."""
+    return str(getattr(column.to_native(), "dtype", "")) == "object" or bool(column.dtype == nw.Object)
 
 
 def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
@@ -153,7 +163,7 @@ def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
         if key not in known:
             known[key] = _lone_text(cell)
         return known[key]
-    except TypeError:
+    except Exception:
         return _lone_text(cell)
 
 
@@ -162,6 +172,6 @@ def _lone_text(cell: Any) -> str | None:
         return str(cell) if abs(cell) < 10**4000 else ("inf" if cell > 0 else "-inf")
     try:
         text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except Exception:
         return None
     return text

@@ -37,11 +37,10 @@ class Beyond(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a domain comes from; the privacy statement repeats it."""
+    """Where a public domain comes from; the privacy statement repeats it."""
 
     CODEBOOK = "codebook"
     DECLARED = "declared"
-    LEARNT = "learnt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def read_column(name: str, table: Table) -> Column:
         missing=table.texts("missing"),
         other=table.text("other"),
         labels={key: labels.text(key) or "" for key in labels.items},
-        origin=table.choice("origin", default=Origin.DECLARED),
+        origin=_origin(table),
     )
     if kind is Kind.CATEGORICAL:
         return Categorical(values=table.texts("values"), **shared)
@@ -112,6 +112,16 @@ def _kind(table: Table) -> Kind:
             hint="declare it as categorical or ordinal with its values, or leave the column out",
         )
     return table.choice("kind", default=Kind.CATEGORICAL)
+
+
+def _origin(table: Table) -> Origin:
+    """Return where a domain comes from; that it was learnt from the rows is nothing one can declare."""
+    if table.items.get("origin") == "learnt":
+        raise SchemaError(
+            f"{table.place}: origin is 'learnt', which only budget can buy.",
+            hint="write 'codebook' or 'declared', and take no domain from the private rows",
+        )
+    return table.choice("origin", default=Origin.DECLARED)
 
 
 def _check_bins(table: Table, kind: Kind) -> None:
