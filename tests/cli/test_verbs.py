@@ -185,7 +185,8 @@ def test_ledger_verbs(desk: Desk, capsys) -> None:
         "  protects one person; neighbours: add-remove",
     ]
     assert re.fullmatch(
-        r"  run [0-9a-f]{8}, entry [0-9a-f]{16}: independent, epsilon 1, delta 1e-6, 100 % used, finished", lines[4]
+        r"  run [0-9a-f]{8}, entry [0-9a-f]{16}: independent, epsilon 1, delta 1e-6, 100 % used, finished",
+        lines[4],
     )
     words = ["--dataset", "more people", "--epsilon", "1", "--delta", "9e-9", *ledger]
     assert main(["ledger", "init", *words]) == 0

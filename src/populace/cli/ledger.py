@@ -185,7 +185,8 @@ def _tell_one(account: Mapping[str, Any]) -> None:
         state = "finished" if run["finished"] else "not finished: what it reserved stays taken"
         rehearsal = ", rehearsal" if run["rehearsal"] else ""
         emit(
-            f"  run {run['run'][:8]}, entry {run['entry'][:16]}: {run['method']}, epsilon {run['epsilon']}, delta {run['delta']}, "
+            f"  run {run['run'][:8]}, entry {run['entry'][:16]}: {run['method']}, "
+            f"epsilon {run['epsilon']}, delta {run['delta']}, "
             f"{100 * run['used']:.3g} % used, {state}{rehearsal}"
         )
 

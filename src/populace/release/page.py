@@ -91,9 +91,7 @@ def _neighbours(statement: Statement) -> str:
 
 
 def _origin(origin: str) -> str:
-    return {"codebook": "codebook", "declared": "declared by the curator", "learnt": "learnt, and paid for"}[
-        origin
-    ]
+    return {"codebook": "codebook", "declared": "declared by the curator"}[origin]
 
 
 def _unit(statement: Statement) -> str:

@@ -286,7 +286,8 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
         "Other releases about the same people add to it; data sets whose populations overlap must share one account. "
         "What the account has promised in all, “populace ledger show” tells the curator.",
-        "The header of the file, and whether the file can be read at all, are treated as public.",
+        "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
+        "public. A row of a CSV file is one line of it.",
         "Domains (values, ranges, bins) are treated as public. "
         + (
             f"{_listed(declared)} declared by the curator: if a declaration was made by looking at the "
