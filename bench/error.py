@@ -1,5 +1,6 @@
 """Error, time and memory of released rows: `populace synth` from file to file, scored by the shared ruler.
 
+    python bench/error.py                                          every claim, the default
     python bench/error.py --data adult --method mst --epsilon 1 10 --delta 1e-9 --runs 5
 
 Every run is a fresh process with its own ledger. The error is the mean total variation over all pairs and over
@@ -11,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -28,19 +32,15 @@ def once(folder: Path, *, method: str, epsilon: str, delta: str) -> dict[str, fl
     data, domain = folder / f"{folder.name}.parquet", folder / "domain.json"
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "release"
-        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        arguments = ["--epsilon", epsilon, "--delta", delta, "--method", method]
-        files = [
-            str(data),
-            "--schema",
-            str(domain),
-            "--out",
-            str(out),
-            "--ledger",
-            str(Path(place) / "ledger.db"),
-        ]
-        subprocess.run([*COMMAND, "synth", *files, *arguments], check=True, capture_output=True)
-        wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+        files = {"schema": domain, "out": out, "ledger": Path(place) / "ledger.db"}
+        words = {**files, "epsilon": epsilon, "delta": delta, "method": method}
+        options = [word for name, value in words.items() for word in (f"--{name}", str(value))]
+        begun, quiet = time.perf_counter(), subprocess.DEVNULL
+        child = subprocess.Popen([*COMMAND, "synth", str(data), *options], stdout=quiet, stderr=quiet)
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - begun
+        if status:
+            raise SystemExit(f"synth failed on {data.stem} with {method} at epsilon {epsilon}")
         score = [sys.executable, str(SHARED / "tools/score.py"), str(data), str(out / "synthetic.parquet")]
         told = json.loads(
             subprocess.run([*score, "--domain", str(domain)], check=True, capture_output=True).stdout
@@ -49,39 +49,42 @@ def once(folder: Path, *, method: str, epsilon: str, delta: str) -> dict[str, fl
         "pairs": told["tv2"],
         "triples": told["tv3"],
         "wall_s": wall,
-        "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "peak_mb": after.ru_maxrss / 1024,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
     }
+
+
+def table(data: str, *, methods: list[str], epsilons: list[str], delta: str, runs: int) -> None:
+    """Print a line for each method and epsilon on one dataset."""
+    for method in methods:
+        for epsilon in epsilons:
+            found = [
+                once(SHARED / "data" / data, method=method, epsilon=epsilon, delta=delta) for _ in range(runs)
+            ]
+            mean = {key: statistics.mean(run[key] for run in found) for key in found[0]}
+            spread = {key: statistics.stdev([r[key] for r in found]) if runs > 1 else 0.0 for key in found[0]}
+            print(
+                f"{data:8} {method:12} {epsilon:>5} {runs:>4}  {mean['pairs']:.5f} ({spread['pairs']:.5f})  "
+                f"{mean['triples']:.5f} ({spread['triples']:.5f})  {mean['wall_s']:6.1f}  {mean['cpu_s']:6.1f}"
+                f"  {max(run['peak_mb'] for run in found):7.0f}",
+                flush=True,
+            )
 
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", nargs="+", default=["adult"])
-    ask.add_argument("--method", nargs="+", default=["mst"])
+    ask.add_argument("--data", nargs="+", default=["adult", "stroke", "msnbc"])
+    ask.add_argument("--method", nargs="+", default=["mst", "independent"])
     ask.add_argument("--epsilon", nargs="+", default=["1", "10"])
     ask.add_argument("--delta", default="1e-9")
-    ask.add_argument("--runs", type=int, default=5)
+    ask.add_argument("--runs", type=int, default=None, help="5 for adult, 3 for the larger ones")
     told = ask.parse_args()
-    print(
-        f"{'data':8} {'method':12} {'eps':>5}  {'pairs (sd)':>16}  {'triples (sd)':>16}  wall s   cpu s  peak MB"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"{datetime.now(UTC).date()}, {machine}, populace {version('populace')}, delta {told.delta}")
+    print("data     method         eps runs        pairs (sd)      triples (sd)  wall s   cpu s  peak MB")
     for data in told.data:
-        for method in told.method:
-            for epsilon in told.epsilon:
-                runs = [
-                    once(SHARED / "data" / data, method=method, epsilon=epsilon, delta=told.delta)
-                    for _ in range(told.runs)
-                ]
-                mean = {key: statistics.mean(run[key] for run in runs) for key in runs[0]}
-                spread = {
-                    key: statistics.stdev([r[key] for r in runs]) if told.runs > 1 else 0.0 for key in runs[0]
-                }
-                print(
-                    f"{data:8} {method:12} {epsilon:>5}  {mean['pairs']:.5f} ({spread['pairs']:.5f})  "
-                    f"{mean['triples']:.5f} ({spread['triples']:.5f})  {mean['wall_s']:6.1f}  {mean['cpu_s']:6.1f}"
-                    f"  {mean['peak_mb']:7.0f}",
-                    flush=True,
-                )
+        runs = told.runs or (5 if data == "adult" else 3)
+        table(data, methods=told.method, epsilons=told.epsilon, delta=told.delta, runs=runs)
 
 
 if __name__ == "__main__":
