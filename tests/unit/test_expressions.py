@@ -1,0 +1,121 @@
+"""The language of conditions: what is read, how it is written back, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from populace.errors import SchemaError
+from populace.schema.expressions import DEEPEST, LONGEST, columns, parse
+from populace.schema.syntax import And, Comparison, Literal, Missing, Name, Not, Operator, Or
+
+
+def test_a_condition_becomes_a_tree() -> None:
+    assert parse("AGEP >= 15 and MSP != 'N'") == And(
+        (
+            Comparison(Name("AGEP"), Operator.AT_LEAST, Literal("15", quoted=False)),
+            Comparison(Name("MSP"), Operator.UNEQUAL, Literal("N")),
+        )
+    )
+
+
+def test_and_binds_closer_than_or_and_not_closest() -> None:
+    a, b, c = (Missing(Name(name)) for name in "abc")
+    assert parse("a is missing or b is missing and c is missing") == Or((a, And((b, c))))
+    assert parse("(a is missing or b is missing) and c is missing") == And((Or((a, b)), c))
+    assert parse("not a is missing and b is missing") == And((Not(a), b))
+    assert parse("not (a is missing and b is missing)") == Not(And((a, b)))
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("AGEP>=15", "AGEP >= 15"),
+        ("15<=AGEP", "AGEP >= 15"),
+        ("15 < AGEP", "AGEP > 15"),
+        ("'N' == MSP", "MSP == 'N'"),
+        ("((A == 1))", "A == 1"),
+        ("(A == 1 and B == 2) and C == 3", "A == 1 and B == 2 and C == 3"),
+        ("A == 1 or (B == 2 or C == 3)", "A == 1 or B == 2 or C == 3"),
+        ("A == 1 and (B == 2 or C == 3)", "A == 1 and (B == 2 or C == 3)"),
+        ("(A == 1 and B == 2) or C == 3", "A == 1 and B == 2 or C == 3"),
+        ("not(A == 1)", "not A == 1"),
+        ("not not A == 1", "A == 1"),
+        ("not (A in [1])", "A not in [1]"),
+        ("A not in [1,'b' ,1]", "A not in [1, 'b']"),
+        ("A is  not   missing", "A is not missing"),
+        ("not A is missing", "A is not missing"),
+        ("\"income>50K\" == 'it''s'", "`income>50K` == 'it''s'"),
+        ("`a``b` < -1.5e3", "`a``b` < -1.5e3"),
+        ("`not` == 1", "`not` == 1"),
+        ("`a not in [b` not in [1]", "`a not in [b` not in [1]"),
+        ("größe > NOC", "größe > NOC"),
+        ("A==''", "A == ''"),
+        ("A ==\t1\n and B==2", "A == 1 and B == 2"),
+    ],
+)
+def test_conditions_have_one_canonical_form(written: str, canonical: str) -> None:
+    assert str(parse(written)) == canonical
+    assert parse(canonical) == parse(written)
+
+
+def test_columns_are_named_once_in_order() -> None:
+    assert columns(parse("B == 1 or not (A < B or C in [2]) and D is missing")) == ("B", "A", "C", "D")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("", "missing before the end", "single quotes"),
+        ("A", "a comparison is missing before the end", "=="),
+        ("A = 1", "'=' has no meaning here:\n  A = 1\n    ^", "write =="),
+        ("A == 1 && B == 2", "'&' has no meaning", "write and"),
+        ("0 < A < 9", "'<' is one too many:\n  0 < A < 9\n        ^", "two things at a time"),
+        ("A == 1 B == 2", "'B' is one too many", "join conditions"),
+        ("(A == 1", "')' is missing before the end", "close"),
+        ("A == 1)", "')' is one too many", "join"),
+        ("A in 1", "'[' is missing before '1'", "square brackets"),
+        ("A in []", "a column or a value is missing before ']'", "single quotes"),
+        ("A in [1, B]", "'B' in a list is no value", "single quotes"),
+        ("A in [1 2]", "']' is missing before '2'", "commas"),
+        ("A is 1", "'missing' is missing before '1'", "is missing"),
+        ("A not 1", "not stands between", "not in"),
+        ("1 == 2", "no column", "single quotes"),
+        ("A == 'open", '"\'" has no meaning here', "close the text"),
+        ("A == `open", "'`' has no meaning here", "close the column"),
+        ("and == 1", "missing before 'and'", "single quotes"),
+        ("A == 1e999", "too large", "finite"),
+        ("__import__('os')", "a comparison is missing before '('", "=="),
+        ("A == 1; B", "';' has no meaning", "made of columns"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_a_caret(text: str, message: str, hint: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        parse(text)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.message.endswith("^")
+
+
+def test_hostile_texts_are_refused_and_crash_nothing() -> None:
+    for text in ("(" * 30_000, "not " * 10_000, "(" * (DEEPEST + 2) + "A == 1" + ")" * (DEEPEST + 2)):
+        with pytest.raises(SchemaError, match="nested too deeply"):
+            parse(text)
+    with pytest.raises(SchemaError, match=f"{LONGEST} is the most"):
+        parse("A == 1 or " * LONGEST)
+    with pytest.raises(SchemaError):
+        parse("A == \x00\x1b[31m")
+
+
+def test_long_flat_conditions_are_fine() -> None:
+    text = " or ".join(f"A == {i}" for i in range(4000))
+    assert str(parse(text)) == text
+    nested = "(" * DEEPEST + "A == 1" + ")" * DEEPEST
+    assert str(parse(nested)) == "A == 1"
+
+
+def test_only_the_neighbourhood_of_a_mistake_is_shown() -> None:
+    with pytest.raises(SchemaError) as caught:
+        parse("A == 1 or " * 100 + "A = 1")
+    first, second = caught.value.message.splitlines()[1:]
+    assert len(first) < 130
+    assert first[second.index("^")] == "="
