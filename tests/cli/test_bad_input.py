@@ -30,7 +30,7 @@ def refused(desk: Desk, capsys: pytest.CaptureFixture[str], code: int, *, exits:
         (SCHEMA + "mx = 3\n", "did you mean 'max'"),
         (SCHEMA.replace("unit =", "units ="), "did you mean 'unit'"),
         (SCHEMA.replace('"integer"', '"intger"'), "intger"),
-        (SCHEMA + '[columns.x]\nkind = "numeric"\nmin = 0\nmax = 9\nbins = "learn"\n', "not supported yet"),
+        (SCHEMA + '[columns.x]\nkind = "numeric"\nmin = 0\nmax = 9\nbins = "lern"\n', "bins can only be"),
         (SCHEMA.replace("max = 9", "max = -9"), "age"),
         ("[table\n", "hint"),
         ("", "hint"),

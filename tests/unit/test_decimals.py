@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from populace.schema.codec import decode, encode
-from populace.schema.columns import Numeric
+from populace.schema.ranges import Numeric
 
 
 def drawn(edges: list[str], *, times: int = 400, seed: int = 1) -> tuple[Numeric, np.ndarray, np.ndarray]:

@@ -36,7 +36,7 @@ from populace.report.compare import (
 from populace.report.document import Document, build
 from populace.report.forest import branches
 from populace.report.names import bin_ends
-from populace.schema.columns import Integer, Numeric
+from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 
 

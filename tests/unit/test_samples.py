@@ -8,7 +8,7 @@ import pytest
 
 from populace.release.inside import first_outside
 from populace.samples.population import population
-from populace.schema.columns import Integer
+from populace.schema.ranges import Integer
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from populace.errors import ResourceError, SchemaError
-from populace.schema.columns import Beyond, Categorical, Integer, Numeric, Ordinal, Origin
+from populace.schema.columns import Categorical, Ordinal, Origin
+from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 
@@ -175,9 +176,9 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         (VALUES + "values = ['a']\norigin = 'guess'", "origin is 'guess'", "codebook"),
         (VALUES + "values = ['a']\norigin = 'learnt'", "origin is 'learnt'", "declared"),
         (VALUES + "values = ['a']\nmin = 0", "unknown key 'min'", "allowed here"),
-        (VALUES + "values = ['a']\nparent = 'y'", "'parent' is not supported yet", "this version reads"),
-        (VALUES + "function_of = ['y']", "'function_of' is not supported yet", "this version reads"),
-        (VALUES + "values = ['a']\nuniverse = 'y'", "'universe' is not supported yet", "this version reads"),
+        (VALUES + "values = ['a']\nparent = 'x'", "own parent", "coarser"),
+        (VALUES + "values = ['a']\nfunction_of = ['y']", "without a map", "file.json"),
+        (VALUES + "values = ['a']\nuniverse = 'y'", "universe without outside", "give both"),
         (INTEGER, "from where to where", "min and max"),
         (INTEGER + "min = 0", "from where to where", "min and max"),
         (INTEGER + "min = 5\nmax = 1", "min 5 is above max 1", "swap"),
@@ -196,7 +197,8 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         (INTEGER + "edges = [0]", "fewer than two edges", "edges = ["),
         (INTEGER + "min = 0\nmax = 9\nbeyond = 'far'", "beyond is 'far'", "nearest"),
         (NUMERIC + "min = 0\nmax = 9", "no bins", "width"),
-        (NUMERIC + "min = 0\nmax = 9\nbins = 'learn'", "'bins' is not supported yet", "width"),
+        (NUMERIC + "min = 0\nmax = 9\nbins = 'lern'", "bins can only be 'learn'", "width"),
+        (NUMERIC + "min = 0\nmax = 9\nwidth = 1\nbins = 'learn'", "beside width", "leave the others out"),
         (NUMERIC + "min = 0\nmax = 9\nwidth = -1", "width -1", "above zero"),
         (NUMERIC + "min = 0\nmax = 9\nwidth = nan", "not a finite number", "plain number"),
         (NUMERIC + "min = 0\nmax = 0\nwidth = 1", "both 0", "min < max"),

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from populace.schema.codec import decode, encode
-from populace.schema.columns import Beyond, Categorical, Integer, Numeric
+from populace.schema.columns import Categorical
+from populace.schema.ranges import Beyond, Integer, Numeric
 
 AGE = Integer(name="AGE", min=0, max=99, missing=("-9", "R"))
 MISSING, REFUSED, OTHER = 100, 101, 102

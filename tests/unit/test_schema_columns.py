@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from populace.errors import SchemaError
+from populace.schema.bins import width_edges
 from populace.schema.codec import arrow_type, labels
-from populace.schema.columns import Categorical, Column, Integer, Numeric, Ordinal, width_edges
+from populace.schema.columns import Categorical, Column, Ordinal
 from populace.schema.encoder import code_type
+from populace.schema.ranges import Integer, Numeric
 
 
 @pytest.mark.parametrize(

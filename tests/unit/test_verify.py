@@ -21,7 +21,8 @@ from populace.release.frame import Format, write_table
 from populace.release.inside import inside
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest
 from populace.release.verify import verify
-from populace.schema.columns import Beyond, Categorical, Integer, Numeric
+from populace.schema.columns import Categorical
+from populace.schema.ranges import Beyond, Integer, Numeric
 
 CHECKS = [
     "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "codebook", "rows",

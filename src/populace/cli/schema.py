@@ -96,7 +96,7 @@ def _in_full(schema: Schema) -> str:
 
 
 def _column(column: Column) -> dict[str, Written]:
-    from populace.schema.columns import Integer, Numeric
+    from populace.schema.ranges import Integer, Numeric
     from populace.schema.writer import column_table
 
     told = column_table(column)

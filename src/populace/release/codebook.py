@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from populace.release.statement import Statement
-from populace.schema.columns import Categorical, Column, Integer, Numeric
+from populace.schema.columns import Categorical, Column
 from populace.schema.numbers import decimal_text
+from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 
 FORMAT = "populace codebook 1"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.schema.columns import Categorical, Column, Integer, Numeric, special_numbers
+from populace.schema.columns import Categorical, Column
+from populace.schema.ranges import Integer, Numeric, special_numbers
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:

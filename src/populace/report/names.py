@@ -6,8 +6,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from populace.schema.codec import labels
-from populace.schema.columns import Column, Integer, Numeric
+from populace.schema.columns import Column
 from populace.schema.numbers import decimal_text
+from populace.schema.ranges import Integer, Numeric
 
 # From here on, numbers that end in noughts are written in thousands.
 LONG = 10_000

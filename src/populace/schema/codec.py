@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.schema.columns import Categorical, Column, Integer, Numeric, special_numbers
-from populace.schema.encoder import Codes, Encoder, Places
+from populace.schema.columns import Categorical, Column
+from populace.schema.encoder import Codes, Encoder, Places, settled
 from populace.schema.numbers import decimal_text, number
+from populace.schema.ranges import Integer, Numeric, special_numbers
 from populace.schema.texts import Array, Floats, pc, texts
 
 EMPTY = "(empty)"
@@ -44,6 +45,7 @@ def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator)
     >>> decode(sex, np.array([1, 0, 2]), rng=np.random.default_rng(1)).tolist()
     ['2', '1', None]
     """
+    column = settled(column)
     codes = np.asarray(codes).astype(np.int64)
     kind = arrow_type(column)
     specials = pa.array([_special(text, kind) for text in column.specials] or [None], kind)
@@ -65,6 +67,7 @@ def arrow_type(column: Column) -> pa.DataType:
     >>> arrow_type(Integer(name="AGE", min=0, max=99, missing=("refused",)))
     DataType(string)
     """
+    column = settled(column)
     values = special_numbers(column)
     words = any(text and text not in values for text in column.specials)
     if isinstance(column, Categorical) or words:
@@ -83,6 +86,7 @@ def labels(column: Column) -> tuple[str, ...]:
     >>> labels(Integer(name="AGE", min=0, max=30, starts=(0, 18), labels={"18": "adult"}))
     ('0–17', 'adult', '(empty)')
     """
+    column = settled(column)
     if isinstance(column, Categorical):
         inside = [column.labels.get(value, value or EMPTY) for value in column.values]
     else:

@@ -2,8 +2,9 @@
 
 Every column lays its codes out alike::
 
-    0 … levels − 1      the domain: values, or bins of numbers
+    0 … levels − 1      the domain: values, or bins of numbers or dates
     levels …            the user-missing codes, in the order declared
+    …                   the code of rows outside the column's universe, if it has one
     size − 1            everything else, unless `other` names a code that exists already
 
 A column is plain data. `codec` turns values into codes and back.
@@ -12,28 +13,18 @@ A column is plain data. `codec` turns values into codes and back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from fractions import Fraction
-from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from populace.errors import SchemaError
 from populace.schema.hints import listing
-from populace.schema.numbers import WHOLE_LIMIT, decimal_text, exact, number
 
 MOST_CODES = 2**32
-MOST_BINS = 2**16
 
-
-class Beyond(StrEnum):
-    """Where a number outside [min, max] goes: to the nearest end, or to the code for everything else."""
-
-    NEAREST = "nearest"
-    OTHER = "other"
+Key = tuple[str, ...]
 
 
 class Origin(StrEnum):
@@ -41,11 +32,12 @@ class Origin(StrEnum):
 
     CODEBOOK = "codebook"
     DECLARED = "declared"
+    LEARNT = "learnt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(ABC):
-    """What all columns share: a name, user-missing codes and a code for everything outside the domain.
+    """What all columns share: a name, special codes, and how it hangs together with other columns.
 
     The empty text stands for an empty cell (null). Without `other`, whatever lies outside becomes one.
     """
@@ -53,12 +45,24 @@ class Column(ABC):
     kind: ClassVar[str]
     ordered: ClassVar[bool] = True
     """Whether neighbouring codes are neighbouring values."""
+    unknown: ClassVar[bool] = False
+    """Whether the domain still has to be learnt from the rows, with budget."""
+    learnable: ClassVar[bool] = False
+    """Whether such a domain may have been learnt."""
 
     name: str
     missing: tuple[str, ...] = ()
     other: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     origin: Origin = Origin.DECLARED
+    universe: str | None = None
+    """The rows that have a value here, as an expression; all others have `outside`."""
+    outside: str | None = None
+    function_of: tuple[str, ...] = ()
+    """The columns that this one follows from, by `map`."""
+    parent: str | None = None
+    """The column that follows from this one: by `map`, or because its values begin this column's."""
+    map: Mapping[Key, str] = field(default_factory=dict, hash=False)
     specials: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The texts of the codes after the domain; the empty text is an empty cell."""
     other_code: int = field(init=False, repr=False, compare=False)
@@ -78,20 +82,54 @@ class Column(ABC):
         """The number of codes."""
         return self.levels + len(self.specials)
 
+    @property
+    def outside_code(self) -> int | None:
+        """The code of rows outside the universe, or None where all rows are in it."""
+        return None if self.outside is None else self.levels + len(self.missing)
+
+    @property
+    def variables(self) -> tuple[Column, ...]:
+        """The columns that are counted and modelled in place of this one: mostly itself."""
+        return (self,)
+
+    @property
+    def draft(self) -> Column:
+        """The column as it was before its domain was learnt; itself where nothing was."""
+        return self
+
+    def code(self, text: str) -> int | None:
+        """Return the code of a declared text: a special code, or the value or bin it falls into; else None."""
+        if text in self.specials:
+            return self.levels + self.specials.index(text)
+        return self.level(text)
+
     def inside(self, texts: Iterable[str]) -> set[str]:
         """Return those of some texts that fall into the domain."""
         return {text for text in texts if self.level(text) is not None}
+
+    def shared(self) -> dict[str, Any]:
+        """Return what a column of another kind in this one's place would have in common with it."""
+        return {each.name: getattr(self, each.name) for each in fields(Column) if each.init}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", tuple(self.missing))
         object.__setattr__(self, "labels", dict(self.labels))
         object.__setattr__(self, "origin", Origin(self.origin))
-        _check_texts(self.name, [self.name, *self.missing, self.other or "", *self.labels.values()])
+        object.__setattr__(self, "function_of", tuple(self.function_of))
+        object.__setattr__(self, "map", {tuple(key): self.map[key] for key in sorted(self.map)})
+        self._check_texts()
         if not self.name.strip():
             raise SchemaError("a column has an empty name.", hint="name it as the file's header does")
+        if self.origin is Origin.LEARNT and not self.learnable:
+            raise SchemaError(
+                f"column {self.name!r} is {self.kind}, whose domain is never learnt.",
+                hint="write origin = 'codebook' or 'declared'",
+            )
         self._check_domain()
+        self._check_outside()
         self._place_other()
         self._check_specials()
+        self._check_relations()
         if self.size > MOST_CODES:
             raise SchemaError(
                 f"column {self.name!r} has {self.size} codes; {MOST_CODES} is the most.",
@@ -101,20 +139,48 @@ class Column(ABC):
     @abstractmethod
     def _check_domain(self) -> None: ...
 
+    def _check_texts(self) -> None:
+        check_texts(self.name, [self.name, *self.missing, self.other or "", *self.labels.values()])
+        check_texts(
+            self.name, [self.universe or "", self.outside or "", self.parent or "", *self.function_of]
+        )
+        check_texts(self.name, [part for key, value in self.map.items() for part in (*key, value)])
+
+    def _check_outside(self) -> None:
+        if (self.universe is None) != (self.outside is None):
+            given, absent = ("universe", "outside") if self.outside is None else ("outside", "universe")
+            raise SchemaError(
+                f"column {self.name!r} has {given} without {absent}.",
+                hint="universe says which rows have a value, outside what all other rows hold: give both",
+            )
+        if self.outside is None:
+            return
+        for clash, what in (
+            (self.level(self.outside) is not None, "a value of it"),
+            (self.outside in self.missing, "a missing code"),
+            (self.outside == (self.other or ""), "what everything else becomes"),
+        ):
+            if clash:
+                raise SchemaError(
+                    f"column {self.name!r}: outside is {self.outside!r}, which is also {what}.",
+                    hint="give rows outside the universe a code of their own, or name another `other`",
+                )
+
     def _place_other(self) -> None:
-        outside = self.other or ""
-        level = self.level(outside)
-        known = level is not None or outside in self.missing
-        specials = self.missing if known else (*self.missing, outside)
+        specials = self.missing if self.outside is None else (*self.missing, self.outside)
+        other = self.other or ""
+        level = self.level(other)
+        if level is None and other not in specials:
+            specials = (*specials, other)
         object.__setattr__(self, "specials", specials)
         object.__setattr__(
-            self, "other_code", self.levels + specials.index(outside) if level is None else level
+            self, "other_code", self.levels + specials.index(other) if level is None else level
         )
 
     def _check_specials(self) -> None:
-        if repeated := _repeated(self.missing):
+        if duplicate := repeated(self.missing):
             raise SchemaError(
-                f"column {self.name!r}: missing code {listing(repeated)} is declared twice.",
+                f"column {self.name!r}: missing code {listing(duplicate)} is declared twice.",
                 hint="list each missing code once",
             )
         if inside := self.inside(self.missing):
@@ -125,7 +191,65 @@ class Column(ABC):
         if unknown := self.labels.keys() - set(self.specials) - self.inside(self.labels):
             raise SchemaError(
                 f"column {self.name!r}: label for {listing(sorted(unknown))}, which is no value of it.",
-                hint="label only values, missing codes and `other`",
+                hint="label only values, missing codes, `outside` and `other`",
+            )
+
+    def _check_relations(self) -> None:
+        """Refuse maps that do not fit the column, and relations that contradict each other."""
+        if self.function_of:
+            self._check_function()
+        elif self.parent is not None:
+            self._check_parent()
+        elif self.map:
+            raise SchemaError(
+                f"column {self.name!r} has a map without function_of or parent.",
+                hint='name the columns it follows from: function_of = ["…"]',
+            )
+
+    def _check_function(self) -> None:
+        if self.parent is not None or self.universe is not None or self.unknown:
+            beside = (
+                "parent" if self.parent is not None else "universe" if self.universe else "unknown values"
+            )
+            raise SchemaError(
+                f"column {self.name!r} is a function of others and has {beside}.",
+                hint="a function follows from its columns alone: say the rest in its map",
+            )
+        if self.name in self.function_of or repeated(self.function_of):
+            raise SchemaError(
+                f"column {self.name!r} is a function of {listing(self.function_of)}.",
+                hint="name each column it follows from once, and not itself",
+            )
+        if not self.map:
+            raise SchemaError(
+                f"column {self.name!r} is a function without a map.",
+                hint='give map = "file.json", or map = { "source" = "value" }',
+            )
+        self._check_keys(len(self.function_of))
+        if strange := sorted({text for text in self.map.values() if self.code(text) is None}):
+            raise SchemaError(
+                f"column {self.name!r}: its map leads to {listing(strange)}, which is no value of it.",
+                hint="add it to the values, or correct the map",
+            )
+
+    def _check_parent(self) -> None:
+        if self.parent == self.name:
+            raise SchemaError(f"column {self.name!r} is its own parent.", hint="name the coarser column")
+        self._check_keys(1)
+        if self.unknown or self.origin is Origin.LEARNT:
+            return
+        if strange := sorted(text for (text,) in self.map if self.code(text) is None):
+            raise SchemaError(
+                f"column {self.name!r}: its map begins at {listing(strange)}, which is no value of it.",
+                hint="the map goes from this column's values to the parent's",
+            )
+
+    def _check_keys(self, length: int) -> None:
+        if strange := [key for key in self.map if len(key) != length]:
+            raise SchemaError(
+                f"column {self.name!r}: its map has the key {listing(['|'.join(strange[0])])}"
+                f" for {length} column{'s' * (length != 1)}.",
+                hint='write one text per column: [["a", "b", "value"], …], or "a|b" = "value"',
             )
 
 
@@ -140,8 +264,11 @@ class Categorical(Column):
 
     kind: ClassVar[str] = "categorical"
     ordered: ClassVar[bool] = False
+    learnable: ClassVar[bool] = True
 
     values: tuple[str, ...]
+    places: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """The position of each value."""
 
     @property
     def levels(self) -> int:
@@ -150,24 +277,35 @@ class Categorical(Column):
 
     def level(self, text: str) -> int | None:
         """Return the position of a value, or None."""
-        return self.values.index(text) if text in self.values else None
+        return self.places.get(text)
 
     def inside(self, texts: Iterable[str]) -> set[str]:
         """Return those of some texts that are values."""
-        return set(self.values).intersection(texts)
+        return {text for text in texts if text in self.places}
+
+    @property
+    def draft(self) -> Column:
+        """The column of unknown values that this one was learnt from, or itself."""
+        if self.origin is not Origin.LEARNT:
+            return self
+        from populace.schema.unknown import UnknownValues
+
+        return UnknownValues(**self.shared() | {"origin": Origin.DECLARED})
 
     def _check_domain(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
-        _check_texts(self.name, self.values)
-        if not self.values:
+        check_texts(self.name, self.values)
+        if not self.values and self.origin is not Origin.LEARNT:
             raise SchemaError(
-                f"column {self.name!r} has no values.", hint="list its values, or leave the column out"
+                f"column {self.name!r} has no values.",
+                hint='list its values, have them learnt with values = "learn", or leave the column out',
             )
-        if repeated := _repeated(self.values):
+        if duplicate := repeated(self.values):
             raise SchemaError(
-                f"column {self.name!r}: value {listing(repeated)} is listed twice.",
+                f"column {self.name!r}: value {listing(duplicate)} is listed twice.",
                 hint="list each value once",
             )
+        object.__setattr__(self, "places", {value: place for place, value in enumerate(self.values)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,179 +314,11 @@ class Ordinal(Categorical):
 
     kind: ClassVar[str] = "ordinal"
     ordered: ClassVar[bool] = True
+    learnable: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Integer(Column):
-    """A column of whole numbers from min to max, one code for each or one for each bin.
-
-    `starts` holds the first number of each bin; the last bin ends at max.
-
-    >>> Integer(name="AGEP", min=0, max=99, other="0").size
-    100
-    >>> Integer(name="AGEP", min=0, max=99, starts=(0, 18, 65)).bounds(1)
-    (18, 64)
-    """
-
-    kind: ClassVar[str] = "integer"
-
-    min: int
-    max: int
-    starts: Sequence[int] = ()
-    beyond: Beyond = Beyond.NEAREST
-
-    @property
-    def levels(self) -> int:
-        """The number of bins, or of whole numbers."""
-        return len(self.starts)
-
-    @property
-    def binned(self) -> bool:
-        """Whether some code stands for more than one number."""
-        return self.levels != self.max - self.min + 1
-
-    def level(self, text: str) -> int | None:
-        """Return the bin of a number in [min, max], or None."""
-        value = number(text)
-        if value is None or value.denominator != 1 or not self.min <= value <= self.max:
-            return None
-        return bisect_right(self.starts, int(value)) - 1
-
-    def bounds(self, level: int) -> tuple[int, int]:
-        """Return the first and the last number of a bin."""
-        last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
-        return self.starts[level], last
-
-    def _check_domain(self) -> None:
-        _check_range(self.name, self.min, self.max)
-        if max(abs(self.min), abs(self.max)) >= WHOLE_LIMIT:
-            raise SchemaError(
-                f"column {self.name!r} reaches beyond 2**53, where numbers are no longer exact.",
-                hint="declare such long numbers as categorical, or leave the column out",
-            )
-        starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
-        if starts[0] != self.min or starts[-1] > self.max or not _climbs(starts):
-            raise SchemaError(
-                f"column {self.name!r}: its bins do not climb from {self.min} to {self.max}.",
-                hint="give increasing edges, the first equal to min and the last to max",
-            )
-        object.__setattr__(self, "starts", _as_range(starts, stop=self.max + 1))
-
-    def _check_specials(self) -> None:
-        _check_numbers(self)
-        Column._check_specials(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numeric(Column):
-    """A column of numbers in bins: each holds its lower edge, the last one also its upper edge.
-
-    >>> Numeric(name="DENSITY", edges=(Fraction(0), Fraction(1, 2), Fraction(10))).level("0.5")
-    1
-    """
-
-    kind: ClassVar[str] = "numeric"
-
-    edges: tuple[Fraction, ...]
-    beyond: Beyond = Beyond.NEAREST
-
-    @property
-    def levels(self) -> int:
-        """The number of bins."""
-        return len(self.edges) - 1
-
-    def level(self, text: str) -> int | None:
-        """Return the bin of a number between the outer edges, or None."""
-        value = number(text)
-        if value is None or not float(self.edges[0]) <= float(value) <= float(self.edges[-1]):
-            return None
-        # Compared as floats, as the rows are.
-        return min(bisect_right(self.edges, float(value), key=float), self.levels) - 1
-
-    def _check_domain(self) -> None:
-        edges = tuple(exact(edge) for edge in self.edges)
-        finite = tuple(edge for edge in edges if edge is not None)
-        if len(finite) < len(edges) or any(decimal_text(edge) is None for edge in finite):
-            raise SchemaError(
-                f"column {self.name!r} has an edge that is not a finite decimal number.",
-                hint="write edges as decimals, such as 0.5",
-            )
-        if len(finite) < 2:
-            raise SchemaError(
-                f"column {self.name!r} has {len(finite)} edges.",
-                hint="give at least two: one bin lies between",
-            )
-        if len(finite) - 1 > MOST_BINS:
-            raise SchemaError(
-                f"column {self.name!r} has {len(finite) - 1} bins; {MOST_BINS} is the most.",
-                hint='give a larger width, or kind = "integer" for whole numbers',
-            )
-        if any(float(b) <= float(a) for a, b in pairwise(finite)):
-            raise SchemaError(
-                f"column {self.name!r}: its edges do not increase.",
-                hint="sort them, write each once, and keep them further apart than floats can tell",
-            )
-        object.__setattr__(self, "edges", finite)
-
-    def _check_specials(self) -> None:
-        _check_numbers(self)
-        Column._check_specials(self)
-
-
-def width_edges(name: str, *, low: Fraction, high: Fraction, width: Fraction) -> tuple[Fraction, ...]:
-    """Return the edges of bins of one width from low to high; the last bin may be narrower.
-
-    >>> [str(edge) for edge in width_edges("x", low=Fraction(0), high=Fraction(5), width=Fraction(2))]
-    ['0', '2', '4', '5']
-    """
-    _check_range(name, low, high)
-    if low == high:
-        raise SchemaError(f"column {name!r}: min and max are both {low}.", hint="a bin needs min < max")
-    if width <= 0:
-        raise SchemaError(f"column {name!r} has width {width}.", hint="give a width above zero")
-    bins = -((low - high) // width)
-    if bins > MOST_BINS:
-        raise SchemaError(
-            f"column {name!r} has {bins} bins; {MOST_BINS} is the most.",
-            hint='give a larger width, or kind = "integer" for whole numbers',
-        )
-    return (*(low + i * width for i in range(bins)), high)
-
-
-def width_starts(name: str, *, first: int, last: int, width: int) -> range:
-    """Return the first numbers of bins of `width` whole numbers each from first to last.
-
-    >>> list(width_starts("AGE", first=0, last=99, width=25))
-    [0, 25, 50, 75]
-    """
-    _check_range(name, first, last)
-    if width < 1:
-        raise SchemaError(f"column {name!r} has width {width}.", hint="give a width of 1 or more")
-    return range(first, last + 1, width)
-
-
-def special_numbers(column: Column) -> dict[str, Fraction]:
-    """Return those special codes of a column that are numbers, with their values."""
-    numbers = {text: number(text) for text in column.specials}
-    return {text: value for text, value in numbers.items() if value is not None}
-
-
-def _check_numbers(column: Column) -> None:
-    """Refuse special codes that are one number written twice: rows could not tell them apart."""
-    values = [str(value) for value in special_numbers(column).values()]
-    if repeated := _repeated(values):
-        raise SchemaError(
-            f"column {column.name!r}: the number {listing(repeated)} has two special codes.",
-            hint="write each number once in `missing` and `other`",
-        )
-
-
-def _check_range(name: str, low: int | Fraction, high: int | Fraction) -> None:
-    if low > high:
-        raise SchemaError(f"column {name!r}: min {low} is above max {high}.", hint="swap them")
-
-
-def _check_texts(name: str, texts: Sequence[str]) -> None:
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """Refuse texts that cannot be written to a file."""
     for text in texts:
         try:
             text.encode()
@@ -359,18 +329,6 @@ def _check_texts(name: str, texts: Sequence[str]) -> None:
             ) from None
 
 
-def _repeated(texts: Sequence[str]) -> list[str]:
+def repeated(texts: Sequence[str]) -> list[str]:
+    """Return the texts that occur more than once."""
     return [text for text, times in Counter(texts).items() if times > 1]
-
-
-def _climbs(starts: Sequence[int]) -> bool:
-    return starts.step > 0 if isinstance(starts, range) else all(a < b for a, b in pairwise(starts))
-
-
-def _as_range(starts: Sequence[int], *, stop: int) -> range | tuple[int, ...]:
-    """Return equally spaced starts as a range: bins by width and by edges are then the same column."""
-    if isinstance(starts, range):
-        return range(starts.start, stop, min(starts.step, stop - starts.start))
-    step = starts[1] - starts[0] if len(starts) > 1 else stop - starts[0]
-    spaced = range(starts[0], stop, step)
-    return spaced if len(spaced) == len(starts) and tuple(spaced) == tuple(starts) else tuple(starts)

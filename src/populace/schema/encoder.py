@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.schema.columns import Beyond, Categorical, Column, Integer, Numeric, special_numbers
+from populace.schema.columns import Categorical, Column
 from populace.schema.numbers import number
+from populace.schema.ranges import Integer, Numeric, special_numbers
 from populace.schema.texts import Array, Floats, distinct, is_number, numbers, pc, texts, trimmed
+from populace.schema.unknown import UnknownBins, UnknownValues
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 Places = npt.NDArray[np.int64]
@@ -23,6 +25,7 @@ class Encoder:
     """The texts and numbers that a column knows, as arrays; call it with a batch of values."""
 
     def __init__(self, column: Column) -> None:
+        column = settled(column)
         self._type = code_type(column.size)
         self._other = column.other_code
         values = column.values if isinstance(column, Categorical) else ()
@@ -90,12 +93,12 @@ class _Bins:
     """The bins and the special numbers of a number column."""
 
     def __init__(self, column: Integer | Numeric) -> None:
-        self._nearest = column.beyond is Beyond.NEAREST
+        self._below, self._above = column.sticky
         self._whole = isinstance(column, Integer)
         self._step: int | None = None
         if isinstance(column, Numeric):
-            edges = np.array([float(edge) for edge in column.edges])
-            self._low, self._high, self._starts = edges[0], edges[-1], edges[:-1]
+            self._starts = _numeric_starts(column)
+            self._low, self._high = float(column.edges[0]), float(column.edges[-1])
         else:
             self._low, self._high = float(column.min), float(column.max)
             if isinstance(column.starts, range):
@@ -109,7 +112,11 @@ class _Bins:
     def codes(self, values: Floats) -> Places:
         """Return the bin of each number; special numbers have codes of their own."""
         held = np.clip(values, self._low, self._high)
-        valid = ~np.isnan(values) if self._nearest else held == values
+        valid = held == values
+        if self._below:
+            valid |= values < self._low
+        if self._above:
+            valid |= values > self._high
         if self._whole:
             valid &= values == np.floor(values)
         levels = self._levels(np.where(valid, held, self._low))
@@ -123,6 +130,20 @@ class _Bins:
         if self._step is None:
             return np.searchsorted(self._starts, values, side="right") - 1
         return (values.astype(np.int64) - int(self._low)) // self._step
+
+
+def settled(column: Column) -> Column:
+    """Return a column as it codes cells: one whose domain is still unknown has none, or one bin."""
+    return column.learnt(()) if isinstance(column, UnknownValues | UnknownBins) else column
+
+
+def _numeric_starts(column: Numeric) -> Floats:
+    """Return where the codes of a numeric column begin; what a bottom code holds ends with its own number."""
+    starts = [float(edge) for edge in column.edges[:-1]]
+    bottom, top = column.ends
+    if bottom:
+        starts.insert(1, float(np.nextafter(starts[0], np.inf)))
+    return np.array([*starts, float(column.edges[-1])] if top else starts)
 
 
 def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:

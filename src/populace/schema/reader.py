@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import TypedDict
+from fractions import Fraction
+from pathlib import Path
+from typing import TypedDict, TypeVar
 
 from populace.errors import SchemaError
-from populace.schema.columns import (
-    Beyond,
-    Categorical,
-    Column,
-    Integer,
-    Numeric,
-    Ordinal,
-    Origin,
-    width_edges,
-    width_starts,
-)
+from populace.schema.bins import width_edges, width_starts
+from populace.schema.columns import Categorical, Column, Key, Ordinal, Origin
+from populace.schema.maps import read_map
+from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.tables import Table
 from populace.schema.unit import Neighbours, Unit
+from populace.schema.unknown import UnknownBins, UnknownValues
+
+LEARN = "learn"
+
+_N = TypeVar("_N", int, Fraction)
 
 
 class Kind(StrEnum):
@@ -37,17 +36,30 @@ class _Shared(TypedDict):
     other: str | None
     labels: dict[str, str]
     origin: Origin
+    universe: str | None
+    outside: str | None
+    function_of: tuple[str, ...]
+    parent: str | None
+    map: dict[Key, str]
 
 
 _SHARED = ("kind", "missing", "other", "labels", "origin")
-_LISTED = (*_SHARED, "values")
-_BINNED = (*_SHARED, "min", "max", "width", "edges", "beyond")
-_KEYS = {Kind.CATEGORICAL: _LISTED, Kind.ORDINAL: _LISTED, Kind.INTEGER: _BINNED, Kind.NUMERIC: _BINNED}
+_RELATED = ("universe", "outside", "function_of", "parent", "map")
+_LISTED = (*_SHARED, "values", *_RELATED)
+_BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals")
+_KEYS = {
+    Kind.CATEGORICAL: _LISTED,
+    Kind.ORDINAL: _LISTED,
+    Kind.INTEGER: (*_BINNED, "split", *_RELATED),
+    Kind.NUMERIC: (*_BINNED, *_RELATED),
+}
 _LATER_KINDS = ("date", "datetime", "time")
 
 
-def read_column(name: str, table: Table) -> Column:
+def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: bool = False) -> Column:
     """Return the column that a table describes.
+
+    Maps in files are looked for in `folder`. That a domain was learnt is believed only of files that populace wrote.
 
     >>> read_column("SEX", Table("[columns.SEX]", {"kind": "ordinal", "values": ["1", "2"]})).size
     3
@@ -55,35 +67,23 @@ def read_column(name: str, table: Table) -> Column:
     kind = _kind(table)
     table.allow(_KEYS[kind])
     labels = table.table("labels", place=f"{table.place} labels")
+    function_of = _function_of(table)
     shared = _Shared(
         name=name,
         missing=table.texts("missing"),
         other=table.text("other"),
         labels={key: labels.text(key) or "" for key in labels.items},
-        origin=_origin(table),
+        origin=_origin(table, learnt=learnt),
+        universe=table.text("universe"),
+        outside=table.text("outside"),
+        function_of=function_of,
+        parent=table.text("parent"),
+        map=read_map(table, sources=len(function_of) or 1, folder=folder),
     )
-    if kind is Kind.CATEGORICAL:
-        return Categorical(values=table.texts("values"), **shared)
-    if kind is Kind.ORDINAL:
-        return Ordinal(values=table.texts("values"), **shared)
-    beyond = table.choice("beyond", default=Beyond.NEAREST)
+    if kind in (Kind.CATEGORICAL, Kind.ORDINAL):
+        return _listed(table, kind, shared)
     _check_bins(table, kind)
-    if kind is Kind.NUMERIC:
-        edges = table.numbers("edges")
-        low, high, width = table.number("min"), table.number("max"), table.number("width")
-        if low is not None and high is not None and width is not None:
-            edges = width_edges(name, low=low, high=high, width=width)
-        return Numeric(edges=edges, beyond=beyond, **shared)
-    first, last, step = table.whole("min"), table.whole("max"), table.whole("width")
-    starts: Sequence[int] = ()
-    if "edges" in table:
-        first, *inner, last = table.wholes("edges")
-        starts = (first, *inner)
-    if first is None or last is None:
-        raise SchemaError(f"{table.place} has no min and max.", hint="give both, or edges")
-    if step is not None:
-        starts = width_starts(name, first=first, last=last, width=step)
-    return Integer(min=first, max=last, starts=starts, beyond=beyond, **shared)
+    return _integer(table, shared) if kind is Kind.INTEGER else _numeric(table, shared)
 
 
 def read_unit(table: Table) -> Unit:
@@ -114,35 +114,131 @@ def _kind(table: Table) -> Kind:
     return table.choice("kind", default=Kind.CATEGORICAL)
 
 
-def _origin(table: Table) -> Origin:
+def _origin(table: Table, *, learnt: bool) -> Origin:
     """Return where a domain comes from; that it was learnt from the rows is nothing one can declare."""
-    if table.items.get("origin") == "learnt":
+    if table.items.get("origin") == Origin.LEARNT and not learnt:
         raise SchemaError(
             f"{table.place}: origin is 'learnt', which only budget can buy.",
-            hint="write 'codebook' or 'declared', and take no domain from the private rows",
+            hint="write 'codebook' or 'declared', and take no domain from the private rows; "
+            'values = "learn" or bins = "learn" has one learnt',
         )
     return table.choice("origin", default=Origin.DECLARED)
+
+
+def _function_of(table: Table) -> tuple[str, ...]:
+    given = table.items.get("function_of", [])
+    return (given,) if isinstance(given, str) else table.texts("function_of")
+
+
+def _listed(table: Table, kind: Kind, shared: _Shared) -> Column:
+    if table.items.get("values") == LEARN:
+        if kind is Kind.ORDINAL:
+            raise SchemaError(
+                f"{table.place}: the values of an ordinal column cannot be learnt, for their order is not in the rows.",
+                hint='give kind = "categorical", or list the values from the lowest to the highest',
+            )
+        return UnknownValues(**shared)
+    values = table.texts("values")
+    if "values" not in table and shared["map"]:
+        # What a map leads to, or where it begins, are the values.
+        ends = shared["map"].values() if shared["function_of"] else (text for (text, *_) in shared["map"])
+        special = {*shared["missing"], shared["outside"], shared["other"] or ""}
+        values = tuple(text for text in dict.fromkeys(ends) if text not in special)
+    listed = Categorical if kind is Kind.CATEGORICAL else Ordinal
+    return listed(values=values, **shared)
+
+
+def _integer(table: Table, shared: _Shared) -> Column:
+    beyond = table.choice("beyond", default=Beyond.NEAREST)
+    decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
+    if "edges" in table:
+        first, *inner, last = table.wholes("edges")
+        starts: range | tuple[int, ...] = (first, *inner)
+    else:
+        first = _end(table, table.whole("min"), bottom)
+        last = _end(table, table.whole("max"), top)
+        starts = ()
+    if "bins" in table:
+        return UnknownBins(
+            min=Fraction(first), max=Fraction(last), whole=True, beyond=beyond, decimals=decimals, **shared
+        )
+    step = table.whole("width")
+    if step is not None:
+        starts = width_starts(shared["name"], first=first, last=last, width=step)
+    return Integer(
+        min=first,
+        max=last,
+        starts=starts,
+        beyond=beyond,
+        top=top,
+        bottom=bottom,
+        decimals=decimals,
+        split=table.whole("split"),
+        **shared,
+    )
+
+
+def _numeric(table: Table, shared: _Shared) -> Column:
+    beyond = table.choice("beyond", default=Beyond.NEAREST)
+    decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
+    edges = table.numbers("edges")
+    if "edges" not in table:
+        low, high = _end(table, table.number("min"), bottom), _end(table, table.number("max"), top)
+        if "bins" in table:
+            return UnknownBins(min=low, max=high, beyond=beyond, decimals=decimals, **shared)
+        if (bottom is not None and low > bottom) or (top is not None and high < top):
+            raise SchemaError(
+                f"{table.place}: numbers are missing between its bins and its top or bottom.",
+                hint="let min be bottom or less and max be top or more, or leave them out",
+            )
+        # The bins end where the top and bottom codes begin.
+        low, high = low if bottom is None else bottom, high if top is None else top
+        edges = width_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
+    return Numeric(edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, **shared)
+
+
+def _end(table: Table, given: _N | None, code: _N | None) -> _N:
+    """Return where a range ends: as declared, or at its top or bottom code."""
+    end = code if given is None else given
+    if end is None:
+        raise SchemaError(
+            f"{table.place} does not say from where to where its numbers go.",
+            hint="give min and max, or edges",
+        )
+    return end
 
 
 def _check_bins(table: Table, kind: Kind) -> None:
     """Refuse bins that are declared twice, by halves or not at all."""
     ends = [key for key in ("min", "max") if key in table]
     if "edges" in table:
-        if ends or "width" in table:
+        beside = [*ends, *(key for key in ("width", "bins") if key in table)]
+        if beside:
             raise SchemaError(
-                f"{table.place} has edges beside {', '.join([*ends, *['width'] * ('width' in table)])}.",
+                f"{table.place} has edges beside {', '.join(beside)}.",
                 hint="edges say everything: leave the others out",
             )
         if len(table.numbers("edges")) < 2:
             raise SchemaError(f"{table.place} has fewer than two edges.", hint="write edges = [0, 18, 65]")
         return
-    if len(ends) < 2:
-        raise SchemaError(
-            f"{table.place} does not say from where to where its numbers go.",
-            hint="give min and max, or edges",
-        )
-    if kind is Kind.NUMERIC and "width" not in table:
+    _end(table, table.number("min"), table.number("bottom"))
+    _end(table, table.number("max"), table.number("top"))
+    if "bins" in table:
+        _check_learning(table)
+    elif kind is Kind.NUMERIC and "width" not in table:
         raise SchemaError(
             f"{table.place} has no bins.",
-            hint='give width, or edges instead of min and max, or kind = "integer" for whole numbers',
+            hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',
+        )
+
+
+def _check_learning(table: Table) -> None:
+    if table.items["bins"] != LEARN:
+        raise SchemaError(
+            f"{table.place}: bins can only be 'learn'.", hint="give width or edges for bins that you know"
+        )
+    if beside := [key for key in ("width", "top", "bottom", "split") if key in table]:
+        raise SchemaError(
+            f"{table.place} has bins to be learnt beside {', '.join(beside)}.",
+            hint="give min and max, and leave the others out",
         )

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from populace.errors import ResourceError, SchemaError
 from populace.marginals import Domain
-from populace.schema.columns import Column, Integer
+from populace.schema.columns import Column
 from populace.schema.hints import listing
+from populace.schema.ranges import Integer
 from populace.schema.reader import read_column, read_unit
 from populace.schema.tables import Table
 from populace.schema.unit import Unit

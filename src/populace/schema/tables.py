@@ -14,7 +14,7 @@ from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 
 # Words of the schema language that this version does not understand: refused, never ignored.
-LATER = ("bins", "function_of", "invariants", "map", "outside", "parent", "universe", "zeros")
+LATER = ("invariants", "zeros")
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -101,11 +101,12 @@ class Table:
         return value
 
     def _as_text(self, key: str, value: object) -> str:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, str | int | Decimal):
-            return str(value)
-        raise SchemaError(f"{self.place}: {key} holds something that is not a text.", hint="put it in quotes")
+        text = as_text(value)
+        if text is None:
+            raise SchemaError(
+                f"{self.place}: {key} holds something that is not a text.", hint="put it in quotes"
+            )
+        return text
 
     def _as_number(self, key: str, value: object) -> Fraction:
         found = exact(value)
@@ -123,6 +124,17 @@ class Table:
                 hint="give whole numbers",
             )
         return int(value)
+
+
+def as_text(value: object) -> str | None:
+    """Return a text, or a number or boolean as its text; None for anything else.
+
+    >>> as_text("a"), as_text(7), as_text(True), as_text([])
+    ('a', '7', 'true', None)
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | Decimal) else None
 
 
 def _short(value: object) -> str:

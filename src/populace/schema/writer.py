@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
-from populace.schema.columns import Beyond, Categorical, Column, Integer, Numeric, Origin
+from populace.schema.columns import Categorical, Column, Origin
 from populace.schema.numbers import decimal_text
+from populace.schema.ranges import Beyond, Integer, Numeric, Range
 from populace.schema.unit import Neighbours, Unit
+from populace.schema.unknown import UnknownBins, UnknownValues
 
-Written = str | int | Fraction | list[str] | list[int] | list[Fraction] | dict[str, str]
+Written = str | int | Fraction | list[str] | list[int] | list[Fraction] | list[list[str]] | dict[str, str]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -26,11 +28,19 @@ def column_table(column: Column) -> dict[str, Written]:
     table: dict[str, Written] = {"kind": column.kind}
     if isinstance(column, Categorical):
         table["values"] = list(column.values)
+    if isinstance(column, UnknownValues):
+        table["values"] = "learn"
     if isinstance(column, Integer):
         table |= _integer_bins(column)
     if isinstance(column, Numeric):
         table |= _numeric_bins(column)
-    if isinstance(column, Integer | Numeric) and column.beyond is not Beyond.NEAREST:
+    if isinstance(column, UnknownBins):
+        table |= _unknown_bins(column)
+    if isinstance(column, Integer | Numeric | UnknownBins) and column.decimals is not None:
+        table["decimals"] = column.decimals
+    if isinstance(column, Integer) and column.split is not None:
+        table["split"] = column.split
+    if isinstance(column, Range) and column.beyond is not Beyond.NEAREST:
         table["beyond"] = str(column.beyond)
     if column.missing:
         table["missing"] = list(column.missing)
@@ -40,7 +50,7 @@ def column_table(column: Column) -> dict[str, Written]:
         table["labels"] = dict(column.labels)
     if column.origin is not Origin.DECLARED:
         table["origin"] = str(column.origin)
-    return table
+    return table | _relations(column)
 
 
 def unit_table(unit: Unit) -> dict[str, Written]:
@@ -76,18 +86,54 @@ def canonical(tables: object) -> str:
     return json.dumps(tables, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_number_text)
 
 
+def _relations(column: Column) -> dict[str, Written]:
+    table: dict[str, Written] = {}
+    if column.universe is not None and column.outside is not None:
+        table |= {"universe": column.universe, "outside": column.outside}
+    if column.function_of:
+        table["function_of"] = list(column.function_of)
+    if column.parent is not None:
+        table["parent"] = column.parent
+    if len(column.function_of) > 1:
+        table["map"] = [[*key, value] for key, value in column.map.items()]
+    elif column.map:
+        table["map"] = {key: value for (key,), value in column.map.items()}
+    return table
+
+
 def _integer_bins(column: Integer) -> dict[str, Written]:
-    if not isinstance(column.starts, range):
-        return {"edges": [*column.starts, column.max]}
-    ends: dict[str, Written] = {"min": column.min, "max": column.max}
-    return ends if column.starts.step == 1 else ends | {"width": column.starts.step}
+    """Return the bins of an integer column by width where they have one, else by edges."""
+    bottom, top = column.ends
+    low: dict[str, Written] = {"bottom": column.min} if bottom else {"min": column.min}
+    high: dict[str, Written] = {"top": column.max} if top else {"max": column.max}
+    if isinstance(column.starts, range) and not bottom:
+        return low | high | ({} if column.starts.step == 1 else {"width": column.starts.step})
+    if not column.binned:
+        return low | high
+    first, last = column.min + bottom, column.max - top
+    inner = [*column.starts[int(bottom) : column.levels - int(top)]]
+    # Bins of one width begin at min; a bottom code takes the first number of the first one.
+    for start in (column.min, first):
+        width = (inner[1] if len(inner) > 1 else last + 1) - start
+        if inner == [first, *range(start + width, last + 1, width)]:
+            return low | ({} if start == column.min else {"min": start}) | high | {"width": width}
+    codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
+    return {"edges": [*inner, last]} | codes
 
 
 def _numeric_bins(column: Numeric) -> dict[str, Written]:
     width, *others = (high - low for low, high in pairwise(column.edges))
+    bottom, top = column.ends
+    low: dict[str, Written] = {"bottom" if bottom else "min": column.edges[0]}
+    high: dict[str, Written] = {"top" if top else "max": column.edges[-1]}
     if others and all(other == width for other in others[:-1]) and others[-1] <= width:
-        return {"min": column.edges[0], "max": column.edges[-1], "width": width}
-    return {"edges": list(column.edges)}
+        return low | high | {"width": width}
+    codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
+    return {"edges": list(column.edges)} | codes
+
+
+def _unknown_bins(column: UnknownBins) -> dict[str, Written]:
+    return {"kind": column.kind, "min": column.min, "max": column.max, "bins": "learn"}
 
 
 def _number_text(value: object) -> str:

@@ -1,0 +1,105 @@
+"""Columns whose domain is not public: it is learnt from the rows, with budget, before anything is counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from populace.errors import SchemaError
+from populace.schema.bins import check_range
+from populace.schema.columns import Categorical, Column, Origin
+from populace.schema.numbers import decimal_text, exact
+from populace.schema.ranges import Integer, Numeric, Range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownValues(Column):
+    """A categorical column whose values nobody knows yet: until they are learnt, every value is `other`.
+
+    >>> city = UnknownValues(name="CITY", missing=("R",))
+    >>> city.size, city.learnt(["Ulm", "R"]).values
+    (2, ('Ulm',))
+    """
+
+    kind: ClassVar[str] = "categorical"
+    ordered: ClassVar[bool] = False
+    unknown: ClassVar[bool] = True
+
+    @property
+    def levels(self) -> int:
+        """None: no value is known."""
+        return 0
+
+    def level(self, text: str) -> int | None:  # noqa: ARG002
+        """Return None: no value is known."""
+        return None
+
+    def learnt(self, values: Sequence[str]) -> Categorical:
+        """Return the column with the values that were learnt; special codes stay what they are."""
+        own = tuple(value for value in dict.fromkeys(values) if value not in self.specials)
+        return Categorical(values=own, **self.shared() | {"origin": Origin.LEARNT})
+
+    def _check_domain(self) -> None:
+        _check_origin(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownBins(Range):
+    """A column of numbers from min to max whose bins nobody knows yet: until they are learnt, there is one.
+
+    >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), whole=True)
+    >>> income.learnt([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
+    Integer(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
+    """
+
+    kind: ClassVar[str] = "numeric"
+    unknown: ClassVar[bool] = True
+
+    min: Fraction
+    max: Fraction
+    whole: bool = False
+    decimals: int | None = None
+
+    @property
+    def levels(self) -> int:
+        """One bin."""
+        return 1
+
+    def level(self, text: str) -> int | None:
+        """Return 0 for a number in [min, max], else None."""
+        return self.learnt(()).level(text)
+
+    def learnt(self, edges: Sequence[Fraction]) -> Integer | Numeric:
+        """Return the column with the edges that were learnt; those not between min and max are left out."""
+        between = sorted({self._edge(edge) for edge in edges})
+        inner = [edge for edge in between if self.min < edge < self.max]
+        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
+        if self.whole:
+            starts = [int(edge) for edge in (self.min, *inner)]
+            return Integer(min=int(self.min), max=int(self.max), starts=starts, **shared)
+        return Numeric(edges=(self.min, *inner, self.max), **shared)
+
+    def _edge(self, edge: Fraction) -> Fraction:
+        """Return an edge that can be written: whole, or with the column's decimals."""
+        if self.whole:
+            return Fraction(math.ceil(edge))
+        if self.decimals is not None:
+            return Fraction(round(edge * 10**self.decimals), 10**self.decimals)
+        written = edge if decimal_text(edge) is not None else exact(float(edge))
+        return self.min if written is None else written
+
+    def _check_domain(self) -> None:
+        _check_origin(self)
+        check_range(self.name, self.min, self.max)
+        self.learnt(())
+
+
+def _check_origin(column: Column) -> None:
+    if column.origin is not Origin.DECLARED:
+        raise SchemaError(
+            f"column {column.name!r} is to be learnt and has origin {column.origin.value!r}.",
+            hint="leave origin out: learnt domains are marked when they are paid for",
+        )
