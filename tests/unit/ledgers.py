@@ -38,6 +38,7 @@ def reserve(
     unit=None,
     rehearsal=False,
     plan=Plan.ADAPTIVE,
+    keys=Fraction(0),
 ) -> Run:
     return ledger.reserve(
         dataset,
@@ -48,6 +49,7 @@ def reserve(
         schema_digest="0" * 64,
         rehearsal=rehearsal,
         plan=plan,
+        keys=keys,
     )
 
 

@@ -14,7 +14,8 @@ from populace.privacy import gaussian
 from populace.privacy.events import Event, Kind
 from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend
-from populace.privacy.record import Plan, SpendRecord
+from populace.privacy.record import Plan
+from populace.privacy.spends import SpendRecord
 from populace.schema.unit import Neighbours, Unit
 
 PERSON = Unit(name="person", rows=3, id="p")

@@ -11,7 +11,8 @@ from typing import Any
 from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
 from populace.privacy.mechanisms import fraction_from_json
-from populace.privacy.record import RunRecord, SpendRecord, short
+from populace.privacy.record import RunRecord, short
+from populace.privacy.spends import SpendRecord
 from populace.schema.unit import Neighbours, Unit
 
 
@@ -167,7 +168,7 @@ class Books:
     def _spend(self, event: Event, *, digest: str) -> None:
         self._private(event.dataset)
         run = self._active(event)
-        record = SpendRecord.from_json(event.body)
+        record = SpendRecord.booked(event.body)
         left = run.cap - self.used[run.run]
         if record.price <= 0:
             raise LedgerError("a spend costs nothing.", hint="every question has a price")
@@ -177,6 +178,12 @@ class Books:
                 f"to {record.spend} costs {short(record.price)}; {short(left)} of {short(run.cap)} "
                 f"({run.currency.value}) is left, {short(record.price - left)} short.",
                 hint="ask with more noise, ask for less, or reserve a larger budget for the run",
+            )
+        if record.delta > (unused := run.keys - run.used_keys if record.delta else Fraction(0)):
+            raise OverBudget(
+                f"to {record.spend} takes {short(record.delta)} of delta; {short(unused)} of the "
+                f"{short(run.keys)} set aside for keys is left.",
+                hint="ask with a higher threshold, or set more of delta aside for keys",
             )
         self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
         self.used[run.run] += record.price

@@ -10,7 +10,15 @@ from populace.errors import UsageError
 from populace.privacy.balls import rounded_down, rounded_up
 from populace.privacy.gaussian import greatest_pure_epsilon, least_variance
 from populace.privacy.loss import Currency, cap, price
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise, Spend
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Noise,
+    Spend,
+    Stability,
+)
+from populace.privacy.stability import least_threshold
 from populace.schema.unit import Unit
 
 Number = str | int | float | Fraction | Decimal
@@ -95,6 +103,8 @@ def _shown(value: object) -> str:
 class Budget:
     """The budget of one run as public arithmetic: a share of it becomes the least noise it can pay for.
 
+    `keys` is the part of the run's δ that is set aside for telling keys, and is no part of the cap.
+
     >>> from populace.schema.unit import Unit
     >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
     >>> noise = budget.measure_noise(Fraction(1, 2), marginals=14)
@@ -105,12 +115,23 @@ class Budget:
     currency: Currency
     cap: Fraction
     unit: Unit
+    keys: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, epsilon: Fraction, delta: Fraction, *, unit: Unit) -> Budget:
         """Return the budget of a run that must be (ε, δ)-differentially private for this unit."""
         currency, most = cap(epsilon, delta)
         return cls(currency=currency, cap=most, unit=unit)
+
+    def key_law(self, share: Fraction, *, delta: Fraction) -> Stability:
+        """Return the law that tells keys for a share of the budget and a part of δ, with the least threshold."""
+        noise = self.measure_noise(share, marginals=1)
+        if not isinstance(noise, DiscreteGaussian):
+            raise UsageError(
+                "values cannot be learnt with pure differential privacy.",
+                hint="give a delta above 0, or list the values in the schema",
+            )
+        return Stability(noise.variance, least_threshold(noise.variance, delta=delta, unit=self.unit))
 
     def measure_noise(self, share: Fraction, *, marginals: int) -> Noise:
         """Return the least noise with which this many marginals cost at most a share of the budget."""

@@ -31,17 +31,27 @@ def discrete_gaussian_mu_squared(variance: Fraction) -> Fraction:
 
 
 def _inverse_centre(variance: Fraction) -> arb:
-    """Return erf⁻¹(P[Z = 0]), where P[Z = 0] = 1/θ and θ = Σ exp(−k²/2σ²).
+    """Return erf⁻¹(P[Z = 0]). For narrow noise 1 − P[Z = 0] is tiny: it is computed by itself, not as a difference."""
+    if variance < 1:
+        tail = _beside(variance)
+        return (tail / (1 + tail)).erfcinv()
+    return (1 / theta(variance)).erfinv()
 
-    Poisson summation gives θ = √(2πσ²)·Σ exp(−2π²σ²k²), which converges at once for wide noise. For narrow
-    noise 1 − P[Z = 0] is tiny, so it is computed by itself and not as a difference.
+
+def theta(variance: Fraction) -> arb:
+    """Enclose θ = Σ exp(−k²/2σ²) over all whole numbers k, at the working precision: P[Z = z] = exp(−z²/2σ²)/θ.
+
+    Poisson summation gives θ = √(2πσ²)·Σ exp(−2π²σ²k²), which converges at once for wide noise.
     """
     if variance < 1:
-        tail = 2 * _squares((-1 / (2 * ball(variance))).exp())
-        return (tail / (1 + tail)).erfcinv()
+        return 1 + _beside(variance)
     circle = 2 * arb.pi() * ball(variance)
-    theta = circle.sqrt() * (1 + 2 * _squares((-arb.pi() * circle).exp()))
-    return (1 / theta).erfinv()
+    return circle.sqrt() * (1 + 2 * _squares((-arb.pi() * circle).exp()))
+
+
+def _beside(variance: Fraction) -> arb:
+    """Enclose θ − 1 for narrow noise: the weight of everything but 0."""
+    return 2 * _squares((-1 / (2 * ball(variance))).exp())
 
 
 def _squares(ratio: arb) -> arb:

@@ -16,7 +16,9 @@ from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
-from populace.privacy.record import Plan, RunRecord, SpendRecord
+from populace.privacy.record import Plan, RunRecord
+from populace.privacy.spends import SpendRecord
+from populace.privacy.stability import key_delta
 from populace.schema.unit import Neighbours, Unit
 
 Decision = Callable[[Books], Sequence[Event]]
@@ -123,9 +125,11 @@ class Ledger:
         schema_digest: str,
         rehearsal: bool,
         plan: Plan = Plan.ADAPTIVE,
+        keys: Fraction = Fraction(0),
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
+        `keys` is the part of δ that is set aside for telling keys. Proof: docs/proofs/discover.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
         An account that does not exist yet is opened with exactly this run's budget.
         """
@@ -138,6 +142,7 @@ class Ledger:
             schema_digest=schema_digest,
             rehearsal=rehearsal,
             plan=plan,
+            keys=keys,
         )
         opening = _opening(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
         reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
@@ -152,7 +157,11 @@ class Ledger:
 
     def charge(self, run: RunRecord, spend: Spend) -> None:
         """Book a spend of a run; it is on disk when this returns. Refused if it exceeds what is left of the cap."""
-        cost = SpendRecord(spend=spend, price=price(spend, currency=run.currency))
+        cost = SpendRecord(
+            spend=spend,
+            price=price(spend, currency=run.currency),
+            delta=key_delta(spend.law, unit=run.unit),
+        )
         event = Event(kind=Kind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json())
         self._write(lambda _: [event])
 
@@ -221,6 +230,11 @@ class Run:
     def budget(self) -> Budget:
         """The whole budget of the run, as public arithmetic."""
         return self._reserved.budget
+
+    @property
+    def left(self) -> Budget:
+        """What is left of the run's budget, from the ledger's rows."""
+        return self.record().left
 
     def charge(self, spend: Spend) -> None:
         """Book a spend; it is on disk when this returns. Refused, and nothing booked, if too little is left."""

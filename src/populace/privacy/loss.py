@@ -29,7 +29,7 @@ from populace.privacy.gaussian import (
     gaussian_delta,
     pure_mu_squared,
 )
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend, Stability
 
 _EPSILON_BITS = 40
 
@@ -45,8 +45,9 @@ class Currency(Enum):
 def price(spend: Spend, *, currency: Currency) -> Fraction:
     """Return what a spend costs, never too little.
 
-    Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md and, for units of several rows,
-    docs/proofs/rows-per-unit.md.
+    Keys told above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
+    Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/discover.md and, for
+    units of several rows, docs/proofs/rows-per-unit.md.
 
     >>> law = DiscreteGaussian(Fraction(50))
     >>> spend = Spend(verb="measure", what="sex", law=law, answers=1, l1=1, l2_squared=1)
@@ -62,7 +63,7 @@ def price(spend: Spend, *, currency: Currency) -> Fraction:
 
 def _gdp_price(spend: Spend) -> Fraction:
     """Return Σμ². Shifts by more than one: group privacy in each cell, and squares add over cells."""
-    if isinstance(spend.law, DiscreteGaussian):
+    if isinstance(spend.law, DiscreteGaussian | Stability):
         return spend.answers * spend.l2_squared * discrete_gaussian_mu_squared(spend.law.variance)
     if isinstance(spend.law, DiscreteLaplace):
         return spend.answers * pure_mu_squared(spend.l1 / spend.law.scale)
@@ -74,7 +75,7 @@ def _zcdp_price(spend: Spend) -> Fraction:
 
     Sources: Canonne, Kamath and Steinke 2020; Bun and Steinke 2016; Cesar and Rogers 2021.
     """
-    if isinstance(spend.law, DiscreteGaussian):
+    if isinstance(spend.law, DiscreteGaussian | Stability):
         return spend.answers * spend.l2_squared / (2 * spend.law.variance)
     if isinstance(spend.law, DiscreteLaplace):
         return spend.answers * (spend.l1 / spend.law.scale) ** 2 / 2
@@ -82,7 +83,7 @@ def _zcdp_price(spend: Spend) -> Fraction:
 
 
 def _pure_price(spend: Spend) -> Fraction:
-    if isinstance(spend.law, DiscreteGaussian):
+    if isinstance(spend.law, DiscreteGaussian | Stability):
         raise UsageError(
             "Gaussian noise has no price in pure differential privacy.",
             hint="give a delta above 0, or use Laplace noise",

@@ -11,7 +11,7 @@ from typing import Literal
 
 from populace.errors import UsageError
 
-Verb = Literal["measure", "score", "choose"]
+Verb = Literal["measure", "score", "choose", "discover"]
 LawJson = dict[str, str]
 _WRITTEN = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
@@ -96,8 +96,34 @@ class Exponential:
         return f"exponential choice at epsilon {float(self.epsilon):.6g}"
 
 
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Keys that occur are counted with integer Gaussian noise, and told where the sum exceeds a threshold.
+
+    A key that does not occur is never told, so the keys themselves may be private: what they are, and how many.
+
+    >>> Stability(Fraction(9), 20).to_json()
+    {'law': 'stability', 'variance': '9', 'threshold': '20'}
+    """
+
+    variance: Fraction
+    threshold: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, name="the variance"))
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 1:
+            raise UsageError(f"the threshold is {self.threshold!r}.", hint="give a whole number of 1 or more")
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "stability", "variance": str(self.variance), "threshold": str(self.threshold)}
+
+    def __str__(self) -> str:
+        return f"integer Gaussian noise of variance {float(self.variance):.6g}, told above {self.threshold}"
+
+
 Noise = DiscreteGaussian | DiscreteLaplace
-Law = DiscreteGaussian | DiscreteLaplace | Exponential
+Law = DiscreteGaussian | DiscreteLaplace | Exponential | Stability
 
 
 def fraction_from_json(text: object) -> Fraction:
@@ -124,6 +150,11 @@ def law_from_json(told: Mapping[str, str]) -> Law:
         return DiscreteLaplace(fraction_from_json(told["scale"]))
     if name == "exponential":
         return Exponential(fraction_from_json(told["epsilon"]))
+    if name == "stability":
+        threshold = fraction_from_json(told["threshold"])
+        if threshold.denominator != 1:
+            raise ValueError("not a whole number")
+        return Stability(fraction_from_json(told["variance"]), int(threshold))
     raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
 
 
@@ -143,12 +174,17 @@ class Spend:
     l2_squared: int
 
     def __post_init__(self) -> None:
-        if self.verb not in ("measure", "score", "choose"):
-            raise UsageError(f"the barrier has no verb {self.verb!r}.", hint="measure, score or choose")
-        if (self.verb == "choose") is not isinstance(self.law, Exponential):
+        if self.verb not in ("measure", "score", "choose", "discover"):
+            raise UsageError(
+                f"the barrier has no verb {self.verb!r}.", hint="measure, score, choose or discover"
+            )
+        keys = isinstance(self.law, Stability)
+        if (self.verb == "choose") is not isinstance(self.law, Exponential) or (
+            keys and self.verb != "discover"
+        ):
             raise UsageError(
                 f"{self.verb!r} does not go with {self.law}.",
-                hint="choose with Exponential, measure and score with noise",
+                hint="choose with Exponential, discover values with Stability, and the rest with noise",
             )
         for name, number in (("answers", self.answers), ("l1", self.l1), ("l2_squared", self.l2_squared)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:

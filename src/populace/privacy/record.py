@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 from populace.errors import LedgerError, PopulaceError, UsageError
 from populace.privacy.budget import Budget
-from populace.privacy.loss import Currency, cap, gdp_delta, price
-from populace.privacy.mechanisms import Spend, Verb, fraction_from_json, law_from_json
+from populace.privacy.loss import Currency, cap, gdp_delta
+from populace.privacy.mechanisms import fraction_from_json
+from populace.privacy.spends import SpendRecord, refuse_unknown, too_cheap
 from populace.schema.unit import Neighbours, Unit
 
 _NOTHING = (Fraction(0), Fraction(0))
@@ -29,6 +30,7 @@ _RESERVATION = (
     "plan",
     "currency",
     "cap",
+    "keys",
 )
 
 
@@ -40,45 +42,13 @@ class Plan(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpendRecord:
-    """A spend as it was charged, with the price that was booked for it."""
-
-    spend: Spend
-    price: Fraction
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the spend as it is written in the ledger."""
-        return {
-            "verb": self.spend.verb,
-            "what": self.spend.what,
-            "law": self.spend.law.to_json(),
-            "answers": self.spend.answers,
-            "l1": self.spend.l1,
-            "l2_squared": self.spend.l2_squared,
-            "price": str(self.price),
-        }
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> SpendRecord:
-        """Return the spend that `to_json` wrote."""
-        spend = Spend(
-            verb=cast(Verb, told["verb"]),
-            what=str(told["what"]),
-            law=law_from_json(told["law"]),
-            answers=told["answers"],
-            l1=told["l1"],
-            l2_squared=told["l2_squared"],
-        )
-        return cls(spend=spend, price=fraction_from_json(told["price"]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """One run as the ledger's rows tell it.
 
     `epsilon` and `delta` are what the run reserved before it read a row. `guarantee` is what may be promised:
     the same, less what a plan fixed in advance gave back. `used` is the sum of the prices; it carries no
     guarantee of its own, because the run may have chosen its questions after seeing answers.
+    `keys` is the part of δ set aside for telling keys; the cap is that of (ε, δ − keys).
     `digest` is the hash of the run's last row and so of everything the ledger held before it.
     """
 
@@ -97,6 +67,7 @@ class RunRecord:
     returned: tuple[Fraction, Fraction]
     finished: bool
     digest: str
+    keys: Fraction = Fraction(0)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -111,7 +82,17 @@ class RunRecord:
     @property
     def budget(self) -> Budget:
         """The budget of the run as public arithmetic."""
-        return Budget(currency=self.currency, cap=self.cap, unit=self.unit)
+        return Budget(currency=self.currency, cap=self.cap, unit=self.unit, keys=self.keys)
+
+    @property
+    def left(self) -> Budget:
+        """What later questions may still spend, as public arithmetic."""
+        return Budget(
+            currency=self.currency,
+            cap=self.cap - self.used,
+            unit=self.unit,
+            keys=self.keys - self.used_keys,
+        )
 
     @property
     def guarantee(self) -> tuple[Fraction, Fraction]:
@@ -122,6 +103,11 @@ class RunRecord:
     def used(self) -> Fraction:
         """The sum of all prices, in the run's currency."""
         return sum((record.price for record in self.spends), Fraction(0))
+
+    @property
+    def used_keys(self) -> Fraction:
+        """The sum of the parts of δ that telling keys took."""
+        return sum((record.delta for record in self.spends), Fraction(0))
 
     def share(self, record: SpendRecord) -> Fraction:
         """Return the share of the run's budget that one spend took."""
@@ -144,6 +130,7 @@ class RunRecord:
             "plan": self.plan.value,
             "currency": self.currency.value,
             "cap": str(self.cap),
+            **({"keys": str(self.keys)} if self.keys else {}),
             "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
             "used": str(self.used),
             "returned": [str(part) for part in self.returned],
@@ -185,9 +172,11 @@ class RunRecord:
         schema_digest: str,
         rehearsal: bool,
         plan: Plan,
+        keys: Fraction = Fraction(0),
     ) -> RunRecord:
         """Return the record of a run that is not in the ledger yet, under a new random name."""
-        currency, most = cap(epsilon, delta)
+        check_keys(keys, delta=delta)
+        currency, most = cap(epsilon, delta - keys)
         return cls(
             run=secrets.token_hex(16),
             dataset=dataset,
@@ -204,11 +193,13 @@ class RunRecord:
             returned=_NOTHING,
             finished=False,
             digest="",
+            keys=keys,
         )
 
     @classmethod
     def reserved(cls, told: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
         """Return the record of a run that has just reserved its budget, from the body of that event."""
+        refuse_unknown(told, known=_RESERVATION)
         return cls(
             **_reservation(told),
             run=run,
@@ -222,7 +213,7 @@ class RunRecord:
     def reservation(self) -> dict[str, Any]:
         """Return the body of the event that reserves this run's budget."""
         whole = self.to_json()
-        return {key: whole[key] for key in _RESERVATION}
+        return {key: whole[key] for key in _RESERVATION if key in whole}
 
     def check(self) -> None:
         """Recompute the cap from (ε, δ) and every price from its law and unit; refuse what was booked too cheaply."""
@@ -231,26 +222,22 @@ class RunRecord:
             for record in self.spends:
                 self.check_spend(record)
             if self.used > self.cap:
-                raise _cheap(f"run {self.run} spent more than its cap")
+                raise too_cheap(f"run {self.run} spent more than its cap")
+            if self.used_keys > self.keys:
+                raise too_cheap(f"run {self.run} told keys for more than the delta set aside for them")
             self.check_return(self.returned)
         except UsageError as failure:
-            raise _cheap(f"run {self.run} broke a rule: {failure.message.removesuffix('.')}") from failure
+            raise too_cheap(f"run {self.run} broke a rule: {failure.message.removesuffix('.')}") from failure
 
     def check_cap(self) -> None:
-        """Refuse a cap above what the run's (ε, δ) allows."""
-        if not fits(self.cap, currency=self.currency, epsilon=self.epsilon, delta=self.delta):
-            raise _cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
+        """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside for keys."""
+        check_keys(self.keys, delta=self.delta)
+        if not fits(self.cap, currency=self.currency, epsilon=self.epsilon, delta=self.delta - self.keys):
+            raise too_cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
 
     def check_spend(self, record: SpendRecord) -> None:
         """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
-        l1, l2_squared = _movement(record.spend.verb, self.unit)
-        if record.spend.l1 < l1 or record.spend.l2_squared < l2_squared:
-            raise LedgerError(
-                f"run {self.run} books {record.spend} for less than one {self.unit.name} can move.",
-                hint=f"one {self.unit.name} moves an answer by {l1} in L1 and by {l2_squared} in squared L2",
-            )
-        if record.price < price(record.spend, currency=self.currency):
-            raise _cheap(f"run {self.run} booked {record.spend} below its price")
+        record.check(unit=self.unit, currency=self.currency, run=self.run)
 
     def check_return(self, returned: tuple[Fraction, Fraction]) -> None:
         """Refuse to give back anything of an adaptive run, or more than a fixed plan has left over."""
@@ -268,7 +255,7 @@ class RunRecord:
                 "more than it has.",
                 hint=f"it reserved epsilon {short(self.epsilon)} and delta {short(self.delta)}",
             )
-        if not fits(self.used, currency=self.currency, epsilon=epsilon, delta=delta):
+        if not fits(self.used, currency=self.currency, epsilon=epsilon, delta=delta - self.keys):
             raise UsageError(
                 f"run {self.run} would keep epsilon {short(epsilon)} and delta {short(delta)}, less than it used.",
                 hint="return less",
@@ -309,7 +296,18 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         "plan": Plan(told["plan"]),
         "currency": Currency(told["currency"]),
         "cap": fraction_from_json(told["cap"]),
+        # Runs that tell no keys, and all runs of older ledgers, set nothing aside.
+        "keys": fraction_from_json(told.get("keys", "0")),
     }
+
+
+def check_keys(keys: Fraction, *, delta: Fraction) -> None:
+    """Refuse to set aside for keys what is no part of δ, or all of it."""
+    if keys < 0 or (keys > 0 and keys >= delta):
+        raise UsageError(
+            f"{short(keys)} of a delta of {short(delta)} is set aside for keys.",
+            hint="set aside less than the whole delta",
+        )
 
 
 def _flag(value: object) -> bool:
@@ -322,19 +320,6 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("not a whole number")
     return value
-
-
-def _movement(verb: Verb, unit: Unit) -> tuple[int, int]:
-    """Return how far one unit can move an answer to this verb: in L1, and in squared L2."""
-    if verb == "measure":
-        return unit.marginal_l1, unit.marginal_l2_squared
-    return unit.score_shift, unit.score_shift**2
-
-
-def _cheap(message: str) -> LedgerError:
-    return LedgerError(
-        f"{message}.", hint="the record was altered, or written by a version with a known fault"
-    )
 
 
 def short(value: Fraction) -> str:

@@ -14,8 +14,10 @@ from statistics import NormalDist
 from typing import Any, TypedDict
 
 from populace.privacy.loss import Currency, cap
-from populace.privacy.record import RunRecord, SpendRecord
-from populace.schema.columns import Column, Integer, Numeric
+from populace.privacy.record import RunRecord
+from populace.privacy.spends import SpendRecord
+from populace.schema.columns import Column
+from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 

@@ -1,0 +1,93 @@
+"""A spend as the ledger holds it: what was asked, and the price that was booked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+from populace.errors import LedgerError
+from populace.privacy.loss import Currency, price
+from populace.privacy.mechanisms import Spend, Verb, fraction_from_json, law_from_json
+from populace.privacy.stability import key_delta
+from populace.schema.unit import Unit
+
+_FIELDS = ("verb", "what", "law", "answers", "l1", "l2_squared", "price", "delta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendRecord:
+    """A spend as it was charged, with the price that was booked for it and, where keys are told, its part of δ."""
+
+    spend: Spend
+    price: Fraction
+    delta: Fraction = Fraction(0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the spend as it is written in the ledger."""
+        return {
+            "verb": self.spend.verb,
+            "what": self.spend.what,
+            "law": self.spend.law.to_json(),
+            "answers": self.spend.answers,
+            "l1": self.spend.l1,
+            "l2_squared": self.spend.l2_squared,
+            "price": str(self.price),
+        } | ({"delta": str(self.delta)} if self.delta else {})
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> SpendRecord:
+        """Return the spend that `to_json` wrote."""
+        spend = Spend(
+            verb=cast(Verb, told["verb"]),
+            what=str(told["what"]),
+            law=law_from_json(told["law"]),
+            answers=told["answers"],
+            l1=told["l1"],
+            l2_squared=told["l2_squared"],
+        )
+        delta = fraction_from_json(told.get("delta", "0"))
+        return cls(spend=spend, price=fraction_from_json(told["price"]), delta=delta)
+
+    @classmethod
+    def booked(cls, told: Mapping[str, Any]) -> SpendRecord:
+        """Return the spend that the body of an event tells; a field that this version does not know is refused."""
+        refuse_unknown(told, known=_FIELDS)
+        return cls.from_json(told)
+
+    def check(self, *, unit: Unit, currency: Currency, run: str) -> None:
+        """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
+        l1, l2_squared = _movement(self.spend.verb, unit)
+        if self.spend.l1 < l1 or self.spend.l2_squared < l2_squared:
+            raise LedgerError(
+                f"run {run} books {self.spend} for less than one {unit.name} can move.",
+                hint=f"one {unit.name} moves an answer by {l1} in L1 and by {l2_squared} in squared L2",
+            )
+        if self.price < price(self.spend, currency=currency):
+            raise too_cheap(f"run {run} booked {self.spend} below its price")
+        if self.delta < key_delta(self.spend.law, unit=unit):
+            raise too_cheap(f"run {run} booked {self.spend} below its part of delta")
+
+
+def refuse_unknown(told: Mapping[str, Any], *, known: tuple[str, ...]) -> None:
+    """Refuse fields of an event that this version does not know: one of them may be a spend."""
+    if unknown := sorted(set(told) - set(known)):
+        raise LedgerError(
+            f"the ledger tells {unknown[0]!r}, which this version does not know.",
+            hint="use the version of populace that wrote it; an unknown field may be a spend",
+        )
+
+
+def too_cheap(message: str) -> LedgerError:
+    """Return the refusal for something that was booked below its price."""
+    return LedgerError(
+        f"{message}.", hint="the record was altered, or written by a version with a known fault"
+    )
+
+
+def _movement(verb: Verb, unit: Unit) -> tuple[int, int]:
+    """Return how far one unit can move an answer to this verb: in L1, and in squared L2."""
+    if verb in ("measure", "discover"):
+        return unit.marginal_l1, unit.marginal_l2_squared
+    return unit.score_shift, unit.score_shift**2

@@ -1,0 +1,98 @@
+"""Keys told by a stability threshold: how likely a key that only one unit has is told at all.
+
+A key of count c is told when c + Z exceeds the threshold T. Keys that occur on one side of two neighbours only
+are the one thing that Gaussian noise does not cover; the probability that any of them is told is set aside of δ.
+Proof: docs/proofs/discover.md
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from flint import arb
+
+from populace.errors import UsageError
+from populace.privacy.balls import ball, bounds, rounded_up
+from populace.privacy.gaussian import theta
+from populace.privacy.mechanisms import Law, Stability
+from populace.schema.unit import Neighbours, Unit
+
+# Terms of a tail that are added up one by one; what comes after them is bounded by its integral.
+_TERMS = 4096
+_FINE = Fraction(1, 2**120)
+
+
+def key_delta(law: Law, *, unit: Unit) -> Fraction:
+    """Return the part of δ that a spend under this law takes, rounded up: 0 unless keys are told.
+
+    Under replace-one both neighbours may have keys of their own, so the probability counts twice.
+    Proof: docs/proofs/discover.md
+
+    >>> key_delta(Stability(Fraction(4), 8), unit=Unit()) < Fraction(1, 1000)
+    True
+    """
+    if not isinstance(law, Stability):
+        return Fraction(0)
+    once = told_probability(law, rows=unit.rows)
+    return 2 * once if unit.neighbours is Neighbours.REPLACE_ONE else once
+
+
+@lru_cache(maxsize=4096)
+def told_probability(law: Stability, *, rows: int) -> Fraction:
+    """Return the most likely that some key is told when all its rows belong to one unit, rounded up.
+
+    The maximum over all ways to spread at most r rows over new keys is reached at one of two ends: r keys of one
+    row each, 1 − (1 − P[1 + Z > T])^r, or one key of r rows, P[r + Z > T]. Proof: docs/proofs/discover.md
+    """
+    if law.threshold < rows:
+        return Fraction(1)
+    apart = bounds(lambda: -(rows * (-_tail(law.variance, law.threshold - 1)).log1p()).expm1())[1]
+    together = bounds(lambda: _tail(law.variance, law.threshold - rows))[1]
+    return min(Fraction(1), rounded_up(max(apart, together)))
+
+
+@lru_cache(maxsize=4096)
+def least_threshold(variance: Fraction, *, delta: Fraction, unit: Unit) -> int:
+    """Return the least threshold, from the rows of one unit on, whose part of δ is at most `delta`.
+
+    >>> least_threshold(Fraction(4), delta=Fraction(1, 1000), unit=Unit())
+    7
+    """
+    if not delta > 0:
+        raise UsageError(
+            f"no threshold hides keys with delta {delta}.", hint="set a part of delta aside for keys"
+        )
+
+    def fits(threshold: int) -> bool:
+        return key_delta(Stability(variance, threshold), unit=unit) <= delta
+
+    step = 1
+    while not fits(unit.rows - 1 + step):
+        step *= 2
+    high = unit.rows - 1 + step
+    while step > 1:
+        step //= 2
+        if high - step >= unit.rows and fits(high - step):
+            high -= step
+    return high
+
+
+def _tail(variance: Fraction, above: int) -> arb:
+    """Enclose a bound on P[Z > above] for above ≥ 0 that is the probability itself up to the rest of a long sum.
+
+    Σ exp(−k²/2σ²) over k > above, term by term; the terms fall, so those after the n-th are together at most
+    ∫ exp(−x²/2σ²) from n on, σ·√(π/2)·erfc(n/σ√2).
+    """
+    double = 2 * ball(variance)
+    k = above + 1
+    term, ratio, step = ((-ball(power) / double).exp() for power in (k * k, 2 * k + 1, 2))
+    total, least = term, term * ball(_FINE)
+    # Until the last term itself is negligible: the integral from it on is then negligible too.
+    while k <= above + _TERMS and not term < least:
+        k += 1
+        term *= ratio
+        ratio *= step
+        total += term
+    rest = (arb.pi() * double).sqrt() / 2 * (ball(k) / double.sqrt()).erfc()
+    return (total + rest) / theta(variance)

@@ -1,0 +1,271 @@
+"""The stability law: the probability that a key of one unit is told, its threshold, and how the ledger books both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations_with_replacement
+
+import ledgers
+import mpmath as mp
+import pytest
+from ledgers import append_raw, forge, reserve, rows
+
+from populace.errors import LedgerError, OverBudget, UsageError
+from populace.privacy.budget import Budget
+from populace.privacy.events import Event, Kind
+from populace.privacy.ledger import Ledger
+from populace.privacy.loss import Currency, gdp_delta, price
+from populace.privacy.mechanisms import DiscreteGaussian, Spend, Stability, law_from_json
+from populace.privacy.record import RunRecord
+from populace.privacy.spends import SpendRecord
+from populace.privacy.stability import key_delta, least_threshold, told_probability
+from populace.schema.unit import Neighbours, Unit
+
+VARIANCES = [Fraction(1, 10), Fraction(1), Fraction(9, 4), Fraction(37, 3), Fraction(400)]
+DELTAS = [Fraction(1, 20), Fraction(1, 10**3), Fraction(1, 10**9), Fraction(1, 10**30)]
+PERSON = Unit(name="person", rows=3, id="p")
+REPLACED = replace(PERSON, neighbours=Neighbours.REPLACE_ONE)
+
+
+@pytest.fixture
+def tmp_path():
+    with ledgers.folder() as path:
+        yield path
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.open(tmp_path / "ledger.db")
+
+
+def tail(variance: Fraction, above: int) -> mp.mpf:
+    """P[Z > above], by plain summation at 60 digits; nothing is shared with the code under test."""
+    with mp.workdps(60):
+        spread = mp.mpf(variance.numerator) / variance.denominator
+        reach = int(20 * mp.sqrt(spread)) + 20
+        weight = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * spread)) for k in range(-reach, above + reach)}
+        return mp.fsum(w for k, w in weight.items() if k > above) / mp.fsum(weight.values())
+
+
+def spreads(rows: int):
+    """Every multiset of positive whole numbers whose sum is at most `rows`."""
+    for parts in range(1, rows + 1):
+        for counts in combinations_with_replacement(range(1, rows + 1), parts):
+            if sum(counts) <= rows:
+                yield counts
+
+
+def worst(variance: Fraction, threshold: int, rows: int) -> mp.mpf:
+    """The greatest probability, over all multisets, that some key is told."""
+    with mp.workdps(60):
+        tails = {c: tail(variance, threshold - c) for c in range(1, rows + 1)}
+        # P[A or B] = P[A] + P[B] − P[A]·P[B] loses no digits, however small the tails are.
+        return max(reduce(lambda a, b: a + b - a * b, (tails[c] for c in m)) for m in spreads(rows))
+
+
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8])
+def test_the_probability_is_that_of_the_worst_multiset(variance, rows):
+    """The two ends (one key of r rows, r keys of one row) bound every spread, and to the last digit."""
+    for threshold in (rows, rows + 1, rows + 4, rows + 30):
+        found = told_probability(Stability(variance, threshold), rows=rows)
+        exact = worst(variance, threshold, rows)
+        with mp.workdps(60):
+            excess = mp.mpf(found.numerator) / found.denominator / exact - 1
+        assert 0 <= excess < 1e-17
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12])
+def test_both_ends_matter(rows):
+    """Many keys of one row are worst for wide noise, one key of many rows for narrow noise."""
+    apart = Stability(Fraction(400), 60)
+    together = Stability(Fraction(1), rows + 4)
+    assert told_probability(apart, rows=rows) >= float(rows * tail(Fraction(400), 59)) * 0.99
+    assert told_probability(together, rows=rows) >= float(tail(Fraction(1), 4)) * 0.999
+
+
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+@pytest.mark.parametrize("delta", DELTAS, ids=lambda delta: f"{float(delta):g}")
+@pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+def test_the_threshold_is_the_least_that_fits(variance, delta, unit):
+    threshold = least_threshold(variance, delta=delta, unit=unit)
+    twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+    with mp.workdps(60):
+        most = mp.mpf(delta.numerator) / delta.denominator / twice
+    assert worst(variance, threshold, unit.rows) <= most
+    assert threshold == unit.rows or worst(variance, threshold - 1, unit.rows) > most
+
+
+def test_wide_noise_is_bounded_closely():
+    """Beyond the terms that are summed, an integral bounds the rest: never below, and by less than one in 10,000."""
+    variance = Fraction(4 * 10**6)
+    found = told_probability(Stability(variance, 3000), rows=1)
+    exact = tail(variance, 2999)
+    assert exact <= float(found) * (1 + 1e-12)
+    assert float(found) < exact * 1.0001
+
+
+def test_a_threshold_below_the_rows_of_a_unit_hides_nothing():
+    assert told_probability(Stability(Fraction(1), 2), rows=3) == 1
+    assert key_delta(Stability(Fraction(1), 2), unit=REPLACED) == 2
+    assert key_delta(DiscreteGaussian(Fraction(1)), unit=PERSON) == 0
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(-1)])
+def test_no_delta_no_threshold(delta):
+    with pytest.raises(UsageError, match="no threshold"):
+        least_threshold(Fraction(1), delta=delta, unit=Unit())
+
+
+def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
+    law = Stability(Fraction(25, 2), 40)
+    assert law_from_json(law.to_json()) == law
+    for currency in (Currency.GDP, Currency.ZCDP):
+        assert price(asked(law), currency=currency) == price(
+            asked(DiscreteGaussian(Fraction(25, 2))), currency=currency
+        )
+    with pytest.raises(UsageError, match="pure"):
+        price(asked(law), currency=Currency.PURE)
+
+
+def asked(law, *, unit=None, verb="discover"):
+    unit = unit or Unit()
+    return Spend(
+        verb=verb,
+        what="values of 'city'",
+        law=law,
+        answers=1,
+        l1=unit.marginal_l1,
+        l2_squared=unit.marginal_l2_squared,
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "law"),
+    [("measure", Stability(Fraction(1), 5)), ("score", Stability(Fraction(1), 5)), ("dig", Fraction(1))],
+)
+def test_keys_are_only_told_by_discover(verb, law):
+    with pytest.raises(UsageError):
+        asked(law, verb=verb)
+
+
+@pytest.mark.parametrize("told", ["5/2", "0", "-3", "1e3"])
+def test_a_threshold_is_a_whole_number_above_zero(told):
+    with pytest.raises((UsageError, ValueError)):
+        law_from_json({"law": "stability", "variance": "1", "threshold": told})
+    with pytest.raises(UsageError):
+        Stability(Fraction(1), True)
+
+
+def test_a_budget_makes_the_law_that_a_share_and_a_part_of_delta_pay_for():
+    budget = Budget.of(Fraction(1), Fraction(1, 10**9), unit=PERSON)
+    law = budget.key_law(Fraction(1, 20), delta=Fraction(1, 10**10))
+    share = budget.share(asked(law, unit=PERSON))
+    assert Fraction(499, 10_000) < share <= Fraction(1, 20)
+    assert key_delta(law, unit=PERSON) <= Fraction(1, 10**10)
+    assert key_delta(Stability(law.variance, law.threshold - 1), unit=PERSON) > Fraction(1, 10**10)
+    with pytest.raises(UsageError, match="pure") as refusal:
+        Budget.of(Fraction(1), Fraction(0), unit=Unit()).key_law(Fraction(1, 20), delta=Fraction(1, 10**10))
+    assert "delta above 0" in refusal.value.hint
+
+
+KEYS = Fraction("1e-10")
+
+
+class TestBooks:
+    """Rows: 1 open, 2 reserve, 3 spend."""
+
+    def law(self, run, *, share=Fraction(1, 10), delta=KEYS):
+        return run.left.key_law(share, delta=delta)
+
+    @pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+    def test_a_part_of_delta_is_set_aside_and_spent(self, ledger, unit):
+        ledger.open_account("adult", epsilon="1", delta="1e-9", neighbours=unit.neighbours)
+        run = reserve(ledger, unit=unit, keys=KEYS)
+        record = run.record()
+        assert record.guarantee == (1, Fraction("1e-9"))
+        assert gdp_delta(record.cap, epsilon=Fraction(1)) <= Fraction("9e-10")
+        assert gdp_delta(record.cap * Fraction("1.0001"), epsilon=Fraction(1)) > Fraction("9e-10")
+        law = self.law(run)
+        run.charge(asked(law, unit=unit))
+        booked = Ledger.existing(ledger.path).record(run.id)
+        assert booked.spends[0].delta == key_delta(law, unit=unit) <= KEYS
+        assert booked.left.keys == KEYS - booked.spends[0].delta
+        assert booked.left.cap == record.cap - booked.spends[0].price
+        with pytest.raises(OverBudget, match="set aside for keys"):
+            run.charge(asked(law, unit=unit))
+        assert len(run.spends()) == 1
+        assert RunRecord.from_json(booked.to_json()) == booked
+        booked.check()
+
+    def test_keys_without_a_part_of_delta_are_refused(self, ledger):
+        run = reserve(ledger)
+        with pytest.raises(OverBudget, match="0 set aside"):
+            run.charge(asked(Stability(Fraction(10**6), 10**4)))
+
+    @pytest.mark.parametrize("keys", ["1e-9", "2e-9", "-1e-10"])
+    def test_no_more_than_delta_is_set_aside(self, ledger, keys):
+        with pytest.raises(UsageError, match="set aside"):
+            reserve(ledger, keys=Fraction(keys))
+        with pytest.raises(UsageError, match="set aside"):
+            reserve(ledger, delta="0", keys=KEYS)
+        assert ledger.accounts() == ()
+
+    def test_a_run_without_keys_is_written_as_ever(self, ledger):
+        """Logs of earlier versions have neither field, and read back as they are."""
+        run = reserve(ledger)
+        run.charge(asked(run.budget.measure_noise(Fraction(1, 10), marginals=1), verb="measure"))
+        assert not any("keys" in row.body or "delta" in row.body for row in rows(ledger.path)[2:])
+        assert '"keys"' not in rows(ledger.path)[1].body
+        assert "keys" not in run.record().to_json()
+        assert Ledger.existing(ledger.path).record(run.id).keys == 0
+
+    def refused(self, ledger, match):
+        with pytest.raises(LedgerError, match=match):
+            Ledger.existing(ledger.path)
+
+    def test_forged_rows_are_refused(self, ledger):
+        run = reserve(ledger, keys=KEYS)
+        law = self.law(run)
+        run.charge(asked(law))
+        told = SpendRecord.from_json(run.spends()[0].to_json())
+        lower = replace(law, threshold=law.threshold - 1).to_json()
+        for row, changes, match in (
+            (3, {"delta": str(told.delta / 2)}, "part of delta"),
+            (3, {"delta": "0"}, "part of delta"),
+            (3, {"law": lower}, "part of delta"),
+            (3, {"law": replace(law, variance=law.variance / 2).to_json()}, "below its price"),
+            (3, {"delta": str(2 * KEYS)}, "set aside"),
+            (3, {"note": "free"}, "'note', which this version does not know"),
+            (2, {"keys": str(told.delta / 2)}, "set aside"),
+            (2, {"keys": "1e-10"}, "cannot be read"),
+            (2, {"keys": "1/1000000000"}, "set aside"),
+            (2, {"keys": str(9 * KEYS)}, "above what"),
+            (2, {"extra": "0"}, "'extra', which this version does not know"),
+        ):
+            before = rows(ledger.path)
+            forge(ledger.path, row=row, **changes)
+            self.refused(ledger, match)
+            restore(ledger.path, before)
+        assert Ledger.existing(ledger.path).verify() == 3
+
+    def test_a_second_spend_beyond_the_part_is_refused_when_read(self, ledger):
+        run = reserve(ledger, keys=KEYS)
+        run.charge(asked(self.law(run)))
+        body = run.spends()[0].to_json()
+        append_raw(ledger.path, Event(kind=Kind.SPEND, dataset="adult", run=run.id, body=body))
+        self.refused(ledger, "set aside for keys")
+
+
+def restore(path, log):
+    import sqlite3
+    from contextlib import closing
+
+    from populace.privacy import ledger_file
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("delete from events")
+        for row in log:
+            ledger_file.append(connection, row)
