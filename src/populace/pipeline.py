@@ -25,7 +25,7 @@ from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable, check_size
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
-from populace.schema.codec import decode
+from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.strategy.methods import METHODS, method_named
 
@@ -141,10 +141,8 @@ def default_rows(schema: Schema, model: Model) -> int:
 
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
     """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
-    parts = [
-        pa.table({name: decode(column, codes[name], rng=rng) for name, column in schema.columns.items()})
-        for codes in generate(model, rows=rows, rng=rng)
-    ]
+    codec = TableCodec(schema)
+    parts = [codec.decode(codes, rng=rng) for codes in generate(model, rows=rows, rng=rng)]
     return pa.concat_tables(parts).combine_chunks()
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from populace.errors import DataError, ResourceError
 from populace.private.delimited import DelimitedSource
 from populace.private.sources import FrameSource, ParquetSource, Source, plain_errors
-from populace.schema.encoder import Codes, Encoder, code_type
+from populace.private.values import first_rows, written
+from populace.schema.coding import TableCodec
+from populace.schema.encoder import Codes, code_type
 from populace.schema.hints import did_you_mean, folded, listing
 from populace.schema.schema import Schema
-from populace.schema.texts import Array, distinct, pc, texts, trimmed
+from populace.schema.texts import Array
 
 _PARQUET = b"PAR1"
 
@@ -51,58 +51,32 @@ def check_header(source: Source, schema: Schema) -> None:
 
 
 def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
-    """Read all rows once and return each column's codes.
+    """Read all rows once and return each variable's codes, held to the schema's rules row by row.
 
     Where the schema names an id, only the first `rows_per_unit` rows of each id stay and rows without an id go.
     """
-    encoders = {name: Encoder(column) for name, column in schema.columns.items()}
-    parts: dict[str, list[Codes]] = {name: [] for name in encoders}
+    codec = TableCodec(schema)
+    parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
     ids: list[Array] = []
     with plain_errors("the data"):
         for batch in source.batches(_wanted(schema)):
-            for name, encoder in encoders.items():
-                parts[name].append(encoder(batch.column(name), decimal=source.decimal))
+            cells = {name: batch.column(name) for name in codec.reads}
+            for name, codes in codec.encode(cells, decimal=source.decimal).items():
+                parts[name].append(codes)
             if schema.unit.id is not None:
-                ids.append(_ids(batch.column(schema.unit.id)))
-        kept = _first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
-        return {name: _joined(parts.pop(name), size=schema.columns[name].size)[kept] for name in encoders}
+                ids.append(written(batch.column(schema.unit.id)))
+        kept = first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
+        return {name: _joined(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
 
 
 def _wanted(schema: Schema) -> list[str]:
-    return [*schema.columns, *([] if schema.unit.id is None else [schema.unit.id])]
+    """Return the columns that are read: not those that follow from others."""
+    reads = [name for name in schema.columns if name not in schema.layout.functions]
+    return [*reads, *([] if schema.unit.id is None else [schema.unit.id])]
 
 
 def _joined(parts: list[Codes], *, size: int) -> Codes:
     return np.concatenate([np.empty(0, dtype=code_type(size)), *parts])
-
-
-def _ids(values: Array) -> Array:
-    """Return ids as a dictionary of texts; equal ids are equal whatever blanks or type they have."""
-    cells, places = distinct(values)
-    # Once more: cells that differ may be written alike.
-    written = pc.fill_null(trimmed(texts(cells)), "").dictionary_encode()
-    rows = pa.array(places, pa.int32(), mask=places < 0)
-    return pa.DictionaryArray.from_arrays(pc.take(written.indices, rows), written.dictionary)
-
-
-def _first_rows(ids: list[Array], *, rows: int) -> npt.NDArray[np.bool_]:
-    """Say which rows are among the first few of their unit. Each unit's rows decide alone."""
-    if not ids:
-        return np.empty(0, dtype=np.bool_)
-    # Ids of all batches in one dictionary: equal ids then have equal places.
-    chunks: list[Array] = list(pa.chunked_array(ids).unify_dictionaries().chunks)
-    places = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
-    units: npt.NDArray[np.int32] = np.concatenate(places)
-    order = np.argsort(units, kind="stable")
-    ranked = units[order]
-    first = np.flatnonzero(np.diff(ranked, prepend=-2))
-    rank = np.arange(len(ranked)) - np.repeat(first, np.diff(first, append=len(ranked)))
-    kept = np.empty(len(units), dtype=np.bool_)
-    kept[order] = rank < rows
-    kept &= units >= 0
-    empty: int = pc.index(chunks[0].dictionary, "").as_py()
-    kept &= units != empty
-    return kept
 
 
 def _hint(missing: list[str], source: Source, schema: Schema) -> str:

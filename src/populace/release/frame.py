@@ -123,7 +123,8 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
 
 def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
-    """Return the codes of a synthetic table's values."""
-    from populace.schema.codec import encode
+    """Return the codes of a synthetic table's values, in the schema's variables."""
+    from populace.schema.coding import TableCodec
 
-    return {name: encode(column, table[name]) for name, column in schema.columns.items()}
+    codec = TableCodec(schema)
+    return codec.encode({name: table[name] for name in codec.reads})

@@ -127,9 +127,9 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         stages=stages(statement, measured=[item.marginal for item in items]),
         noise=_noise_levels(repeats, total=total, shape=shape),
         columns=columns,
-        unmeasured=tuple(name for name in schema.columns if name not in measured),
+        unmeasured=tuple(name for name in schema.variables if name not in measured),
         pairs=pairs,
-        alone=tuple(name for name in schema.columns if name not in joined),
+        alone=tuple(name for name in schema.variables if name not in joined),
         forest=branches([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
     )
 
@@ -144,7 +144,7 @@ def _repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
 
 def _column(item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape) -> Column:
     (name,) = item.marginal.clique
-    column = schema.columns[name]
+    column = schema.variables[name]
     synthetic = synthetic_counts(item.marginal, codes=codes, domain=schema.domain)
     ends = bin_ends(column)
     if column.kind == "categorical":

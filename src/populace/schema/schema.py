@@ -7,17 +7,22 @@ import json
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
 from populace.errors import ResourceError, SchemaError
 from populace.marginals import Domain
 from populace.schema.columns import Column
+from populace.schema.conditions import Layout
+from populace.schema.expressions import parse
 from populace.schema.hints import listing
 from populace.schema.ranges import Integer
 from populace.schema.reader import read_column, read_unit
+from populace.schema.rulebook import Rulebook, Zero, rulebook
+from populace.schema.rules import Rules, Totals
 from populace.schema.tables import Table
+from populace.schema.totals import check_totals, read_totals, totals_lines, totals_toml
 from populace.schema.unit import Unit
 from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
 
@@ -39,9 +44,17 @@ class Schema:
     unit: Unit = field(default_factory=Unit)
     dataset: str | None = None
     max_rows: int | None = None
+    zeros: tuple[Zero, ...] = ()
+    totals: tuple[Totals, ...] = ()
+    layout: Layout = field(init=False, repr=False)
+    """How the columns hang together."""
+    book: Rulebook = field(init=False, repr=False)
+    """The rules, worked out."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
+        object.__setattr__(self, "zeros", tuple(self.zeros))
+        object.__setattr__(self, "totals", tuple(self.totals))
         if not self.columns:
             raise SchemaError("the schema has no columns.", hint="add a table [columns.NAME] for each column")
         for name, column in self.columns.items():
@@ -55,6 +68,9 @@ class Schema:
             )
         if self.max_rows is not None and self.max_rows < 1:
             raise SchemaError(f"max_rows is {self.max_rows}.", hint="give a whole number of 1 or more")
+        object.__setattr__(self, "layout", Layout(self.columns))
+        object.__setattr__(self, "book", rulebook(self.layout, zeros=self.zeros))
+        check_totals(self.totals, layout=self.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -64,14 +80,44 @@ class Schema:
 
     @property
     def domain(self) -> Domain:
-        """The sizes of the columns, in order."""
-        return Domain({name: column.size for name, column in self.columns.items()})
+        """The sizes of the variables, in order."""
+        return Domain({name: column.size for name, column in self.variables.items()})
+
+    @property
+    def variables(self) -> Mapping[str, Column]:
+        """The columns as they are counted and modelled: without functions, and with both parts of split ones."""
+        return self.layout.variables
+
+    @property
+    def rules(self) -> Rules:
+        """The universes and structural zeros, as tables over classes of codes."""
+        return self.book.rules
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The columns whose domain has to be learnt first."""
+        return tuple(name for name, column in self.columns.items() if column.unknown)
+
+    @property
+    def draft(self) -> Schema:
+        """The schema as it was before domains were learnt; itself where none was."""
+        drafts = {name: column.draft for name, column in self.columns.items()}
+        same = all(draft is self.columns[name] for name, draft in drafts.items())
+        return self if same else self.replaced(drafts)
+
+    def replaced(self, columns: Mapping[str, Column]) -> Schema:
+        """Return the schema with some of its columns replaced by others of the same names."""
+        if strange := [name for name in columns if name not in self.columns]:
+            raise SchemaError(
+                f"the schema has no column {listing(strange)}.", hint="replace columns that it has"
+            )
+        return replace(self, columns={**self.columns, **columns})
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical form: the same for every way to write the same schema."""
         columns = [{"name": name, **column_table(column)} for name, column in self.columns.items()]
-        form = canonical({"table": self._table(), "columns": columns})
+        form = canonical({"table": self._table(), "columns": columns} | self._rules_and_totals())
         return hashlib.sha256(form.encode()).hexdigest()
 
     @classmethod
@@ -80,32 +126,41 @@ class Schema:
         text = _read_text(Path(path))
         if Path(path).suffix.lower() == ".json" or text.lstrip().startswith("{"):
             return cls.from_sizes(_parse_sizes(text, name=repr(str(path))))
-        return cls._from_document(_parse_toml(text, name=repr(str(path))))
+        return cls._from_document(_parse_toml(text, name=repr(str(path))), folder=Path(path).parent)
 
     @classmethod
-    def parse(cls, text: str) -> Schema:
-        """Read a schema from TOML text.
+    def parse(cls, text: str, *, released: bool = False) -> Schema:
+        """Read a schema from TOML text; `released` says that populace wrote it, with domains that were paid for.
 
         >>> Schema.parse('[columns.AGE]\\nkind = "integer"\\nmin = 0\\nmax = 99\\nother = "0"').domain["AGE"]
         100
         """
-        return cls._from_document(_parse_toml(text, name="the schema"))
+        return cls._from_document(_parse_toml(text, name="the schema"), learnt=released)
 
     @classmethod
-    def _from_document(cls, document: Table) -> Schema:
-        document.allow(("table", "columns"))
+    def _from_document(cls, document: Table, *, folder: Path | None = None, learnt: bool = False) -> Schema:
+        _refuse_invariants(document)
+        document.allow(("table", "columns", "zeros", "totals"))
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
-        return cls(
+        schema = cls(
             columns={
-                name: read_column(name, columns.table(name, place=f"[columns.{toml_key(name)}]"))
+                name: read_column(
+                    name,
+                    columns.table(name, place=f"[columns.{toml_key(name)}]"),
+                    folder=folder,
+                    learnt=learnt,
+                )
                 for name in columns.items
             },
             unit=read_unit(table),
             dataset=table.text("dataset"),
             max_rows=table.whole("max_rows"),
+            zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
         )
+        totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
+        return replace(schema, totals=tuple(totals)) if totals else schema
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -126,7 +181,19 @@ class Schema:
         tables = [toml("table", self._table())]
         for name, column in self.columns.items():
             tables.append(toml(toml_key("columns", name), column_table(column)))
+        for zero in self.zeros:
+            instead: dict[str, Written] = {"else": dict(zero.instead)} if zero.instead else {}
+            tables.append(toml("[zeros]", {"when": zero.when} | instead))
+        tables += [totals_toml(totals, layout=self.layout) for totals in self.totals]
         return "\n".join(tables)
+
+    def _rules_and_totals(self) -> dict[str, object]:
+        """Return what the digest depends on beside the columns; nothing where nothing is declared."""
+        zeros = [{"when": zero.when, "else": dict(zero.instead)} for zero in self.zeros]
+        totals = [
+            {"by": each.clique, "counts": totals_lines(each, layout=self.layout)} for each in self.totals
+        ]
+        return {key: value for key, value in (("zeros", zeros), ("totals", totals)) if value}
 
     def _table(self) -> dict[str, Written]:
         table: dict[str, Written] = {} if self.dataset is None else {"dataset": self.dataset}
@@ -163,6 +230,50 @@ def _parse_toml(text: str, *, name: str) -> Table:
             f"{name} is not valid TOML: {error}.",
             hint="write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
         ) from None
+
+
+def _tables(document: Table, key: str) -> list[Table]:
+    value = document.items.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+        raise SchemaError(
+            f"{key} is not a list of tables.", hint=f"write [[{key}]] on a line of its own for each of them"
+        )
+    return [Table(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
+
+
+def _read_zero(table: Table) -> Zero:
+    table.allow(("when", "else"))
+    when = table.text("when")
+    if when is None:
+        raise SchemaError(
+            f"{table.place} does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\""""
+        )
+    instead = table.table("else", place=f"{table.place} else")
+    try:
+        return Zero(when=when, instead={name: instead.text(name) or "" for name in instead.items})
+    except SchemaError as error:
+        raise SchemaError(f"{table.place}: {error.message}", hint=error.hint) from None
+
+
+def _refuse_invariants(document: Table) -> None:
+    if "invariants" in document:
+        raise SchemaError(
+            "[[invariants]] are not supported yet.",
+            hint="declare counts that are public already with [[totals]]",
+        )
+
+
+def _canonical(column: Column) -> Column:
+    """Return a column whose universe is written in its canonical form."""
+    if column.universe is None:
+        return column
+    try:
+        universe = str(parse(column.universe))
+    except SchemaError as error:
+        raise SchemaError(
+            f"the universe of column {column.name!r}: {error.message}", hint=error.hint
+        ) from None
+    return column if universe == column.universe else replace(column, universe=universe)
 
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:

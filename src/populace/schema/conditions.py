@@ -1,0 +1,241 @@
+"""Conditions on a row, decided on codes: every test becomes a table of truth over codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import SchemaError
+from populace.marginals import Clique
+from populace.schema.columns import Categorical, Column
+from populace.schema.expressions import atoms, columns
+from populace.schema.functions import MOST_CELLS, Function, View, cells, function_view, functions, joint
+from populace.schema.hints import did_you_mean, listing
+from populace.schema.numbers import number
+from populace.schema.ranges import Integer, Numeric
+from populace.schema.scales import Scale, Truth
+from populace.schema.syntax import (
+    And,
+    Atom,
+    Comparison,
+    Expression,
+    Membership,
+    Missing,
+    Name,
+    Not,
+    Operator,
+    Or,
+)
+
+Codes = npt.NDArray[Any]
+
+
+class Layout:
+    """How the columns of a schema hang together: which are variables, and which follow from those."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self.columns = dict(columns)
+        self.functions: dict[str, Function] = functions(self.columns)
+        self.variables: dict[str, Column] = {}
+        for name, column in self.columns.items():
+            if name not in self.functions:
+                self._add_variables(name, column)
+        if not self.variables:
+            raise SchemaError("every column follows from others.", hint="read at least one from the data")
+        self._views: dict[str, View] = {}
+        for name in self.functions:
+            self.view(name)
+
+    def _add_variables(self, name: str, column: Column) -> None:
+        for part in column.variables:
+            if part.name in self.variables or (part.name != name and part.name in self.columns):
+                raise SchemaError(
+                    f"column {name!r} is split into {part.name!r}, which is a column already.",
+                    hint="rename that column, in the file as well",
+                )
+            self.variables[part.name] = part
+
+    def view(self, name: str) -> View:
+        """Return a column as a table over the variables that it is made of."""
+        if name not in self._views:
+            if name in self.functions:
+                function = self.functions[name]
+                sources = [self.view(source) for source in function.sources]
+                self._views[name] = function_view(function, sources=sources)
+            else:
+                scale = Scale.of(self.columns[name])
+                codes = np.arange(scale.size)
+                self._views[name] = View(scale=scale, variables=(scale.variable.name,), codes=codes)
+        return self._views[name]
+
+    def sources(self, name: str) -> Clique:
+        """Return the variables behind a column that conditions may name."""
+        return self.view(name).variables
+
+    def condition(self, expression: Expression, *, place: str) -> Condition:
+        """Return a condition made ready for codes; `place` says for messages where it stands."""
+        for name in columns(expression):
+            if name not in self.columns:
+                near = did_you_mean(name, self.columns)
+                raise SchemaError(
+                    f"{place}: there is no column {name!r} in {expression}.",
+                    hint=f"did you mean {near!r}?" if near else "texts stand in single quotes",
+                )
+        try:
+            tests = {atom: self._test(atom) for atom in atoms(expression)}
+        except SchemaError as error:
+            raise SchemaError(f"{place}: {error.message}", hint=error.hint) from None
+        return Condition(expression=expression, tests=tests)
+
+    def _test(self, atom: Atom) -> Answers:
+        if isinstance(atom, Comparison) and isinstance(atom.right, Name):
+            return self._pair(atom, atom.right)
+        view = self.view(atom.left.name if isinstance(atom, Comparison) else atom.column.name)
+        self._refuse_learnt(view)
+        return Answers(variables=view.variables, truth=_truth(atom, view.scale)[view.codes])
+
+    def _pair(self, atom: Comparison, right: Name) -> Answers:
+        views = [self.view(atom.left.name), self.view(right.name)]
+        variables = tuple(dict.fromkeys(name for view in views for name in view.variables))
+        if cells(views) > MOST_CELLS:
+            raise SchemaError(
+                f"{atom} has {cells(views)} combinations of codes; {MOST_CELLS} is the most.",
+                hint="compare coarser columns",
+            )
+        for view in views:
+            self._refuse_learnt(view)
+        truth = compared(views[0].scale, atom.operator, views[1].scale)
+        return Answers(variables=variables, truth=truth[joint(views, variables)])
+
+    def _refuse_learnt(self, view: View) -> None:
+        """Refuse what cannot be decided before rows are read: a later refusal would depend on them."""
+        name = view.scale.column.name
+        unknown = [source for source in view.variables if self.variables[source].draft.unknown]
+        if name in self.functions and unknown:
+            raise SchemaError(
+                f"column {name!r} follows from {listing(unknown)}, whose values are learnt.",
+                hint="declare those values, or leave it out of the condition",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answers:
+    """The answer to one test: `truth` has an axis for each variable, indexed by its codes."""
+
+    variables: Clique
+    truth: Truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Condition:
+    """A condition on one row with the tables that decide it on codes."""
+
+    expression: Expression
+    tests: Mapping[Atom, Answers]
+
+    @property
+    def variables(self) -> Clique:
+        """The variables that it looks at, in the order they are named."""
+        return tuple(dict.fromkeys(name for test in self.tests.values() for name in test.variables))
+
+    def __call__(self, codes: Mapping[str, Codes]) -> Truth:
+        """Say for every row whether the condition holds; arrays of codes of one shape give one of that shape."""
+        return self._holds(self.expression, codes)
+
+    def _holds(self, part: Expression, codes: Mapping[str, Codes]) -> Truth:
+        if isinstance(part, Not):
+            return ~self._holds(part.part, codes)
+        if isinstance(part, And | Or):
+            combine = np.logical_and if isinstance(part, And) else np.logical_or
+            found = self._holds(part.parts[0], codes)
+            for other in part.parts[1:]:
+                found = combine(found, self._holds(other, codes))
+            return found
+        test = self.tests[part]
+        return np.asarray(test.truth[tuple(codes[name] for name in test.variables)])
+
+
+def _truth(atom: Atom, scale: Scale) -> Truth:
+    if isinstance(atom, Missing):
+        return scale.missing
+    if isinstance(atom, Membership):
+        return np.asarray(np.logical_or.reduce([scale.equal(value) for value in atom.values]))
+    if isinstance(atom.right, Name):
+        raise TypeError("a pair of columns has a table of two axes")
+    if atom.operator.ordered:
+        return scale.ordered(atom.operator, atom.right)
+    equal = scale.equal(atom.right)
+    return equal if atom.operator is Operator.EQUAL else ~equal
+
+
+def compared(left: Scale, operator: Operator, right: Scale) -> Truth:
+    """Return the table of a comparison of two columns over the codes of both."""
+    for scale in (left, right):
+        torn = np.flatnonzero(~scale.single)
+        if scale.column.unknown or len(torn):
+            what = (
+                "its domain is learnt" if scale.column.unknown else f"{scale.words(int(torn[0]))} is one code"
+            )
+            raise SchemaError(
+                f"column {scale.column.name!r} cannot be compared with another column: {what}.",
+                hint="only columns with one code for each value can be compared",
+            )
+    places = _places([left, right], ordered=operator.ordered)
+    first, second = places[0][:, None], places[1][None, :]
+    if not operator.ordered:
+        return np.asarray(first == second if operator is Operator.EQUAL else first != second)
+    known = (first >= 0) & (second >= 0)
+    truth = {
+        Operator.BELOW: first < second,
+        Operator.AT_MOST: first <= second,
+        Operator.ABOVE: first > second,
+        Operator.AT_LEAST: first >= second,
+    }[operator]
+    return np.asarray(known & truth)
+
+
+def _places(scales: Sequence[Scale], *, ordered: bool) -> list[npt.NDArray[np.int64]]:
+    """Return for the codes of two columns their places among all values of both; −1 where a code has no order."""
+    if ordered:
+        values = _sizes(scales)
+        line = sorted({value for column in values for value in column})
+        known = {value: place for place, value in enumerate(line)}
+        return [
+            np.array([*(known[v] for v in column), *[-1] * (scale.size - scale.levels)], dtype=np.int64)
+            for scale, column in zip(scales, values, strict=True)
+        ]
+    listed = all(isinstance(scale.column, Categorical) for scale in scales)
+    texts = [[_same(scale.text(code), listed=listed) for code in range(scale.size)] for scale in scales]
+    seen = {value: place for place, value in enumerate(dict.fromkeys(texts[0] + texts[1]))}
+    return [np.array([seen[value] for value in column], dtype=np.int64) for column in texts]
+
+
+def _same(text: str, *, listed: bool) -> object:
+    """Return what two values are equal by: their text or, beside a column of numbers, their number."""
+    value = None if listed else number(text)
+    return text if value is None else value
+
+
+def _sizes(scales: Sequence[Scale]) -> list[list[Any]]:
+    """Return the values of two columns as things that can be ordered among each other."""
+    kinds = [scale.column for scale in scales]
+    if all(scale.bounded for scale in scales) and len({_measure(kind) for kind in kinds}) == 1:
+        return [[int(value) for value in scale.spans.first] for scale in scales if scale.spans is not None]
+    lists = {k.values for k in kinds if isinstance(k, Categorical) and k.ordered}
+    if len(lists) == 1 and all(isinstance(k, Categorical) and k.ordered for k in kinds):
+        return [list(range(scale.levels)) for scale in scales]
+    found = [[number(scale.text(code)) for code in range(scale.levels)] for scale in scales]
+    if any(value is None for column in found for value in column) or not all(k.ordered for k in kinds):
+        raise SchemaError(
+            f"columns {kinds[0].name!r} and {kinds[1].name!r} have no common order.",
+            hint="compare two columns of numbers, two of one kind of dates, or two with the same ordinal values",
+        )
+    return found
+
+
+def _measure(column: Column) -> str:
+    return "number" if isinstance(column, Integer | Numeric) else column.kind

@@ -1,0 +1,159 @@
+"""Public totals: `[[totals]]` of a schema file, read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.errors import SchemaError
+from populace.marginals import MOST_ROWS, Clique
+from populace.schema.conditions import Layout
+from populace.schema.hints import did_you_mean, listing
+from populace.schema.numbers import exact
+from populace.schema.rules import Totals
+from populace.schema.scales import Scale
+from populace.schema.tables import Table, as_text
+from populace.schema.writer import toml_key
+
+MOST_CELLS = 2**22
+
+
+def read_totals(table: Table, *, layout: Layout) -> Totals:
+    """Return the public counts that one `[[totals]]` table declares; codes that it does not list have none."""
+    table.allow(("by", "count", "counts"))
+    clique = table.texts("by")
+    scales = [_scale(name, layout, place=table.place) for name in clique]
+    if len(set(clique)) < len(clique):
+        raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
+    shape = tuple(scale.size for scale in scales)
+    if np.prod(shape, dtype=object) > MOST_CELLS:
+        raise SchemaError(
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MOST_CELLS} is the most.",
+            hint="name fewer or coarser columns",
+        )
+    key, beside = ("counts", "count") if clique else ("count", "counts")
+    if key not in table or beside in table:
+        raise SchemaError(
+            f"{table.place} needs {key}, and no {beside}.",
+            hint='write by = [] and count = 7634, or by = ["SEX"] and counts = { "1" = 3700, "2" = 3934 }',
+        )
+    counts = np.zeros(shape, dtype=np.int64)
+    seen: set[tuple[int, ...]] = set()
+    for texts, count in _lines(table, clique):
+        cell = tuple(_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True))
+        if cell in seen:
+            raise SchemaError(f"{table.place} has {listing(texts)} twice.", hint="list each combination once")
+        seen.add(cell)
+        counts[cell] = count
+    counts.setflags(write=False)
+    return Totals(clique=clique, counts=counts)
+
+
+def check_totals(totals: Sequence[Totals], *, layout: Layout) -> None:
+    """Refuse totals that do not fit the schema, or add up to different numbers of rows."""
+    for each in totals:
+        shape = tuple(_scale(name, layout, place="totals").size for name in each.clique)
+        if each.counts.shape != shape:
+            raise SchemaError(
+                f"totals by {listing(each.clique)} have shape {each.counts.shape}; the columns have {shape}.",
+                hint="give one count for every combination of codes",
+            )
+    sums = {int(each.counts.sum()) for each in totals}
+    if len(sums) > 1:
+        raise SchemaError(
+            f"[[totals]] add up to {' and to '.join(map(str, sorted(sums)))} rows.",
+            hint="all of them count the same rows: their sums must be equal",
+        )
+
+
+def totals_toml(totals: Totals, *, layout: Layout) -> str:
+    """Return one `[[totals]]` table as TOML, without the combinations that have no rows."""
+    lines = ["[[totals]]", f"by = [{', '.join(map(_quoted, totals.clique))}]"]
+    if not totals.clique:
+        return "\n".join([*lines, f"count = {int(totals.counts)}"]) + "\n"
+    entries = totals_lines(totals, layout=layout)
+    if len(totals.clique) == 1:
+        pairs = ", ".join(f"{toml_key(text)} = {count}" for (text,), count in entries)
+        return "\n".join([*lines, f"counts = {{ {pairs} }}"]) + "\n"
+    rows = [
+        ", ".join(f"{toml_key(n)} = {_quoted(t)}" for n, t in zip(totals.clique, texts, strict=True))
+        for texts, _ in entries
+    ]
+    listed = [f"    {{ {row}, count = {count} }}," for row, (_, count) in zip(rows, entries, strict=True)]
+    return "\n".join([*lines, "counts = [", *listed, "]"]) + "\n"
+
+
+def totals_lines(totals: Totals, *, layout: Layout) -> list[tuple[tuple[str, ...], int]]:
+    """Return the combinations that have rows, as texts, with their counts."""
+    scales = [layout.view(name).scale for name in totals.clique]
+    return [
+        (
+            tuple(s.text(int(code)) for s, code in zip(scales, cell, strict=True)),
+            int(totals.counts[tuple(cell)]),
+        )
+        for cell in np.argwhere(totals.counts)
+    ]
+
+
+def _scale(name: str, layout: Layout, *, place: str) -> Scale:
+    column = layout.columns.get(name)
+    if column is None:
+        near = did_you_mean(name, layout.columns)
+        raise SchemaError(
+            f"{place}: there is no column {name!r}.",
+            hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+        )
+    if name in layout.functions or len(column.variables) > 1 or column.draft.unknown:
+        raise SchemaError(
+            f"{place}: column {name!r} is a function, split or to be learnt, and can have no totals.",
+            hint="count by columns that are read as they are, with a known domain",
+        )
+    return layout.view(name).scale
+
+
+def _code(scale: Scale, text: str, *, place: str) -> int:
+    code = scale.code(text)
+    if code is None:
+        raise SchemaError(
+            f"{place}: {text!r} is no value of column {scale.column.name!r}.",
+            hint="count its values, missing codes, outside and other",
+        )
+    return code
+
+
+def _lines(table: Table, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
+    if not clique:
+        yield (), _count(table.items["count"], place=table.place)
+        return
+    given = table.items["counts"]
+    if isinstance(given, Mapping) and len(clique) == 1:
+        for text, count in given.items():
+            yield (text,), _count(count, place=table.place)
+        return
+    if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
+        raise SchemaError(
+            f"{table.place}: counts do not fit {listing(clique)}.",
+            hint='write counts = [ { A = "1", B = "x", count = 5 }, … ], for one column { "1" = 5, … }',
+        )
+    for row in given:
+        texts = [as_text(row.get(name)) for name in clique]
+        if set(row) != {*clique, "count"} or None in texts:
+            raise SchemaError(
+                f"{table.place}: an entry of counts does not name just {listing([*clique, 'count'])}.",
+                hint="give each entry one value of every column, and its count",
+            )
+        yield tuple(text or "" for text in texts), _count(row["count"], place=table.place)
+
+
+def _count(value: object, *, place: str) -> int:
+    found = exact(value) or Fraction(0)
+    if exact(value) is None or found.denominator != 1 or not 0 <= found <= MOST_ROWS:
+        raise SchemaError(f"{place}: a count is no whole number of rows.", hint="give 0 or more rows")
+    return int(found)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
