@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -11,17 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.schema.columns import Categorical, Column
-from populace.schema.encoder import Codes, Encoder, Places, settled
+from populace.schema.draws import draw
+from populace.schema.encoder import Codes, Encoder, settled
 from populace.schema.numbers import decimal_text, number
 from populace.schema.ranges import Integer, Numeric, special_numbers
-from populace.schema.texts import Array, Floats, pc, texts
+from populace.schema.texts import Array, Numbers, pc, texts
 
 EMPTY = "(empty)"
 _INT64 = range(-(2**63), 2**63)
-# A bin is drawn in steps of at most this part of its width; more digits would claim what nobody knows.
-_FINENESS = 1000
-# Up to here every whole number and its quotient by a power of ten is a float of its own.
-_TELLABLE = 10**15
 
 
 def encode(column: Column, values: Array, *, decimal: str = ".") -> Codes:
@@ -53,8 +49,8 @@ def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator)
         values = pa.concat_arrays([pa.array([value or None for value in column.values], kind), specials])
         return pc.take(values, pa.array(codes))
     inside = codes < column.levels
-    drawn = pa.array(_draw(column, np.where(inside, codes, 0), rng=rng))
-    written = texts(drawn) if pa.types.is_string(kind) else drawn
+    drawn = draw(column, np.where(inside, codes, 0), rng=rng)
+    written = _written(column, drawn) if pa.types.is_string(kind) else pa.array(drawn)
     outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
     return pc.if_else(pa.array(inside), written, outside)
 
@@ -101,12 +97,21 @@ def labels(column: Column) -> tuple[str, ...]:
 def _bin_labels(column: Column) -> list[str]:
     if isinstance(column, Integer):
         bounds = [column.bounds(level) for level in range(column.levels)]
-        return [str(first) if first == last else f"{first}–{last}" for first, last in bounds]
-    if isinstance(column, Numeric):
+        names = [str(first) if first == last else f"{first}–{last}" for first, last in bounds]
+    elif isinstance(column, Numeric):
         written = [decimal_text(edge) or str(edge) for edge in column.edges]
-        inner = [f"[{low}, {high})" for low, high in pairwise(written)]
-        return [*inner[:-1], inner[-1].replace(")", "]")]
-    return []
+        names = [f"[{low}, {high})" for low, high in pairwise(written)]
+        bottom, top = column.ends
+        names[0] = names[0].replace("[", "(") if bottom else names[0]
+        names[-1] = names[-1] if top else names[-1].replace(")", "]")
+        names = [*written[: int(bottom)], *names, *(written[-1:] if top else [])]
+    else:
+        return []
+    if column.ends[0]:
+        names[0] = f"≤ {names[0]}"
+    if column.ends[1]:
+        names[-1] = f"≥ {names[-1]}"
+    return names
 
 
 def _special(text: str, kind: pa.DataType) -> str | int | float | None:
@@ -116,51 +121,11 @@ def _special(text: str, kind: pa.DataType) -> str | int | float | None:
     return int(value) if pa.types.is_integer(kind) else float(value)
 
 
-def _draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Places | Floats:
-    """Return one number for each bin, drawn uniformly from it."""
-    if isinstance(column, Numeric):
-        return _draw_decimals(column, levels, rng=rng)
+def _written(column: Column, drawn: Numbers) -> Array:
+    """Return numbers as texts, with the decimals that the column has."""
+    places = column.decimals if isinstance(column, Integer | Numeric) else None
+    if not places:
+        return texts(pa.array(drawn))
     if isinstance(column, Integer):
-        if isinstance(column.starts, range):
-            first = column.min + levels * column.starts.step
-            last = np.minimum(first + column.starts.step - 1, column.max)
-        else:
-            starts = np.array([*column.starts, column.max + 1], dtype=np.int64)
-            first, last = starts[levels], starts[levels + 1] - 1
-        return rng.integers(first, last, endpoint=True) if column.binned else first
-    raise TypeError(f"a {column.kind} column has no numbers to draw")
-
-
-def _draw_decimals(column: Numeric, levels: Places, *, rng: np.random.Generator) -> Floats:
-    """Return one number for each bin: a decimal of few places, or any float where decimals are too coarse for floats.
-
-    The decimals of a bin run from its lower edge to just below its upper one, so none falls into another bin.
-    """
-    bins = [_steps(low, high) for low, high in pairwise(column.edges)]
-    tellable = np.array([max(abs(first), abs(last), scale) <= _TELLABLE for first, last, scale in bins])
-    first, last, scale = np.array(
-        [steps if fine else (0, 1, 1) for steps, fine in zip(bins, tellable, strict=True)], dtype=np.int64
-    ).T
-    drawn: Floats = rng.integers(first[levels], last[levels]) / scale[levels]
-    if not tellable.all():
-        edges = np.array([float(edge) for edge in column.edges])
-        low, high = edges[levels], edges[levels + 1]
-        share = rng.random(len(levels))
-        # Weighted ends cannot overflow as high − low can; rounding must not reach the next bin.
-        between = np.clip(low * (1 - share) + high * share, low, np.nextafter(high, low))
-        drawn = np.where(tellable[levels], drawn, between)
-    return drawn
-
-
-def _steps(low: Fraction, high: Fraction) -> tuple[int, int, int]:
-    """Return a bin in whole steps of 1/scale: the first inside, the first beyond, and the power of ten that scale is.
-
-    The step is the largest that divides the bin in a thousand and writes both edges.
-
-    >>> _steps(Fraction(15), Fraction(20)), _steps(Fraction("2.5"), Fraction(5000))
-    ((15000, 20000, 1000), (25, 50000, 10))
-    """
-    scale = 1
-    while (high - low) * scale < _FINENESS or (low * scale).denominator > 1 or (high * scale).denominator > 1:
-        scale *= 10
-    return int(low * scale), int(high * scale), scale
+        return pc.binary_join_element_wise(pa.array(drawn).cast(pa.string()), "0" * places, ".")
+    return pa.array(np.char.mod(f"%.{places}f", drawn), pa.string())

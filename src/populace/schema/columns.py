@@ -42,7 +42,6 @@ class Column(ABC):
     The empty text stands for an empty cell (null). Without `other`, whatever lies outside becomes one.
     """
 
-    kind: ClassVar[str]
     ordered: ClassVar[bool] = True
     """Whether neighbouring codes are neighbouring values."""
     unknown: ClassVar[bool] = False
@@ -67,6 +66,11 @@ class Column(ABC):
     """The texts of the codes after the domain; the empty text is an empty cell."""
     other_code: int = field(init=False, repr=False, compare=False)
     """The code of everything outside the domain."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind of column, as schema files name it."""
 
     @property
     @abstractmethod

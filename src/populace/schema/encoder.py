@@ -12,11 +12,10 @@ import pyarrow as pa
 from populace.schema.columns import Categorical, Column
 from populace.schema.numbers import number
 from populace.schema.ranges import Integer, Numeric, special_numbers
-from populace.schema.texts import Array, Floats, distinct, is_number, numbers, pc, texts, trimmed
+from populace.schema.texts import Array, Floats, Places, distinct, is_number, numbers, pc, texts, trimmed
 from populace.schema.unknown import UnknownBins, UnknownValues
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
-Places = npt.NDArray[np.int64]
 
 _NONE = -1
 

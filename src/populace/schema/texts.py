@@ -19,6 +19,8 @@ from populace.schema.numbers import NUMBER, WHOLE_LIMIT
 pc: Any = pyarrow.compute
 Array: TypeAlias = Any
 Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+Numbers: TypeAlias = Places | Floats
 
 _FORM = rf"^(?i:{NUMBER}|[+-]?inf(inity)?)$"
 # 2020-01-31 00:00:00.000 is the day; 12:30:00.500 needs no zeros at its end.
@@ -26,7 +28,7 @@ _MIDNIGHT = r"[ T]00:00:00(\.0*)?Z?$"
 _ZEROS = r"(:[0-9]{2})(?:\.0+|(\.[0-9]*?[1-9])0+)([Z+-].*)?$"
 
 
-def distinct(values: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+def distinct(values: Array) -> tuple[Array, Places]:
     """Return the distinct cells, and for each row the position of its cell, −1 where it is empty.
 
     >>> [part.tolist() for part in distinct(pa.array(["a", None, "a"]))]

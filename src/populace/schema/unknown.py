@@ -55,13 +55,17 @@ class UnknownBins(Range):
     Integer(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
     """
 
-    kind: ClassVar[str] = "numeric"
     unknown: ClassVar[bool] = True
 
     min: Fraction
     max: Fraction
     whole: bool = False
     decimals: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Integer where numbers are whole, else numeric."""
+        return Integer.kind if self.whole else Numeric.kind
 
     @property
     def levels(self) -> int:

@@ -133,7 +133,7 @@ def _numeric_bins(column: Numeric) -> dict[str, Written]:
 
 
 def _unknown_bins(column: UnknownBins) -> dict[str, Written]:
-    return {"kind": column.kind, "min": column.min, "max": column.max, "bins": "learn"}
+    return {"min": column.min, "max": column.max, "bins": "learn"}
 
 
 def _number_text(value: object) -> str:
