@@ -164,7 +164,7 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         (COLUMN, "no kind", "categorical"),
         (COLUMN + "vaules = ['a']", "unknown key 'vaules'", "did you mean 'values'?"),
         (COLUMN + "kind = 'catgorical'", "kind is 'catgorical'", "did you mean 'categorical'?"),
-        (COLUMN + "kind = 'date'", "'date' is not supported yet", "categorical"),
+        (COLUMN + "kind = 'date'", "from where to where", "min and max"),
         (COLUMN + "kind = ['a']", "not a text", "quotes"),
         (VALUES + "values = 3", "not a list", "values = ["),
         (VALUES, "no values", "list its values"),

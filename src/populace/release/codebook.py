@@ -6,6 +6,7 @@ from typing import Any
 
 from populace.release.statement import Statement
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Dated
 from populace.schema.numbers import decimal_text
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
@@ -47,9 +48,20 @@ def _domain(column: Column) -> dict[str, Any]:
     if isinstance(column, Categorical):
         return {"values": list(column.values)}
     if isinstance(column, Integer):
-        ends: dict[str, Any] = {"min": column.min, "max": column.max}
+        ends: dict[str, Any] = {"min": column.min, "max": column.max, **_codes(column.bottom, column.top)}
         return ends | {"bins_start": list(column.starts)} if column.binned else ends
+    if isinstance(column, Dated):
+        ends = {"min": column.iso_text(column.min), "max": column.iso_text(column.max)}
+        starts = [column.iso_text(start) for start in column.starts] if column.binned else []
+        return ends | {"bins_start": starts} if starts else ends
     if isinstance(column, Numeric):
         edges = [decimal_text(edge) or str(edge) for edge in column.edges]
-        return {"min": edges[0], "max": edges[-1], "edges": edges}
+        bottom, top = column.ends
+        codes = _codes(edges[0] if bottom else None, edges[-1] if top else None)
+        return {"min": edges[0], "max": edges[-1], **codes, "edges": edges}
     return {}
+
+
+def _codes(bottom: Any, top: Any) -> dict[str, Any]:
+    """Return the codes that stand for everything from a number down or up."""
+    return {key: end for key, end in (("bottom", bottom), ("top", top)) if end is not None}

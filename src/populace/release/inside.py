@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Dated
 from populace.schema.ranges import Integer, Numeric, special_numbers
 from populace.schema.schema import Schema
 
@@ -38,6 +39,8 @@ def inside(column: Column, values: pa.ChunkedArray[Any]) -> bool:
     values = values.drop_null()
     if isinstance(column, Categorical):
         return bool(pc.all(pc.is_in(values, pa.array(_texts(column), pa.string())), min_count=0).as_py())
+    if isinstance(column, Dated):
+        return _moments_inside(column, values)
     if pa.types.is_string(values.type):
         # A number column that has words among its special codes is written as text.
         values = values.filter(pc.invert(pc.is_in(values, pa.array(_texts(column), pa.string()))))
@@ -48,6 +51,19 @@ def inside(column: Column, values: pa.ChunkedArray[Any]) -> bool:
     numbers = values.to_numpy().astype(np.float64)
     specials = [float(value) for value in special_numbers(column).values()]
     return bool((_within(column, numbers) | np.isin(numbers, specials)).all())
+
+
+def _moments_inside(column: Dated, values: pa.ChunkedArray[Any]) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from populace.schema.moments import moments
+
+    if pa.types.is_string(values.type):
+        values = values.filter(pc.invert(pc.is_in(values, pa.array(_texts(column), pa.string()))))
+    found = moments(column, values.combine_chunks())
+    specials = [float(value) for value in special_numbers(column).values()]
+    return bool((((found >= column.min) & (found <= column.max)) | np.isin(found, specials)).all())
 
 
 def _texts(column: Column) -> list[str]:

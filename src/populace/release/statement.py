@@ -17,7 +17,8 @@ from populace.privacy.loss import Currency, cap
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
 from populace.schema.columns import Column
-from populace.schema.ranges import Integer, Numeric
+from populace.schema.dates import Dated
+from populace.schema.ranges import Beyond, Range
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 
@@ -230,8 +231,9 @@ def _domain_line(column: Column) -> DomainLine:
 
 
 def _outside(column: Column) -> Iterator[str]:
-    if isinstance(column, Integer | Numeric) and column.beyond.value == "nearest":
-        yield "numbers beyond the ends go to the nearest end"
+    what = "dates and times" if isinstance(column, Dated) else "numbers"
+    if isinstance(column, Range) and column.beyond is Beyond.NEAREST:
+        yield f"{what} beyond the ends go to the nearest end"
     if column.other:
         yield f"anything else becomes {column.other!r}"
     else:

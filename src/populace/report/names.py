@@ -30,6 +30,7 @@ def bin_ends(column: Column) -> tuple[Ends, ...]:
     names = [(label, label) for label in labels(column)]
     if isinstance(column, Numeric) or (isinstance(column, Integer) and column.binned):
         named = {column.level(text) for text in column.labels}
+        named |= {level for level, end in ((0, column.ends[0]), (column.levels - 1, column.ends[1])) if end}
         for level, ends in enumerate(_number_ends(column)):
             if level not in named:
                 names[level] = ends
@@ -51,13 +52,12 @@ def span(first: Ends, last: Ends) -> str:
 
 def _number_ends(column: Integer | Numeric) -> list[Ends]:
     if isinstance(column, Numeric):
-        edges = [short(edge) for edge in column.edges]
-        return list(pairwise(edges))
+        edges = [column.bounds(level) for level in range(column.levels)]
+        return [(short(low), short(high)) for low, high in edges]
     starts = [*column.starts]
     if column.max >= LONG and all(start % 100 == 0 for start in starts):
         # 60000 to 74999 reads best as 60k–75k.
-        edges = [short(Fraction(edge)) for edge in (*starts, column.max)]
-        return list(pairwise(edges))
+        return list(pairwise(short(Fraction(edge)) for edge in (*starts, column.max)))
     bounds = [column.bounds(level) for level in range(column.levels)]
     return [(str(low), str(high)) for low, high in bounds]
 

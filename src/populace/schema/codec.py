@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Date, Dated, DateTime, Time
 from populace.schema.draws import draw
 from populace.schema.encoder import Codes, Encoder, settled
-from populace.schema.numbers import decimal_text, number
-from populace.schema.ranges import Integer, Numeric, special_numbers
+from populace.schema.numbers import decimal_text
+from populace.schema.ranges import Integer, Numeric, Range, special_numbers
 from populace.schema.texts import Array, Numbers, pc, texts
 
 EMPTY = "(empty)"
 _INT64 = range(-(2**63), 2**63)
+_MOMENTS = {Date: pa.date32(), DateTime: pa.timestamp("s"), Time: pa.time32("s")}
 
 
 def encode(column: Column, values: Array, *, decimal: str = ".") -> Codes:
@@ -44,13 +47,13 @@ def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator)
     column = settled(column)
     codes = np.asarray(codes).astype(np.int64)
     kind = arrow_type(column)
-    specials = pa.array([_special(text, kind) for text in column.specials] or [None], kind)
+    specials = _typed([_special(column, text, kind) for text in column.specials] or [None], kind)
     if isinstance(column, Categorical):
         values = pa.concat_arrays([pa.array([value or None for value in column.values], kind), specials])
         return pc.take(values, pa.array(codes))
     inside = codes < column.levels
     drawn = draw(column, np.where(inside, codes, 0), rng=rng)
-    written = _written(column, drawn) if pa.types.is_string(kind) else pa.array(drawn)
+    written = _written(column, drawn) if pa.types.is_string(kind) else _typed(drawn, kind)
     outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
     return pc.if_else(pa.array(inside), written, outside)
 
@@ -68,6 +71,8 @@ def arrow_type(column: Column) -> pa.DataType:
     words = any(text and text not in values for text in column.specials)
     if isinstance(column, Categorical) or words:
         return pa.string()
+    if isinstance(column, Dated):
+        return pa.string() if column.format is not None else _MOMENTS[type(column)]
     if isinstance(column, Numeric):
         return pa.float64()
     fits = all(value.denominator == 1 and int(value) in _INT64 for value in values.values())
@@ -105,6 +110,8 @@ def _bin_labels(column: Column) -> list[str]:
         names[0] = names[0].replace("[", "(") if bottom else names[0]
         names[-1] = names[-1] if top else names[-1].replace(")", "]")
         names = [*written[: int(bottom)], *names, *(written[-1:] if top else [])]
+    elif isinstance(column, Dated):
+        return [_moment_label(column, *column.bounds(level)) for level in range(column.levels)]
     else:
         return []
     if column.ends[0]:
@@ -114,15 +121,42 @@ def _bin_labels(column: Column) -> list[str]:
     return names
 
 
-def _special(text: str, kind: pa.DataType) -> str | int | float | None:
-    value = number(text)
+def _moment_label(column: Dated, first: int, last: int) -> str:
+    """Return a year or a month as such, and any other bin by its first and last moment."""
+    begin, end, following = (column.iso_text(moment) for moment in (first, last, last + 1))
+    if first == last:
+        return begin
+    if isinstance(column, Date) and begin.endswith("-01") and following.endswith("-01"):
+        if begin[:4] == end[:4] and begin.endswith("-01-01") and following.endswith("-01-01"):
+            return begin[:4]
+        if begin[:7] == end[:7]:
+            return begin[:7]
+    return f"{begin} – {end}"
+
+
+def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float | None:
+    value = column.value(text) if isinstance(column, Range) else None
     if not text or value is None or pa.types.is_string(kind):
         return text or None
-    return int(value) if pa.types.is_integer(kind) else float(value)
+    return float(value) if pa.types.is_floating(kind) else int(value)
+
+
+def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
+    """Return values in an Arrow type; days and seconds become dates and times."""
+    if not pa.types.is_temporal(kind):
+        return pa.array(values, kind)
+    return (
+        pa.array(values, pa.int64())
+        .cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
+        .cast(kind)
+    )
 
 
 def _written(column: Column, drawn: Numbers) -> Array:
-    """Return numbers as texts, with the decimals that the column has."""
+    """Return numbers as texts, with the decimals that the column has, and moments in its format."""
+    if isinstance(column, Dated):
+        known, places_of = np.unique(drawn, return_inverse=True)
+        return pc.take(pa.array([column.text(int(each)) for each in known], pa.string()), pa.array(places_of))
     places = column.decimals if isinstance(column, Integer | Numeric) else None
     if not places:
         return texts(pa.array(drawn))

@@ -1,4 +1,4 @@
-"""Numbers drawn inside the bins that codes stand for."""
+"""Numbers, days and seconds drawn inside the bins that codes stand for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from populace.schema.columns import Column
+from populace.schema.dates import Dated
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.texts import Floats, Numbers, Places
 
@@ -17,10 +18,10 @@ _TELLABLE = 10**15
 
 
 def draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Numbers:
-    """Return one number for each bin, drawn uniformly from it; top and bottom codes stand for their own number."""
+    """Return one number (day, second) for each bin, drawn uniformly; top and bottom codes are their own number."""
     if isinstance(column, Numeric):
         return _draw_decimals(column, levels, rng=rng)
-    if isinstance(column, Integer):
+    if isinstance(column, Integer | Dated):
         if isinstance(column.starts, range):
             first = column.min + levels * column.starts.step
             last = np.minimum(first + column.starts.step - 1, column.max)
@@ -74,9 +75,7 @@ def _steps(low: Fraction, high: Fraction, *, most: int | None = None) -> tuple[i
     scale = 1
     limit = None if most is None else 10**most
     while (
-        (scale != limit
-        and low != high
-        and (high - low) * scale < _FINENESS)
+        (scale != limit and low != high and (high - low) * scale < _FINENESS)
         or (low * scale).denominator > 1
         or (high * scale).denominator > 1
     ):

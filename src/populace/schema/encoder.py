@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Dated, Time
+from populace.schema.moments import is_moment, moments
 from populace.schema.numbers import number
 from populace.schema.ranges import Integer, Numeric, special_numbers
 from populace.schema.texts import Array, Floats, Places, distinct, is_number, numbers, pc, texts, trimmed
@@ -34,14 +36,14 @@ class Encoder:
         spellings = _spellings(known, first=first)
         self._loose = _Lookup(spellings)
         self._empty = spellings.get("", column.other_code)
-        self._bins = _Bins(column) if isinstance(column, Integer | Numeric) else None
+        self._bins = _Bins(column) if isinstance(column, Integer | Numeric | Dated) else None
 
     def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
         """Return the code of every value, whatever it is."""
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
-        if self._bins is not None and is_number(values.type):
-            found = numbers(values)
+        if self._bins is not None and self._bins.typed(values.type):
+            found = self._bins.numbers(values, decimal=decimal)
             return np.where(np.isnan(found), self._empty, self._settled(self._bins.codes(found))).astype(
                 self._type
             )
@@ -59,7 +61,8 @@ class Encoder:
             codes[unknown] = self._loose(trimmed(written.filter(pa.array(unknown))))
         if self._bins is not None:
             unknown = codes == _NONE
-            codes[unknown] = self._bins.codes(numbers(written.filter(pa.array(unknown)), decimal=decimal))
+            strange = written.filter(pa.array(unknown))
+            codes[unknown] = self._bins.codes(self._bins.numbers(strange, decimal=decimal))
         return codes
 
     def _settled(self, codes: Places) -> Places:
@@ -89,11 +92,12 @@ class _Lookup:
 
 
 class _Bins:
-    """The bins and the special numbers of a number column."""
+    """The bins and the special numbers of a column of numbers or dates."""
 
-    def __init__(self, column: Integer | Numeric) -> None:
+    def __init__(self, column: Integer | Numeric | Dated) -> None:
+        self._dated = column if isinstance(column, Dated) else None
         self._below, self._above = column.sticky
-        self._whole = isinstance(column, Integer)
+        self._whole = not isinstance(column, Numeric)
         self._step: int | None = None
         if isinstance(column, Numeric):
             self._starts = _numeric_starts(column)
@@ -107,6 +111,18 @@ class _Bins:
         specials = sorted((float(v), column.specials.index(t)) for t, v in special_numbers(column).items())
         self._special_values = np.array([value for value, _ in specials], dtype=np.float64)
         self._special_codes = np.array([column.levels + place for _, place in specials], dtype=np.int64)
+
+    def typed(self, kind: pa.DataType) -> bool:
+        """Say whether cells of a type are such numbers, dates or times already."""
+        if self._dated is None:
+            return is_number(kind)
+        return is_moment(kind, clock=isinstance(self._dated, Time))
+
+    def numbers(self, cells: Array, *, decimal: str) -> Floats:
+        """Return cells, texts or typed ones, as numbers, days or seconds; NaN where they are none."""
+        if self._dated is None:
+            return numbers(cells, decimal=decimal)
+        return moments(self._dated, cells)
 
     def codes(self, values: Floats) -> Places:
         """Return the bin of each number; special numbers have codes of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TypedDict, TypeVar
 from populace.errors import SchemaError
 from populace.schema.bins import width_edges, width_starts
 from populace.schema.columns import Categorical, Column, Key, Ordinal, Origin
+from populace.schema.dates import Date, Dated, DateTime, Time, width_moments
+from populace.schema.formats import DAY
 from populace.schema.maps import read_map
 from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.tables import Table
@@ -17,6 +20,7 @@ from populace.schema.unit import Neighbours, Unit
 from populace.schema.unknown import UnknownBins, UnknownValues
 
 LEARN = "learn"
+_ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
 
 _N = TypeVar("_N", int, Fraction)
 
@@ -28,6 +32,9 @@ class Kind(StrEnum):
     ORDINAL = "ordinal"
     INTEGER = "integer"
     NUMERIC = "numeric"
+    DATE = "date"
+    DATETIME = "datetime"
+    TIME = "time"
 
 
 class _Shared(TypedDict):
@@ -47,13 +54,14 @@ _SHARED = ("kind", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals")
+_DATED = (*_SHARED, "min", "max", "width", "edges", "beyond", "format", *_RELATED)
 _KEYS = {
     Kind.CATEGORICAL: _LISTED,
     Kind.ORDINAL: _LISTED,
     Kind.INTEGER: (*_BINNED, "split", *_RELATED),
     Kind.NUMERIC: (*_BINNED, *_RELATED),
-}
-_LATER_KINDS = ("date", "datetime", "time")
+} | dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIME), _DATED)
+_CLASSES: dict[Kind, type[Dated]] = {Kind.DATE: Date, Kind.DATETIME: DateTime, Kind.TIME: Time}
 
 
 def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: bool = False) -> Column:
@@ -82,6 +90,8 @@ def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: 
     )
     if kind in (Kind.CATEGORICAL, Kind.ORDINAL):
         return _listed(table, kind, shared)
+    if kind in _CLASSES:
+        return _dated(table, _CLASSES[kind], shared)
     _check_bins(table, kind)
     return _integer(table, shared) if kind is Kind.INTEGER else _numeric(table, shared)
 
@@ -106,11 +116,6 @@ def _kind(table: Table) -> Kind:
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
         raise SchemaError(f"{table.place} has no kind.", hint="kind is one of " + ", ".join(Kind))
-    if kind in _LATER_KINDS:
-        raise SchemaError(
-            f"{table.place}: kind {kind!r} is not supported yet.",
-            hint="declare it as categorical or ordinal with its values, or leave the column out",
-        )
     return table.choice("kind", default=Kind.CATEGORICAL)
 
 
@@ -197,29 +202,66 @@ def _numeric(table: Table, shared: _Shared) -> Column:
     return Numeric(edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, **shared)
 
 
+def _dated(table: Table, kind: type[Dated], shared: _Shared) -> Column:
+    name = shared["name"]
+    ends = [table.text(key) for key in ("min", "max")]
+    if "edges" in table:
+        _refuse_beside_edges(table)
+        *starting, end = table.texts("edges")
+        starts: Sequence[int] = [_moment(table, kind, text) for text in starting]
+        first, last = starts[0], _last_moment(table, kind, end)
+    elif ends[0] is None or ends[1] is None:
+        raise _no_ends(table)
+    else:
+        first, last = _moment(table, kind, ends[0]), _last_moment(table, kind, ends[1])
+        width = table.text("width") or ("day" if kind is Date else None)
+        if width is None:
+            raise SchemaError(f"{table.place} has no bins.", hint='give a width, such as "hour", or edges')
+        starts = width_moments(kind, name, first=first, last=last, width=width)
+    return kind(
+        min=first,
+        max=last,
+        starts=starts,
+        format=table.text("format"),
+        beyond=table.choice("beyond", default=Beyond.NEAREST),
+        **shared,
+    )
+
+
+def _moment(table: Table, kind: type[Dated], text: str) -> int:
+    found = kind.number(text)
+    if found is None:
+        raise SchemaError(
+            f"{table.place}: {text!r} is not a {kind.kind} in ISO form.",
+            hint=f"write it as {_ISO[kind.kind]}",
+        )
+    return found
+
+
+def _last_moment(table: Table, kind: type[Dated], text: str) -> int:
+    """Return where a column ends; a day ends with its last second."""
+    whole_day = kind is DateTime and Date.number(text) is not None and ":" not in text
+    return _moment(table, kind, text) + (DAY - 1 if whole_day else 0)
+
+
 def _end(table: Table, given: _N | None, code: _N | None) -> _N:
     """Return where a range ends: as declared, or at its top or bottom code."""
     end = code if given is None else given
     if end is None:
-        raise SchemaError(
-            f"{table.place} does not say from where to where its numbers go.",
-            hint="give min and max, or edges",
-        )
+        raise _no_ends(table)
     return end
+
+
+def _no_ends(table: Table) -> SchemaError:
+    return SchemaError(
+        f"{table.place} does not say from where to where its values go.", hint="give min and max, or edges"
+    )
 
 
 def _check_bins(table: Table, kind: Kind) -> None:
     """Refuse bins that are declared twice, by halves or not at all."""
-    ends = [key for key in ("min", "max") if key in table]
     if "edges" in table:
-        beside = [*ends, *(key for key in ("width", "bins") if key in table)]
-        if beside:
-            raise SchemaError(
-                f"{table.place} has edges beside {', '.join(beside)}.",
-                hint="edges say everything: leave the others out",
-            )
-        if len(table.numbers("edges")) < 2:
-            raise SchemaError(f"{table.place} has fewer than two edges.", hint="write edges = [0, 18, 65]")
+        _refuse_beside_edges(table)
         return
     _end(table, table.number("min"), table.number("bottom"))
     _end(table, table.number("max"), table.number("top"))
@@ -230,6 +272,17 @@ def _check_bins(table: Table, kind: Kind) -> None:
             f"{table.place} has no bins.",
             hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',
         )
+
+
+def _refuse_beside_edges(table: Table) -> None:
+    if beside := [key for key in ("min", "max", "width", "bins") if key in table]:
+        raise SchemaError(
+            f"{table.place} has edges beside {', '.join(beside)}.",
+            hint="edges say everything: leave the others out",
+        )
+    edges = table.items["edges"]
+    if isinstance(edges, list) and len(edges) < 2:
+        raise SchemaError(f"{table.place} has fewer than two edges.", hint="write edges = [0, 18, 65]")
 
 
 def _check_learning(table: Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -127,13 +128,15 @@ class Table:
 
 
 def as_text(value: object) -> str | None:
-    """Return a text, or a number or boolean as its text; None for anything else.
+    """Return a text, or a number, boolean, date or time as its text; None for anything else.
 
     >>> as_text("a"), as_text(7), as_text(True), as_text([])
     ('a', '7', 'true', None)
     """
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, date | time):
+        return value.isoformat()
     return str(value) if isinstance(value, str | int | Decimal) else None
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from populace.schema.columns import Categorical, Column, Origin
+from populace.schema.dates import Dated, moment_width
 from populace.schema.numbers import decimal_text
 from populace.schema.ranges import Beyond, Integer, Numeric, Range
 from populace.schema.unit import Neighbours, Unit
@@ -34,6 +35,8 @@ def column_table(column: Column) -> dict[str, Written]:
         table |= _integer_bins(column)
     if isinstance(column, Numeric):
         table |= _numeric_bins(column)
+    if isinstance(column, Dated):
+        table |= _moment_bins(column)
     if isinstance(column, UnknownBins):
         table |= _unknown_bins(column)
     if isinstance(column, Integer | Numeric | UnknownBins) and column.decimals is not None:
@@ -130,6 +133,17 @@ def _numeric_bins(column: Numeric) -> dict[str, Written]:
         return low | high | {"width": width}
     codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
     return {"edges": list(column.edges)} | codes
+
+
+def _moment_bins(column: Dated) -> dict[str, Written]:
+    width = moment_width(column)
+    if width is None:
+        table: dict[str, Written] = {
+            "edges": [column.iso_text(edge) for edge in (*column.starts, column.max)]
+        }
+    else:
+        table = {"min": column.iso_text(column.min), "max": column.iso_text(column.max), "width": width}
+    return table if column.format is None else table | {"format": column.format}
 
 
 def _unknown_bins(column: UnknownBins) -> dict[str, Written]:

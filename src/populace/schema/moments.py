@@ -1,0 +1,109 @@
+"""Cells that are dates or times, as seconds: many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from populace.schema.dates import Dated, Time
+from populace.schema.formats import DAY, FIRST, LAST, MONTHS, SHORT_MONTHS, full_year
+from populace.schema.texts import Array, Floats, Places, pc, trimmed
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def is_moment(kind: pa.DataType, *, clock: bool) -> bool:
+    """Say whether cells of a type are times of the day (`clock`), or dates or timestamps without a zone."""
+    if clock:
+        return bool(pa.types.is_time(kind))
+    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None))
+
+
+def moments(column: Dated, cells: Array) -> Floats:
+    """Return cells, texts or typed ones, as the days or seconds of a column; NaN where they are none.
+
+    >>> from populace.schema.dates import Date
+    >>> moments(Date(name="x", min=0, max=9), pa.array(["1970-01-02", "1970-01-02T12:00", "2 January"])).tolist()
+    [1.0, 1.0, nan]
+    """
+    typed = is_moment(cells.type, clock=isinstance(column, Time))
+    found = typed_seconds(cells) if typed else text_seconds(cells, column.reads)
+    return found // column.unit
+
+
+def typed_seconds(cells: Array) -> Floats:
+    """Return dates, timestamps or times as whole seconds; NaN where a cell is empty or its year has not four digits.
+
+    >>> typed_seconds(pa.array([1.5, None]).cast(pa.int64(), safe=False).cast(pa.timestamp("s"))).tolist()
+    [1.0, nan]
+    """
+    kind = cells.type
+    if pa.types.is_date(kind):
+        whole = _whole(cells.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.int64()))
+        found = whole * DAY
+    else:
+        width = pa.int32() if pa.types.is_time32(kind) else pa.int64()
+        found = _whole(cells.cast(width).cast(pa.int64())) // _PER_SECOND[kind.unit]
+    known = (found >= FIRST * DAY) & (found < (LAST + 1) * DAY) & _whole(cells.is_valid()).astype(np.bool_)
+    return np.where(known, found, np.nan)
+
+
+def text_seconds(written: Array, regexes: Sequence[str]) -> Floats:
+    """Return the moments that texts name by the first regular expression that fits; NaN where none does.
+
+    >>> from populace.schema.formats import ISO_DATE
+    >>> text_seconds(pa.array(["1970-01-02", "1970-02-30", "x"]), [ISO_DATE]).tolist()
+    [86400.0, nan, nan]
+    """
+    form = trimmed(written)
+    found = np.full(len(written), np.nan)
+    for regex in regexes:
+        groups = pc.extract_regex(form, pattern=f"^(?:{regex})$")
+        found = np.where(np.isnan(found), _moments(groups), found)
+    return found
+
+
+def _moments(groups: Array) -> Floats:
+    names = {each.name for each in groups.type}
+    matched = _whole(groups.is_valid()).astype(np.bool_)
+
+    def part(name: str, absent: int) -> Places:
+        if name not in names:
+            return np.full(len(groups), absent)
+        texts = pc.struct_field(groups, name)
+        return _whole(pc.if_else(pc.equal(texts, ""), str(absent), texts).cast(pa.int64()), empty=absent)
+
+    years = part("Y", 1970)
+    if "y" in names:
+        short = part("y", 0)
+        years = np.where(short >= 69, full_year(69) - 69, full_year(0)) + short
+    months = part("m", 1)
+    for name, known in (("B", MONTHS), ("b", SHORT_MONTHS)):
+        if name in names:
+            words = pc.utf8_lower(pc.struct_field(groups, name))
+            months = _whole(pc.index_in(words, value_set=pa.array(known)).cast(pa.int64()), empty=-1) + 1
+    hours = part("H", 0)
+    if "p" in names:
+        twelve = part("I", 0)
+        late = _whole(pc.equal(pc.utf8_lower(pc.struct_field(groups, "p")), "pm")).astype(np.bool_)
+        hours = np.where((twelve >= 1) & (twelve <= 12), twelve % 12 + 12 * late, 24)
+    days, minutes, rest = part("d", 1), part("M", 0), part("S", 0)
+    valid = matched & (years >= 1) & (months >= 1) & (months <= 12) & (days >= 1)
+    valid &= (hours < 24) & (minutes < 60) & (rest < 60)
+    since = np.where(valid, (years - 1970) * 12 + months - 1, 0)
+    first, following = _month_start(since), _month_start(since + 1)
+    valid &= days <= following - first
+    return np.where(valid, (first + days - 1) * DAY + hours * 3600 + minutes * 60 + rest, np.nan)
+
+
+def _month_start(months: Places) -> Places:
+    """Return the day on which each month since January 1970 begins."""
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def _whole(cells: Array, *, empty: int = 0) -> Places:
+    kind = cells.type
+    filled = pc.fill_null(cells, False if pa.types.is_boolean(kind) else empty)
+    return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.int64)
