@@ -201,19 +201,23 @@ class Scale:
     def _limit(self, literal: Literal) -> Fraction:
         if isinstance(self.column, Categorical):
             place = self.column.level(literal.text)
-            if place is None:
+            if place is None and literal.text not in self.column.specials:
                 raise self._no_value(literal)
-            return Fraction(place)
-        value = self.value(literal.text)
-        if not isinstance(value, Fraction):
+            value, lack = None if place is None else Fraction(place), "has no place in its order"
+        else:
+            found = self.column.value(literal.text) if isinstance(self.column, Range) else None
+            value, lack = found, f"is no {self._kind}"
+        if value is None:
             raise SchemaError(
-                f"column {self.column.name!r} cannot be compared with {literal}, which is no {self._kind}.",
+                f"column {self.column.name!r} cannot be compared with {literal}, which {lack}.",
                 hint=f"compare with a {self._kind}, or with == where it is a special code",
             )
         return value
 
     @property
     def _kind(self) -> str:
+        if isinstance(self.column, Categorical):
+            return "value"
         return self.column.kind if self.column.kind in ("date", "datetime", "time") else "number"
 
     def _torn(self, code: int, operator: Operator, literal: Literal) -> SchemaError:

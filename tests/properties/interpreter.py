@@ -1,0 +1,103 @@
+"""Conditions decided the slow way: the tree, one row of texts, no codes. What the fast way is held against."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from fractions import Fraction
+
+from populace.schema.columns import Categorical, Column
+from populace.schema.schema import Schema
+from populace.schema.syntax import And, Comparison, Expression, Literal, Membership, Missing, Not, Or
+
+Row = dict[str, str]
+
+_TESTS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def holds(expression: Expression, row: Row, columns: Mapping[str, Column]) -> bool:
+    if isinstance(expression, Not):
+        return not holds(expression.part, row, columns)
+    if isinstance(expression, And):
+        return all(holds(part, row, columns) for part in expression.parts)
+    if isinstance(expression, Or):
+        return any(holds(part, row, columns) for part in expression.parts)
+    if isinstance(expression, Missing):
+        column = columns[expression.column.name]
+        return row[column.name] in column.specials and row[column.name] != column.outside
+    if isinstance(expression, Membership):
+        column = columns[expression.column.name]
+        return any(_equal(row[column.name], column, value) for value in expression.values)
+    return _compares(expression, row, columns)
+
+
+def _compares(test: Comparison, row: Row, columns: Mapping[str, Column]) -> bool:
+    column = columns[test.left.name]
+    value = row[column.name]
+    if isinstance(test.right, Literal):
+        if not test.operator.ordered:
+            return _equal(value, column, test.right) == (test.operator.value == "==")
+        if value in column.specials:
+            return False
+        return _TESTS[test.operator.value](_size(value, column), _size(test.right.text, column))
+    other = columns[test.right.name]
+    beside = row[other.name]
+    if test.operator.ordered:
+        if value in column.specials or beside in other.specials:
+            return False
+        return _TESTS[test.operator.value](_place(value, column), _place(beside, other))
+    words = isinstance(column, Categorical) and isinstance(other, Categorical)
+    same = value == beside if words else _number(value) == _number(beside)
+    return same == (test.operator.value == "==")
+
+
+def _equal(value: str, column: Column, literal: Literal) -> bool:
+    if isinstance(column, Categorical) or value in column.specials or literal.text in column.specials:
+        return value == literal.text
+    return Fraction(value) == Fraction(literal.text)
+
+
+def _size(text: str, column: Column) -> Fraction | int:
+    return column.values.index(text) if isinstance(column, Categorical) else Fraction(text)
+
+
+def _place(text: str, column: Column) -> Fraction | str | int:
+    """Return a value for the comparison of two columns: a number, or a place among words in an order."""
+    found = _number(text)
+    return column.values.index(text) if isinstance(found, str) and isinstance(column, Categorical) else found
+
+
+def _number(text: str) -> Fraction | str:
+    try:
+        return Fraction(text)
+    except ValueError:
+        return text
+
+
+def completed(row: Row, schema: Schema) -> Row:
+    """Return a row with the columns that follow from others."""
+    full = dict(row)
+    while len(full) < len(schema.columns):
+        for name, column in schema.columns.items():
+            if name not in full and all(source in full for source in column.function_of):
+                full[name] = column.map.get(tuple(full[s] for s in column.function_of), column.other or "")
+    return full
+
+
+def keeps(row: Row, schema: Schema) -> list[bool]:
+    """Say for each universe (as the columns stand) and each zero whether a full row keeps it."""
+    from populace.schema.expressions import parse
+
+    universes = [
+        holds(parse(column.universe), row, schema.columns) == (row[name] != column.outside)
+        for name, column in schema.columns.items()
+        if column.universe is not None
+    ]
+    return universes + [not holds(parse(zero.when), row, schema.columns) for zero in schema.zeros]
