@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Date
 from populace.schema.schema import Schema
 from populace.schema.syntax import And, Comparison, Expression, Literal, Membership, Missing, Not, Or
 
@@ -59,12 +60,15 @@ def _compares(test: Comparison, row: Row, columns: Mapping[str, Column]) -> bool
 
 
 def _equal(value: str, column: Column, literal: Literal) -> bool:
-    if isinstance(column, Categorical) or value in column.specials or literal.text in column.specials:
+    words = isinstance(column, Categorical | Date)
+    if words or value in column.specials or literal.text in column.specials:
         return value == literal.text
     return Fraction(value) == Fraction(literal.text)
 
 
-def _size(text: str, column: Column) -> Fraction | int:
+def _size(text: str, column: Column) -> Fraction | int | str:
+    if isinstance(column, Date):
+        return text  # ISO's dates stand in the order of their texts
     return column.values.index(text) if isinstance(column, Categorical) else Fraction(text)
 
 

@@ -16,6 +16,7 @@ from interpreter import Row, completed, holds, keeps
 from populace.errors import SchemaError
 from populace.schema.coding import TableCodec
 from populace.schema.columns import Categorical, Column, Ordinal
+from populace.schema.dates import Date
 from populace.schema.expressions import parse
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.rulebook import Zero
@@ -40,7 +41,9 @@ OTHER = st.sampled_from([None, "elsewhere"])
 @st.composite
 def single(draw: st.DrawFn, name: str) -> Column:
     shared = {"name": name, "missing": draw(MISSING), "other": draw(OTHER)}
-    kind = draw(st.sampled_from(["categorical", "ordinal", "integer", "bins", "top", "split", "numeric"]))
+    kind = draw(
+        st.sampled_from(["categorical", "ordinal", "integer", "bins", "top", "split", "numeric", "date"])
+    )
     match kind:
         case "categorical":
             return Categorical(values=("a", "b", "7"), **shared)
@@ -52,6 +55,8 @@ def single(draw: st.DrawFn, name: str) -> Column:
             return Integer(min=0, max=6, top=6, bottom=draw(st.sampled_from([None, 0])), **shared)
         case "split":
             return Integer(min=-1, max=13, split=5, **shared)
+        case "date":
+            return Date(min=0, max=9, starts=draw(st.sampled_from([(), (0, 4, 5)])), **shared)
         case "numeric":
             edges = tuple(Fraction(text) for text in ("0", "2.5", "5", "9"))
             ends = draw(st.sampled_from([{}, {"top": edges[-1]}, {"bottom": edges[0], "top": edges[-1]}]))
@@ -82,6 +87,8 @@ def value_of(column: Column) -> st.SearchStrategy[str]:
         low = -5 if column.bottom is not None else 0
         high = 15 if column.top is not None else 9
         return st.decimals(low, high, places=1).map(str) | special
+    if isinstance(column, Date):
+        return st.integers(column.min, column.max).map(column.iso_text) | special
     low = column.min - (3 if column.bottom is not None else 0)
     high = column.max + (3 if column.top is not None else 0)
     return st.integers(low, high).map(str) | special
@@ -106,7 +113,7 @@ def made(columns: Mapping[str, Column], zeros: Sequence[Zero] = ()) -> Schema | 
 
 @st.composite
 def literals(draw: st.DrawFn, column: Column) -> Literal:
-    if isinstance(column, Categorical):
+    if isinstance(column, Categorical | Date):
         return Literal(draw(value_of(column)))
     edges = ["0", "2", "2.5", "4", "5", "6", "9", "10"]
     text = draw(st.sampled_from(edges) | value_of(column))

@@ -154,6 +154,46 @@ def test_bins_are_compared_at_their_edges() -> None:
         assert "here: " in caught.value.message
 
 
+def test_dates_are_compared_as_dates() -> None:
+    day = '[columns.{}]\nkind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\n'
+    text = (
+        day.format("born")
+        + day.format("died")
+        + 'format = "%d.%m.%Y"\n'
+        + day.format("seen")
+        + 'width = "month"\n'
+    )
+    schema = Schema.parse(
+        text + '[columns.at]\nkind = "time"\nmin = "08:00"\nmax = "18:00"\nwidth = "hour"\n'
+    )
+    assert codes("born < '2020-01-04'", schema) == [0, 1, 2]
+    assert codes("died == '02.01.2020'", schema) == codes("died == '2020-01-02'", schema) == [1]
+    assert codes("seen >= '2020-11-01'", schema) == [10, 11]
+    assert codes("seen <= '2020-01-31'", schema) == [0]
+    assert codes("at < '10:00'", schema) == [0, 1]
+    pair = schema.layout.condition(parse("born > died"), place="here")
+    assert pair({"born": np.array([4, 4, 4, 366]), "died": np.array([3, 4, 366, 1])}).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    same = schema.layout.condition(parse("born == died"), place="here")
+    assert same({"born": np.array([4, 4, 366]), "died": np.array([4, 5, 366])}).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    for text, message in [
+        ("seen < '2020-01-31'", "2020-01-01 … 2020-01-31 lies on both sides"),
+        ("born < 17", "which is no date"),
+        ("born == '2019-01-01'", "is no value of column 'born'"),
+        ("born < at", "cannot be compared with another column"),
+    ]:
+        with pytest.raises(SchemaError, match=message):
+            condition(text, schema)
+
+
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from populace.errors import SchemaError
 from populace.marginals import Clique
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Dated
 from populace.schema.expressions import atoms, columns
 from populace.schema.functions import MOST_CELLS, Function, View, cells, function_view, functions, joint
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import number
-from populace.schema.ranges import Integer, Numeric
 from populace.schema.scales import Scale, Truth
 from populace.schema.syntax import (
     And,
@@ -184,6 +184,9 @@ def compared(left: Scale, operator: Operator, right: Scale) -> Truth:
                 f"column {scale.column.name!r} cannot be compared with another column: {what}.",
                 hint="only columns with one code for each value can be compared",
             )
+    dated = [scale.column.kind if isinstance(scale.column, Dated) else "" for scale in (left, right)]
+    if dated[0] != dated[1]:
+        raise _no_order(left.column, right.column)
     places = _places([left, right], ordered=operator.ordered)
     first, second = places[0][:, None], places[1][None, :]
     if not operator.ordered:
@@ -209,33 +212,36 @@ def _places(scales: Sequence[Scale], *, ordered: bool) -> list[npt.NDArray[np.in
             for scale, column in zip(scales, values, strict=True)
         ]
     listed = all(isinstance(scale.column, Categorical) for scale in scales)
-    texts = [[_same(scale.text(code), listed=listed) for code in range(scale.size)] for scale in scales]
+    texts = [[_same(scale, code, listed=listed) for code in range(scale.size)] for scale in scales]
     seen = {value: place for place, value in enumerate(dict.fromkeys(texts[0] + texts[1]))}
     return [np.array([seen[value] for value in column], dtype=np.int64) for column in texts]
 
 
-def _same(text: str, *, listed: bool) -> object:
+def _same(scale: Scale, code: int, *, listed: bool) -> object:
     """Return what two values are equal by: their text or, beside a column of numbers, their number."""
-    value = None if listed else number(text)
+    text = scale.text(code)
+    if listed or scale.bounded:
+        return text if listed else scale.value(text)
+    value = number(text)
     return text if value is None else value
 
 
 def _sizes(scales: Sequence[Scale]) -> list[list[Any]]:
     """Return the values of two columns as things that can be ordered among each other."""
     kinds = [scale.column for scale in scales]
-    if all(scale.bounded for scale in scales) and len({_measure(kind) for kind in kinds}) == 1:
+    if all(scale.bounded for scale in scales):
         return [[int(value) for value in scale.spans.first] for scale in scales if scale.spans is not None]
     lists = {k.values for k in kinds if isinstance(k, Categorical) and k.ordered}
     if len(lists) == 1 and all(isinstance(k, Categorical) and k.ordered for k in kinds):
         return [list(range(scale.levels)) for scale in scales]
     found = [[number(scale.text(code)) for code in range(scale.levels)] for scale in scales]
     if any(value is None for column in found for value in column) or not all(k.ordered for k in kinds):
-        raise SchemaError(
-            f"columns {kinds[0].name!r} and {kinds[1].name!r} have no common order.",
-            hint="compare two columns of numbers, two of one kind of dates, or two with the same ordinal values",
-        )
+        raise _no_order(*kinds)
     return found
 
 
-def _measure(column: Column) -> str:
-    return "number" if isinstance(column, Integer | Numeric) else column.kind
+def _no_order(left: Column, right: Column) -> SchemaError:
+    return SchemaError(
+        f"columns {left.name!r} and {right.name!r} have no common order.",
+        hint="compare two columns of numbers, two of one kind of dates, or two with the same ordinal values",
+    )

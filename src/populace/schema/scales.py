@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.schema.columns import Categorical, Column
+from populace.schema.dates import Dated
 from populace.schema.hints import did_you_mean
 from populace.schema.numbers import decimal_text, number
 from populace.schema.ranges import Integer, Numeric, Range, special_numbers
@@ -143,7 +144,7 @@ class Scale:
             return self.column.specials[code - self.levels]
         if isinstance(self.column, Categorical):
             return self.column.values[code]
-        return "" if self.spans is None else str(self.spans.first[code])
+        return "" if self.spans is None else self._shown(self.spans.first[code])
 
     def count(self, code: int) -> float:
         """Return how many values a code stands for; infinitely many in bins of decimals."""
@@ -157,9 +158,15 @@ class Scale:
         """Return a bin for a message."""
         if self.spans is None or code >= self.levels:
             return repr(self.text(code))
-        first, last = self.spans.first[code], self.spans.last[code]
-        far = (-_FAR, _FAR, -math.inf, math.inf)
-        return f"{'' if first in far else first} … {'' if last in far else last}".strip()
+        first, last = self._shown(self.spans.first[code]), self._shown(self.spans.last[code])
+        return first if first == last else f"{first} … {last}".strip()
+
+    def _shown(self, value: Any) -> str:
+        if value in (-_FAR, _FAR, -math.inf, math.inf):
+            return ""
+        if isinstance(self.column, Dated):
+            return self.column.iso_text(int(value))
+        return str(int(value)) if value == int(value) else repr(float(value))
 
     def equal(self, literal: Literal) -> Truth:
         """Say for each code whether it is a value."""
@@ -218,12 +225,12 @@ class Scale:
     def _kind(self) -> str:
         if isinstance(self.column, Categorical):
             return "value"
-        return self.column.kind if self.column.kind in ("date", "datetime", "time") else "number"
+        return self.column.kind if isinstance(self.column, Dated) else "number"
 
     def _torn(self, code: int, operator: Operator, literal: Literal) -> SchemaError:
         if self.column.unknown:
             hint = "its bins are learnt: conditions may only compare it with its special codes"
-        elif operator in (Operator.BELOW, Operator.AT_LEAST) or self.column.kind == "integer":
+        elif operator in (Operator.BELOW, Operator.AT_LEAST) or isinstance(self.column, Integer | Dated):
             hint = f"give it an edge there, or compare at one of the edges it has (now in {self.words(code)})"
         else:
             hint = "bins hold their lower edge: write < or >=, with an edge of the column"
@@ -250,6 +257,8 @@ def _spans(column: Column) -> Spans | None:
         return _decimals(column)
     if isinstance(column, Integer):
         return _wholes(column) if column.split is None else _quotients(column, column.split)
+    if isinstance(column, Dated):
+        return _moments(column)
     return _unknown(column) if isinstance(column, UnknownBins) else None
 
 
@@ -257,6 +266,11 @@ def _wholes(column: Integer) -> Spans:
     first = np.array(column.starts, dtype=np.int64)
     last = np.append(first[1:] - 1, column.max)
     return _open_ended(first, last, column.ends)
+
+
+def _moments(column: Dated) -> Spans:
+    first = np.array(column.starts, dtype=np.int64)
+    return _closed(first, np.append(first[1:] - 1, column.max))
 
 
 def _quotients(column: Integer, divisor: int) -> Spans:
