@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,12 +28,13 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 COMMAND = [sys.executable, "-c", "from populace.cli.main import run; run()"]
 
 
-def once(folder: Path, *, method: str, epsilon: str, delta: str) -> dict[str, float]:
-    """Run one release in a child process and score it."""
-    data, domain = folder / f"{folder.name}.parquet", folder / "domain.json"
+def once(
+    data: Path, *, schema: Path, method: str, epsilon: str, delta: str, keep: Path | None = None
+) -> dict[str, float]:
+    """Run one release in a child process and score it; `keep` is where the released rows are to stay."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "release"
-        files = {"schema": domain, "out": out, "ledger": Path(place) / "ledger.db"}
+        files = {"schema": schema, "out": out, "ledger": Path(place) / "ledger.db"}
         words = {**files, "epsilon": epsilon, "delta": delta, "method": method}
         options = [word for name, value in words.items() for word in (f"--{name}", str(value))]
         begun, quiet = time.perf_counter(), subprocess.DEVNULL
@@ -41,10 +43,10 @@ def once(folder: Path, *, method: str, epsilon: str, delta: str) -> dict[str, fl
         wall = time.perf_counter() - begun
         if status:
             raise SystemExit(f"synth failed on {data.stem} with {method} at epsilon {epsilon}")
-        score = [sys.executable, str(SHARED / "tools/score.py"), str(data), str(out / "synthetic.parquet")]
-        told = json.loads(
-            subprocess.run([*score, "--domain", str(domain)], check=True, capture_output=True).stdout
-        )
+        (rows,) = out.glob("synthetic.*")
+        told = score(data, rows, domain=schema if schema.suffix == ".json" else None)
+        if keep is not None:
+            shutil.copy(rows, keep)
     return {
         "pairs": told["tv2"],
         "triples": told["tv3"],
@@ -54,12 +56,27 @@ def once(folder: Path, *, method: str, epsilon: str, delta: str) -> dict[str, fl
     }
 
 
+def score(real: Path, synthetic: Path, *, domain: Path | None = None) -> dict[str, float]:
+    """Return what the shared ruler says of two files."""
+    words = [sys.executable, str(SHARED / "tools/score.py"), str(real), str(synthetic)]
+    words += [] if domain is None else ["--domain", str(domain)]
+    told: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+    return told
+
+
 def table(data: str, *, methods: list[str], epsilons: list[str], delta: str, runs: int) -> None:
     """Print a line for each method and epsilon on one dataset."""
     for method in methods:
         for epsilon in epsilons:
             found = [
-                once(SHARED / "data" / data, method=method, epsilon=epsilon, delta=delta) for _ in range(runs)
+                once(
+                    SHARED / "data" / data / f"{data}.parquet",
+                    schema=SHARED / "data" / data / "domain.json",
+                    method=method,
+                    epsilon=epsilon,
+                    delta=delta,
+                )
+                for _ in range(runs)
             ]
             mean = {key: statistics.mean(run[key] for run in found) for key in found[0]}
             spread = {key: statistics.stdev([r[key] for r in found]) if runs > 1 else 0.0 for key in found[0]}

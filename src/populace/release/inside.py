@@ -37,6 +37,9 @@ def inside(column: Column, values: pa.ChunkedArray[Any]) -> bool:
     if values.null_count and "" not in _texts(column):
         return False
     values = values.drop_null()
+    if isinstance(column, Categorical) and not pa.types.is_string(values.type):
+        known = pa.array([float(text) for text in _texts(column) if text], pa.float64())
+        return bool(pc.all(pc.is_in(values.cast(pa.float64()), known), min_count=0).as_py())
     if isinstance(column, Categorical):
         return bool(pc.all(pc.is_in(values, pa.array(_texts(column), pa.string())), min_count=0).as_py())
     if isinstance(column, Dated):

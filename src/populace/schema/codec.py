@@ -14,9 +14,12 @@ from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Date, Dated, DateTime, Time
 from populace.schema.draws import draw
 from populace.schema.encoder import Codes, Encoder, settled
-from populace.schema.numbers import decimal_text
+from populace.schema.formats import Format
+from populace.schema.moments import moment_texts
+from populace.schema.numbers import decimal_text, number
 from populace.schema.ranges import Integer, Numeric, Range, special_numbers
 from populace.schema.texts import Array, Numbers, pc, texts
+from populace.schema.types import Type
 
 EMPTY = "(empty)"
 _INT64 = range(-(2**63), 2**63)
@@ -49,7 +52,9 @@ def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator)
     kind = arrow_type(column)
     specials = _typed([_special(column, text, kind) for text in column.specials] or [None], kind)
     if isinstance(column, Categorical):
-        values = pa.concat_arrays([pa.array([value or None for value in column.values], kind), specials])
+        values = pa.concat_arrays(
+            [_typed([_special(column, value, kind) for value in column.values], kind), specials]
+        )
         return pc.take(values, pa.array(codes))
     inside = codes < column.levels
     drawn = draw(column, np.where(inside, codes, 0), rng=rng)
@@ -67,6 +72,8 @@ def arrow_type(column: Column) -> pa.DataType:
     DataType(string)
     """
     column = settled(column)
+    if column.type is not None:
+        return pa.string() if column.type is Type.TEXT else pa.type_for_alias(str(column.type))
     values = special_numbers(column)
     words = any(text and text not in values for text in column.specials)
     if isinstance(column, Categorical) or words:
@@ -135,7 +142,7 @@ def _moment_label(column: Dated, first: int, last: int) -> str:
 
 
 def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float | None:
-    value = column.value(text) if isinstance(column, Range) else None
+    value = column.value(text) if isinstance(column, Range) else number(text)
     if not text or value is None or pa.types.is_string(kind):
         return text or None
     return float(value) if pa.types.is_floating(kind) else int(value)
@@ -144,7 +151,7 @@ def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float 
 def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
     """Return values in an Arrow type; days and seconds become dates and times."""
     if not pa.types.is_temporal(kind):
-        return pa.array(values, kind)
+        return pa.array(values).cast(kind) if isinstance(values, np.ndarray) else pa.array(values, kind)
     return (
         pa.array(values, pa.int64())
         .cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
@@ -155,11 +162,13 @@ def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataTy
 def _written(column: Column, drawn: Numbers) -> Array:
     """Return numbers as texts, with the decimals that the column has, and moments in its format."""
     if isinstance(column, Dated):
-        known, places_of = np.unique(drawn, return_inverse=True)
-        return pc.take(pa.array([column.text(int(each)) for each in known], pa.string()), pa.array(places_of))
+        return moment_texts(Format(column.format or column.iso), drawn.astype(np.int64) * column.unit)
     places = column.decimals if isinstance(column, Integer | Numeric) else None
     if not places:
         return texts(pa.array(drawn))
     if isinstance(column, Integer):
         return pc.binary_join_element_wise(pa.array(drawn).cast(pa.string()), "0" * places, ".")
-    return pa.array(np.char.mod(f"%.{places}f", drawn), pa.string())
+    scaled = np.rint(drawn * 10.0**places).astype(np.int64)
+    whole, rest = (pa.array(part).cast(pa.string()) for part in np.divmod(np.abs(scaled), 10**places))
+    sign = pc.if_else(pa.array(scaled < 0), "-", "")
+    return pc.binary_join_element_wise(sign, whole, ".", pc.utf8_lpad(rest, places, "0"), "")

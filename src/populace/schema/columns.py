@@ -17,10 +17,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from populace.errors import SchemaError
 from populace.schema.hints import listing
+from populace.schema.numbers import number
+from populace.schema.types import Type
 
 MOST_CODES = 2**32
 
@@ -62,6 +65,8 @@ class Column(ABC):
     parent: str | None = None
     """The column that follows from this one: by `map`, or because its values begin this column's."""
     map: Mapping[Key, str] = field(default_factory=dict, hash=False)
+    type: Type | None = None
+    """The type in which a release writes the values; by default the one that suits them."""
     specials: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The texts of the codes after the domain; the empty text is an empty cell."""
     other_code: int = field(init=False, repr=False, compare=False)
@@ -134,6 +139,7 @@ class Column(ABC):
         self._place_other()
         self._check_specials()
         self._check_relations()
+        self._check_type()
         if self.size > MOST_CODES:
             raise SchemaError(
                 f"column {self.name!r} has {self.size} codes; {MOST_CODES} is the most.",
@@ -142,6 +148,22 @@ class Column(ABC):
 
     @abstractmethod
     def _check_domain(self) -> None: ...
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        """Return numbers between which all values lie, or all values; None stands for what is no number."""
+        return (None,)
+
+    def _check_type(self) -> None:
+        """Refuse a type that cannot hold every value and special code."""
+        if self.type is None or self.type is Type.TEXT:
+            return
+        words = [text for text in self.specials if text and not self.type.holds(number(text))]
+        if words or not all(self.type.holds(value) for value in self._reach()):
+            what = listing(words) if words else "every value of it"
+            raise SchemaError(
+                f"column {self.name!r}: the type {self.type} cannot hold {what}.",
+                hint="leave type out, or choose one that can",
+            )
 
     def _check_texts(self) -> None:
         check_texts(self.name, [self.name, *self.missing, self.other or "", *self.labels.values()])
@@ -295,6 +317,18 @@ class Categorical(Column):
         from populace.schema.unknown import UnknownValues
 
         return UnknownValues(**self.shared() | {"origin": Origin.DECLARED})
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        return [number(value) for value in self.values if value]
+
+    def _check_type(self) -> None:
+        Column._check_type(self)
+        numbers = [str(number(text)) for text in (*self.values, *self.specials) if text]
+        if self.type not in (None, Type.TEXT) and (duplicate := repeated(numbers)):
+            raise SchemaError(
+                f"column {self.name!r}: as {self.type}, {listing(duplicate)} stands twice among its codes.",
+                hint="write each number once, or leave type out",
+            )
 
     def _check_domain(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -149,6 +149,9 @@ class Integer(Coded):
         last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
         return self.starts[level], last
 
+    def _reach(self) -> Iterable[Fraction | None]:
+        return Fraction(self.min), Fraction(self.max)
+
     def _check_domain(self) -> None:
         self._check_decimals()
         check_range(self.name, self.min, self.max)
@@ -256,6 +259,10 @@ class Numeric(Coded):
         place = level - int(self.ends[0])
         edges = self.edges
         return edges[max(place, 0)], edges[min(place + 1, len(edges) - 1)]
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        # A number that is not whole: only floats can hold all values.
+        return (Fraction(1, 2),)
 
     def _check_domain(self) -> None:
         self._check_decimals()

@@ -16,6 +16,7 @@ from populace.schema.formats import DAY
 from populace.schema.maps import read_map
 from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.tables import Table
+from populace.schema.types import Type, type_named
 from populace.schema.unit import Neighbours, Unit
 from populace.schema.unknown import UnknownBins, UnknownValues
 
@@ -48,9 +49,10 @@ class _Shared(TypedDict):
     function_of: tuple[str, ...]
     parent: str | None
     map: dict[Key, str]
+    type: Type | None
 
 
-_SHARED = ("kind", "missing", "other", "labels", "origin")
+_SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals")
@@ -87,6 +89,7 @@ def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: 
         function_of=function_of,
         parent=table.text("parent"),
         map=read_map(table, sources=len(function_of) or 1, folder=folder),
+        type=None if (named := table.text("type")) is None else type_named(named, place=table.place),
     )
     if kind in (Kind.CATEGORICAL, Kind.ORDINAL):
         return _listed(table, kind, shared)

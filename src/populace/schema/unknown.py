@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -94,6 +94,9 @@ class UnknownBins(Range):
             return Fraction(round(edge * 10**self.decimals), 10**self.decimals)
         written = edge if decimal_text(edge) is not None else exact(float(edge))
         return self.min if written is None else written
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        return (self.min, self.max) if self.whole else (Fraction(1, 2),)
 
     def _check_domain(self) -> None:
         _check_origin(self)

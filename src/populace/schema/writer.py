@@ -45,6 +45,8 @@ def column_table(column: Column) -> dict[str, Written]:
         table["split"] = column.split
     if isinstance(column, Range) and column.beyond is not Beyond.NEAREST:
         table["beyond"] = str(column.beyond)
+    if column.type is not None:
+        table["type"] = str(column.type)
     if column.missing:
         table["missing"] = list(column.missing)
     if column.other is not None:

@@ -1,0 +1,54 @@
+"""The types in which a release writes its values, where the schema asks for one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fractions import Fraction
+
+from populace.errors import SchemaError
+from populace.schema.hints import did_you_mean, listing
+
+
+class Type(StrEnum):
+    """A type of cells. `integer` and `float` are other names of the widest ones."""
+
+    TEXT = "text"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    FLOAT64 = "float64"
+
+    def holds(self, value: Fraction | None) -> bool:
+        """Say whether a cell of this type can hold a number; None stands for what is no number.
+
+        >>> Type.INT8.holds(Fraction(128)), Type.FLOAT64.holds(Fraction(1, 2)), Type.TEXT.holds(None)
+        (False, True, True)
+        """
+        if self is Type.TEXT or value is None:
+            return self is Type.TEXT
+        if self is Type.FLOAT64:
+            return True
+        bits = int(self.value.lstrip("uint"))
+        low, high = (0, 2**bits) if self.value.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        return value.denominator == 1 and low <= value < high
+
+
+_OTHER_NAMES = {"integer": Type.INT64, "float": Type.FLOAT64, "string": Type.TEXT}
+
+
+def type_named(name: str, *, place: str) -> Type:
+    """Return the type of this name.
+
+    >>> type_named("float", place="[columns.x]")
+    <Type.FLOAT64: 'float64'>
+    """
+    known = {**{each.value: each for each in Type}, **_OTHER_NAMES}
+    if name not in known:
+        near = did_you_mean(name, list(known))
+        hint = f"did you mean {near!r}?" if near else f"choose one of {listing(list(known))}"
+        raise SchemaError(f"{place}: type is {name!r}.", hint=hint)
+    return known[name]
