@@ -18,7 +18,7 @@ from populace.schema.conditions import Layout
 from populace.schema.expressions import parse
 from populace.schema.hints import listing
 from populace.schema.ranges import Integer
-from populace.schema.reader import read_column, read_unit
+from populace.schema.reader import Kind, read_column, read_unit
 from populace.schema.rulebook import Rulebook, Zero, rulebook
 from populace.schema.rules import Rules, Totals
 from populace.schema.tables import Table
@@ -144,6 +144,7 @@ class Schema:
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
+        _refuse_draft(columns)
         schema = cls(
             columns={
                 name: read_column(
@@ -199,6 +200,15 @@ class Schema:
         table: dict[str, Written] = {} if self.dataset is None else {"dataset": self.dataset}
         table |= unit_table(self.unit)
         return table if self.max_rows is None else table | {"max_rows": self.max_rows}
+
+
+def _refuse_draft(columns: Table) -> None:
+    """Refuse a draft as `populace inspect` writes it, and name all columns that are left at once."""
+    if left := [name for name, keys in columns.items.items() if keys == {}]:
+        raise SchemaError(
+            f"the schema is a draft: {listing(left)} {'has' if len(left) == 1 else 'have'} no kind.",
+            hint=f"fill in a kind ({', '.join(Kind)}) with its values or its range, or remove the column",
+        )
 
 
 def _read_text(path: Path) -> str:
