@@ -1,0 +1,122 @@
+"""Drafts of schemas: the columns of a file, and what is left to fill in for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from populace.schema.imports.binning import decimal_bins, whole_bins
+from populace.schema.imports.document import Document
+from populace.schema.numbers import number
+
+# A list of more values than this is no codebook.
+MOST_VALUES = 1000
+# So few whole numbers are taken for codes.
+_FEW = 20
+# A column of numbers may have so many words beside them, such as N or refused.
+_MOST_WORDS = 5
+
+NAMES_ONLY = """\
+A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
+schema does not name is not read. A column is one of
+  kind = "categorical" or "ordinal", values = ["a", "b"]     (or values = "learn": costs budget)
+  kind = "integer", min = 0, max = 99
+  kind = "numeric", edges = [0, 10, 100]                     (or min, max and bins = "learn": costs budget)
+  kind = "date", min = "1900-01-01", max = "2029-12-31", width = "month"
+Add missing = ["R"] for codes such as refused, and labels, universe and outside as the codebook has them."""
+FROM_ROWS = """\
+A draft from the rows of public data: every domain below was taken from them. That is sound only because the rows
+are public already; a schema for private rows must not be made this way."""
+FILL_IN = "kind, and values or a range: fill in"
+
+_BY_TYPE = {
+    "whole": 'kind = "integer" with min and max: fill in',
+    "decimal": 'kind = "numeric" with edges, or min, max and bins = "learn": fill in',
+    "text": 'kind = "categorical" with values, or values = "learn": fill in',
+    "time": 'kind = "date", "datetime" or "time" with min and max: fill in',
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The distinct cells of a column of public data, as texts; whether its file has whole numbers in it."""
+
+    texts: frozenset[str]
+    typed_whole: bool = False
+
+
+def draft(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Document:
+    """Return a draft from names and declared types: for each column a sort of type, and the type's own name.
+
+    >>> draft({"age": ("whole", "int64"), "name": ("", "")}, dataset="people").columns
+    {'age': {}, 'name': {}}
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    notes: dict[str, str] = {}
+    for name, (sort, declared) in types.items():
+        columns[name] = {}
+        if sort == "truth":
+            columns[name] = {"kind": "categorical", "values": ["false", "true"]}
+            notes[name] = f"declared type: {declared}"
+        else:
+            todo = _BY_TYPE.get(sort, FILL_IN)
+            notes[name] = f"declared type: {declared}; {todo}" if declared else todo
+    return Document(columns=columns, table=_table(dataset), notes=notes)
+
+
+def draft_from_rows(seen: Mapping[str, Seen], *, dataset: str) -> Document:
+    """Return a draft with the values and ranges that public rows have.
+
+    >>> seen = {"AGE": Seen(texts=frozenset(map(str, range(90)))), "SEX": Seen(texts=frozenset("fm"))}
+    >>> draft_from_rows(seen, dataset="people").columns["SEX"]
+    {'kind': 'categorical', 'values': ['f', 'm'], 'origin': 'declared'}
+    """
+    columns = {name: _column(cells) for name, cells in seen.items()}
+    notes = {
+        name: "from rows of public data"
+        if keys
+        else f'more than {MOST_VALUES} different values; values = "learn", or remove the column: {FILL_IN}'
+        for name, keys in columns.items()
+    }
+    return Document(columns=columns, table=_table(dataset), notes=notes)
+
+
+def unfinished(document: Document) -> list[str]:
+    """Return the names of the columns that are left to fill in."""
+    return [name for name, keys in document.columns.items() if not keys]
+
+
+def _table(dataset: str) -> dict[str, Any]:
+    return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}
+
+
+def _column(cells: Seen) -> dict[str, Any]:
+    values = {text: number(text) for text in cells.texts if text}
+    numbers = {text: value for text, value in values.items() if value is not None}
+    words = sorted(values.keys() - numbers.keys())
+    if not values:
+        return {"kind": "categorical", "values": ["(empty)"], "origin": "declared"}
+    whole = all(value.denominator == 1 for value in numbers.values())
+    if len(numbers) > (_FEW if whole else 1) and len(words) <= _MOST_WORDS:
+        low, high = min(numbers.values()), max(numbers.values())
+        keys: dict[str, Any] = {"kind": "integer" if whole else "numeric"}
+        keys |= whole_bins(int(low), int(high)) if whole else decimal_bins(low, high)
+        if words:
+            keys["missing"] = words
+        if words and (places := _decimals(numbers)):
+            keys["decimals"] = places
+        return keys | {"origin": "declared"}
+    if len(values) > MOST_VALUES:
+        return {}
+    ordered = sorted(numbers, key=lambda text: (numbers[text], text)) + words
+    listed: dict[str, Any] = {"kind": "categorical", "values": ordered}
+    if cells.typed_whole:
+        listed["type"] = "integer"
+    return listed | {"origin": "declared"}
+
+
+def _decimals(texts: Iterable[str]) -> int:
+    """Return how many decimals numbers are written with, where all have as many; else 0."""
+    places = {len(text.partition(".")[2]) for text in texts}
+    return places.pop() if len(places) == 1 else 0

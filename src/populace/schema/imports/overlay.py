@@ -1,0 +1,219 @@
+"""Overlays: what a codebook leaves out (universes, impossible combinations, functions), laid over an imported schema.
+
+An overlay is TOML of the same form as a schema. It adds keys to columns or replaces them, and adds `[[zeros]]`,
+`[[totals]]` and keys of `[table]`. It never removes a column.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from populace.errors import SchemaError
+from populace.schema.hints import did_you_mean, listing
+from populace.schema.imports.binning import first_number
+from populace.schema.imports.document import Document, Keys
+from populace.schema.imports.formats import read_text
+from populace.schema.numbers import exact
+
+PACKAGED = Path(__file__).resolve().parents[1] / "overlays"
+
+_TABLES = ("table", "columns", "zeros", "totals")
+_BINS = ("min", "max", "width", "edges", "bins", "top", "bottom", "split")
+_DOMAIN = ("values", "type", *_BINS)
+_LISTED = ("categorical", "ordinal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """Keys to lay over a schema, with the maps of functions read in."""
+
+    name: str
+    table: Keys
+    columns: Mapping[str, Keys]
+    zeros: tuple[Keys, ...]
+    totals: tuple[Keys, ...]
+
+    def over(self, document: Document) -> Document:
+        """Return the document with these keys laid over it."""
+        columns = {name: dict(keys) for name, keys in document.columns.items()}
+        for name, keys in self.columns.items():
+            if name not in columns and "function_of" not in keys:
+                near = did_you_mean(name, columns)
+                raise SchemaError(
+                    f"overlay {self.name!r}: there is no column {name!r}.",
+                    hint=f"did you mean {near!r}?"
+                    if near
+                    else "only a function of other columns (function_of) may be new",
+                )
+            columns[name] = _laid(columns.get(name, {}), keys)
+        return replace(
+            document,
+            columns={name: _pruned(keys, columns) for name, keys in columns.items()},
+            table={**document.table, **self.table},
+            zeros=(*document.zeros, *self.zeros),
+            totals=(*document.totals, *self.totals),
+        )
+
+
+def packaged() -> list[str]:
+    """Return the names of the overlays that come with populace.
+
+    >>> packaged()
+    ['nist-acs', 'nist-acs-ma', 'nist-acs-national', 'nist2018']
+    """
+    return sorted(path.stem for path in PACKAGED.glob("*.toml"))
+
+
+def load_overlay(name: str) -> Overlay:
+    """Return the overlay of a name or in a file; a name of ours is never looked for in the folder.
+
+    >>> load_overlay("nist2018").columns["VALUEH"]["top"]
+    25000
+    """
+    path = PACKAGED / f"{name}.toml" if name in packaged() else Path(name)
+    if not path.exists():
+        near = did_you_mean(name, packaged())
+        raise SchemaError(
+            f"there is no overlay {name!r}, neither of that name nor in such a file.",
+            hint=f"did you mean {near!r}?"
+            if near
+            else f"overlays that come with populace: {listing(packaged())}",
+        )
+    return _parsed(read_text(path), name=name, folder=path.parent)
+
+
+def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
+    try:
+        content = _plain(tomllib.loads(text, parse_float=Decimal))
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(
+            f"overlay {name!r} is not valid TOML: {error}.", hint="write it as a schema is written"
+        ) from None
+    for key in content:
+        if key not in _TABLES:
+            near = did_you_mean(key, _TABLES)
+            raise SchemaError(
+                f"overlay {name!r}: unknown table {key!r}.",
+                hint=f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(_TABLES),
+            )
+    columns = {
+        column: _with_map(_mapping(keys, name=name), name=name, folder=folder)
+        for column, keys in _mapping(content.get("columns", {}), name=name).items()
+    }
+    return Overlay(
+        name=name,
+        table=_mapping(content.get("table", {}), name=name),
+        columns=columns,
+        zeros=_entries(content, "zeros", name=name),
+        totals=_entries(content, "totals", name=name),
+    )
+
+
+def _entries(content: Mapping[str, Any], key: str, *, name: str) -> tuple[Keys, ...]:
+    entries = content.get(key, [])
+    if not isinstance(entries, list):
+        raise SchemaError(f"overlay {name!r}: {key} is not a list of tables.", hint=f"write [[{key}]]")
+    return tuple(_mapping(entry, name=name) for entry in entries)
+
+
+def _mapping(value: Any, *, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SchemaError(
+            f"overlay {name!r} holds a value where a table belongs.",
+            hint="write [columns.NAME], then key = value",
+        )
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return what TOML holds with exact numbers."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Decimal):
+        found = exact(value)
+        if found is None:
+            raise ValueError("a number in it is not finite")
+        return found
+    return value
+
+
+def _with_map(keys: Keys, *, name: str, folder: Path) -> Keys:
+    """Return the keys with the map of a function read from the file that they name, beside the overlay."""
+    if not isinstance(keys.get("map"), str):
+        return keys
+    try:
+        found = json.loads(read_text(folder / keys["map"]))
+        if isinstance(found, list):
+            found = {"|".join(map(str, row[:-1])): row[-1] for row in found}
+        return {**keys, "map": {str(source): str(value) for source, value in found.items()}}
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+        raise SchemaError(
+            f"overlay {name!r}: {keys['map']!r} is not a map.",
+            hint='write {"value": "result", …}, or [["value", …, "result"], …] for several columns',
+        ) from None
+
+
+def _laid(base: Mapping[str, Any], over: Keys) -> dict[str, Any]:
+    """Return the keys of a column with others laid over them; what contradicts the new ones goes."""
+    kept = dict(base)
+    kind, was = over.get("kind", base.get("kind")), base.get("kind")
+    if was is not None and (kind in _LISTED) != (was in _LISTED):
+        kept = {key: value for key, value in kept.items() if key not in _DOMAIN}
+    if "edges" in over or over.get("values") == "learn":
+        _drop(kept, ("min", "max", "width", "bins"))
+    elif "edges" in kept and any(key in over for key in ("min", "max", "width", "bins")):
+        edges = kept.pop("edges")
+        kept |= {"min": edges[0], "max": edges[-1]}
+    keys = kept | dict(over)
+    return _settled(keys, chosen=over)
+
+
+def _settled(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
+    """Return the keys without the outside code among values and missing codes, and with `other` in the domain."""
+    outside = keys.get("outside")
+    for key in ("missing", "values"):
+        if outside is not None and key not in chosen and isinstance(keys.get(key), list):
+            keys[key] = [code for code in keys[key] if str(code) != str(outside)]
+    if not keys.get("missing", True):
+        del keys["missing"]
+    if "other" in chosen or not chosen.keys() & {"outside", "values", "missing", *_BINS}:
+        return keys
+    missing, values = keys.get("missing", []), keys.get("values")
+    if isinstance(values, list):
+        if keys.get("other") not in {str(code) for code in (*values, *missing)}:
+            keys["other"] = str([*missing, *values][0])
+    elif ("min" in keys or "edges" in keys) and keys.get("other") not in missing:
+        keys["other"] = first_number(keys)
+    return keys
+
+
+def _pruned(keys: Mapping[str, Any], columns: Mapping[str, Keys]) -> Keys:
+    """Return the keys without labels and map entries for codes that the columns do not have."""
+    kept = dict(keys)
+    if "labels" in kept and isinstance(kept.get("values"), list):
+        kept["labels"] = {code: label for code, label in kept["labels"].items() if code in _codes(kept)}
+    sources: Sequence[str] = kept.get("function_of", ())
+    if len(sources) == 1 and isinstance(kept.get("map"), Mapping):
+        source = columns.get(sources[0], {})
+        if isinstance(source.get("values"), list):
+            known = _codes(source)
+            kept["map"] = {code: value for code, value in kept["map"].items() if code in known}
+    return kept
+
+
+def _codes(keys: Keys) -> set[str]:
+    special = [keys[key] for key in ("outside", "other") if key in keys]
+    return {str(code) for code in (*keys["values"], *keys.get("missing", ()), *special)}
+
+
+def _drop(keys: dict[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        keys.pop(name, None)
