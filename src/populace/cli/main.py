@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from populace.cli import demo, fit, generate, ledger, measure, schema, synth, verify
+from populace.cli import demo, fit, generate, inspect, ledger, measure, schema, synth, verify
 from populace.cli.console import emit, say
 from populace.errors import PopulaceError
 
@@ -29,6 +29,7 @@ app = typer.Typer(
     First steps:
       populace demo                                    a complete release from an invented population,
                                                        and its people.csv and schema.toml to try things on
+      populace inspect people.csv --out schema.toml    a draft of a schema, from the header alone
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
       populace verify release                          check a release folder against its manifest
 
@@ -51,6 +52,7 @@ app = typer.Typer(
 )
 
 app.command("demo")(demo.demo)
+app.command("inspect")(inspect.inspect)
 app.command("synth")(synth.synth)
 app.command("measure")(measure.measure)
 app.command("fit")(fit.fit)

@@ -78,3 +78,12 @@ Out = Annotated[
         "--out", metavar="DIR", readable=False, help="The folder to write; it must be empty or not exist yet."
     ),
 ]
+SchemaOut = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        readable=False,
+        help="The schema.toml to write; it must not exist yet. - writes to stdout.",
+    ),
+]

@@ -1,4 +1,4 @@
-"""populace schema: check a schema, or show it the way populace reads it."""
+"""populace schema: check a schema, show it the way populace reads it, or import it from a codebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import emit, emit_json
+from populace.cli.console import emit, emit_json, say
+from populace.cli.texts import save_text
 
 if TYPE_CHECKING:
     from populace.schema.columns import Column
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="""Check or show a schema.
+    help="""Check, show or import a schema.
 
     A schema is the public description of a private table: columns, values, and who is protected.
 
@@ -27,6 +28,7 @@ app = typer.Typer(
     Examples:
       populace schema check schema.toml
       populace schema show domain.json
+      populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
     """,
 )
 
@@ -78,6 +80,85 @@ def show(file: File, json: options.Json = False) -> None:
     emit_json({"digest": schema.digest, **told})
 
 
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            readable=False,
+            help="A domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 NIST challenge.",
+        ),
+    ],
+    out: options.SchemaOut,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            "--dictionary",
+            metavar="FILE",
+            readable=False,
+            help="What the values mean: data_dictionary.json of the NIST excerpts, or codebook.cbk of the challenge.",
+        ),
+    ] = None,
+    overlay: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--overlay",
+            metavar="NAME|FILE",
+            help="Universes, rules, functions and bins to lay over it: a TOML file, or one that comes with populace "
+            "(nist-acs, nist-acs-ma, nist-acs-national, nist2018). May be repeated.",
+            show_default="none",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset", metavar="NAME", help="The account that pays.", show_default="the data file's name"
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="WORD", help="Who is protected, in a word.", show_default="row"),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Write a schema from files that describe a table. No data is read.
+
+    Domains from a dictionary have the origin "codebook", those from a table's own file "declared".
+
+    \b
+    Examples:
+      populace schema import domain.json --out schema.toml
+      populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
+      populace schema import colorado-specs.json --dictionary codebook.cbk --overlay nist2018 --out schema.toml
+    """
+    from dataclasses import replace
+
+    from populace.schema.imports.formats import import_document
+    from populace.schema.imports.overlay import load_overlay
+    from populace.schema.schema import Schema
+
+    document = import_document(file, dictionary=dictionary)
+    for name in overlay or ():
+        document = load_overlay(name).over(document)
+    named = {key: value for key, value in (("dataset", dataset), ("unit", unit)) if value is not None}
+    text = replace(document, table={**document.table, **named}).text()
+    schema = Schema.parse(text)
+    save_text(text, out)
+    say(_origins(schema))
+    if json:
+        emit_json({"schema": str(out), "columns": len(schema.columns), "digest": schema.digest})
+    elif str(out) != "-":
+        emit(str(out))
+
+
+def _origins(schema: Schema) -> str:
+    """Say how many columns have their domain from where."""
+    origins = [str(column.origin) for column in schema.columns.values()]
+    counts = ", ".join(f"{origins.count(origin)} {origin}" for origin in sorted(set(origins)))
+    return f"{len(origins)} columns; where their domains come from: {counts}"
+
+
 def _in_full(schema: Schema) -> str:
     """Return the schema as TOML that says every default; it reads back as the same schema."""
     from populace.schema.writer import toml, toml_key, unit_table
@@ -92,6 +173,11 @@ def _in_full(schema: Schema) -> str:
     for name, column in schema.columns.items():
         told = _column(column)
         parts.append(toml(toml_key("columns", name), told) + _absent(COLUMN_ABSENT, told))
+    # Rules and totals have no defaults: they stand as they are written.
+    written = schema.to_toml()
+    rules = [mark for mark in ("\n[[zeros]]", "\n[[totals]]") if mark in written]
+    if rules:
+        parts.append(written[min(map(written.index, rules)) + 1 :])
     return "\n".join(parts).rstrip()
 
 
@@ -106,7 +192,8 @@ def _column(column: Column) -> dict[str, Written]:
         told.setdefault("beyond", str(column.beyond))
     told.setdefault("missing", [])
     told["origin"] = str(column.origin)
-    return {key: told[key] for key in COLUMN_KEYS if key in told}
+    order = [*(key for key in COLUMN_KEYS if key in told), *(key for key in told if key not in COLUMN_KEYS)]
+    return {key: told[key] for key in order}
 
 
 def _absent(meaning: Mapping[str, str], table: Mapping[str, Written]) -> str:

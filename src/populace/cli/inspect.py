@@ -1,0 +1,151 @@
+"""populace inspect: a draft of a schema from a file's header, without a look at its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import emit, emit_json, say
+from populace.cli.texts import save_text
+from populace.errors import DataError
+
+if TYPE_CHECKING:
+    from populace.private.sources import Source
+    from populace.schema.imports.draft import Seen
+
+_ARROW = b"ARROW1"
+
+
+def inspect(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", readable=False, help="A table: a CSV, Parquet or Arrow file.")
+    ],
+    out: options.SchemaOut,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--data-is-public",
+            help="Read the rows too, and write their values and ranges. Only for data that everybody may see.",
+        ),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a draft of a schema: names, and declared types where the file has them.
+
+    No row is read. Every unknown is marked with "fill in", and the draft is no schema until that is done:
+    values and ranges come from a codebook, or are learnt with budget.
+
+    \b
+    Examples:
+      populace inspect people.csv --out schema.toml
+      populace inspect public-2018.csv --data-is-public --out schema.toml
+    """
+    from populace.private.read import open_source
+    from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft, draft_from_rows, unfinished
+
+    arrow = _is_arrow(data)
+    source = None if arrow else open_source(data)
+    typed = (
+        _arrow_schema(data) if source is None else _parquet_schema(data) if source.kind == "parquet" else ()
+    )
+    types = {field.name: (_sort(field.type), str(field.type)) for field in typed}
+    names = tuple(field.name for field in typed) if source is None else source.names
+    _check_names(names)
+    if public:
+        rows = open_source(_arrow_table(data)) if source is None else source
+        document = draft_from_rows(_seen(rows, types), dataset=data.stem)
+        text = document.text(heading=FROM_ROWS)
+    else:
+        document = draft({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
+        text = document.text(heading=NAMES_ONLY)
+    save_text(text, out)
+    left = unfinished(document)
+    say(f"{len(names)} columns, {len(left)} of them to fill in")
+    if json:
+        emit_json({"schema": str(out), "columns": len(names), "to_fill_in": left})
+    elif str(out) != "-":
+        emit(str(out))
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Refuse a header that is none; its fields are not quoted, for they may be a row's."""
+    from populace.schema.numbers import number
+
+    if any(not name.strip() for name in names):
+        raise DataError("a column of the data has no name.", hint="name every column in the header")
+    if len({name.strip() for name in names}) < len(names):
+        raise DataError("two columns of the data have the same name.", hint="rename or remove one of them")
+    if 2 * sum(number(name) is not None for name in names) >= len(names):
+        raise DataError(
+            "the first line of the data does not look like a header: half of its fields or more are numbers.",
+            hint="put a line with the names of the columns first",
+        )
+
+
+def _sort(kind: Any) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _sort(kind.value_type)
+    if pa.types.is_boolean(kind):
+        return "truth"
+    if pa.types.is_integer(kind):
+        return "whole"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "decimal"
+    if pa.types.is_temporal(kind):
+        return "time"
+    return "text"
+
+
+def _is_arrow(data: Path) -> bool:
+    try:
+        with data.open("rb") as handle:
+            return handle.read(len(_ARROW)) == _ARROW
+    except (OSError, ValueError):
+        return False  # whoever opens it next says why
+
+
+def _parquet_schema(data: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    from populace.private.sources import plain_errors
+
+    with plain_errors(str(data)):
+        return pq.read_schema(data)
+
+
+def _arrow_schema(data: Path) -> Any:
+    import pyarrow as pa
+
+    from populace.private.sources import plain_errors
+
+    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+        return pa.ipc.open_file(handle).schema
+
+
+def _arrow_table(data: Path) -> Any:
+    import pyarrow as pa
+
+    from populace.private.sources import plain_errors
+
+    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+        return pa.ipc.open_file(handle).read_all()
+
+
+def _seen(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, Seen]:
+    """Read all rows and return the distinct cells of each column. Called for public data alone."""
+    from populace.schema.imports.draft import Seen
+    from populace.schema.texts import distinct, texts, trimmed
+
+    found: dict[str, set[str]] = {name: set() for name in source.names}
+    for batch in source.batches(source.names):
+        for name, cells in found.items():
+            written = trimmed(texts(distinct(batch.column(name))[0]))
+            cells.update(text for text in written.to_pylist() if text)
+    whole = {name for name, (sort, _) in types.items() if sort == "whole"}
+    return {n: Seen(texts=frozenset(cells), typed_whole=n in whole) for n, cells in found.items()}
