@@ -169,10 +169,11 @@ def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
     codes = {text: first + place for place, text in enumerate(known)}
     for text, form in zip(known, trimmed(pa.array(known, pa.string())).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
-    for text in known:
-        value = number(text)
+    values = [number(text) for text in known]
+    floats = pa.array([None if value is None else float(value) for value in values], pa.float64())
+    for text, value, short in zip(known, values, texts(floats).to_pylist(), strict=True):
         if value is not None:
-            codes.setdefault(texts(pa.array([float(value)])).to_pylist()[0], codes[text])
+            codes.setdefault(short, codes[text])
             codes.setdefault(str(value), codes[text])
         if text in ("True", "TRUE", "False", "FALSE"):
             codes.setdefault(text.lower(), codes[text])

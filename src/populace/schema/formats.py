@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 
 from populace.errors import SchemaError
 
@@ -24,7 +25,8 @@ _WORDS = {
     "b": "(?P<b>(?i:" + "|".join(SHORT_MONTHS) + "))",
     "p": "(?P<p>(?i:am|pm))",
 }
-_LONG = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y"}
+_LONG = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
+_TOKEN = re.compile(r"%.|[^%]+|%$", re.DOTALL)
 _CLOCK = r"(?P<H>[0-9]{2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:\.[0-9]*)?)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 
@@ -42,19 +44,23 @@ class Format:
     """
 
     pattern: str
+    parts: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Its directives, such as %d, and the texts between them."""
     regex: str = field(init=False, repr=False, compare=False)
     directives: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = re.findall(
-            r"%.|[^%]+|%$", re.sub(r"%([FTRD])", lambda m: _LONG[m[1]], self.pattern), re.DOTALL
-        )
+        parts = [
+            token
+            for written in _TOKEN.findall(self.pattern)
+            for token in _TOKEN.findall(_LONG.get(written, written))
+        ]
         used = [part[1:] for part in parts if part.startswith("%") and part != "%%"]
         for name in used:
             if name not in _NUMBERS and name not in _WORDS:
                 raise SchemaError(
                     f"the format {self.pattern!r} has %{name}, which is not understood.",
-                    hint="use " + " ".join(f"%{known}" for known in [*_NUMBERS, *_WORDS, *_LONG]),
+                    hint="use " + " ".join([*(f"%{known}" for known in (*_NUMBERS, *_WORDS)), *_LONG]),
                 )
         if len(used) != len(set(used)) or len({*used} & {*"mbB"}) > 1 or len({*used} & {*"Yy"}) > 1:
             raise SchemaError(
@@ -65,6 +71,7 @@ class Format:
                 f"the format {self.pattern!r} does not tell which half of the day it means.",
                 hint="write %H, or %I with %p",
             )
+        object.__setattr__(self, "parts", tuple(parts))
         object.__setattr__(self, "directives", "".join(used))
         object.__setattr__(self, "regex", _regex(parts))
 
@@ -87,22 +94,34 @@ class Format:
     def text(self, moment: int) -> str:
         """Return a moment as text."""
         when = EPOCH + timedelta(seconds=moment)
-        written = {
-            "Y": f"{when.year:04}",
-            "y": f"{when.year % 100:02}",
-            "m": f"{when.month:02}",
-            "d": f"{when.day:02}",
-            "H": f"{when.hour:02}",
-            "I": f"{(when.hour - 1) % 12 + 1:02}",
-            "M": f"{when.minute:02}",
-            "S": f"{when.second:02}",
-            "B": MONTHS[when.month - 1].capitalize(),
-            "b": SHORT_MONTHS[when.month - 1].capitalize(),
-            "p": "AM" if when.hour < 12 else "PM",
-            "%": "%",
-        }
-        expanded = re.sub(r"%([FTRD])", lambda m: _LONG[m[1]], self.pattern)
-        return re.sub(r"%(.)", lambda m: written[m[1]], expanded)
+        numbers = (when.year, when.month, when.day, when.hour, when.minute, when.second)
+        written = []
+        for part in self.parts:
+            place, texts = spelling(part)
+            written.append(texts[numbers[place]] if place >= 0 else texts[0])
+        return "".join(written)
+
+
+@cache
+def spelling(part: str) -> tuple[int, tuple[str, ...]]:
+    """Return which of year, month, day, hour, minute and second a directive writes, and the text of each number.
+
+    Whatever is no directive writes itself, whatever the numbers: its place is −1.
+
+    >>> spelling("%p")[1][11:13], spelling(".")
+    (('AM', 'PM'), (-1, ('.',)))
+    """
+    two = tuple(f"{number:02}" for number in range(60))
+    if part in ("%Y", "%y"):
+        return 0, tuple(f"{year:04}"[-_NUMBERS[part[1:]] :] for year in range(10_000))
+    if part in ("%B", "%b"):
+        names = MONTHS if part == "%B" else SHORT_MONTHS
+        return 1, ("", *(name.capitalize() for name in names))
+    if part in ("%I", "%p"):
+        hours = range(24)
+        return 3, tuple(two[(h - 1) % 12 + 1] if part == "%I" else "AM" if h < 12 else "PM" for h in hours)
+    places = {"%m": 1, "%d": 2, "%H": 3, "%M": 4, "%S": 5}
+    return (places[part], two) if part in places else (-1, ("%" if part == "%%" else part,))
 
 
 def seconds(regex: str, text: str) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from populace.schema.dates import Dated, Time
-from populace.schema.formats import DAY, FIRST, LAST, MONTHS, SHORT_MONTHS, full_year
+from populace.schema.formats import DAY, FIRST, LAST, MONTHS, SHORT_MONTHS, Format, full_year, spelling
 from populace.schema.texts import Array, Floats, Places, pc, trimmed
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -48,6 +48,25 @@ def typed_seconds(cells: Array) -> Floats:
         found = _whole(cells.cast(width).cast(pa.int64())) // _PER_SECOND[kind.unit]
     known = (found >= FIRST * DAY) & (found < (LAST + 1) * DAY) & _whole(cells.is_valid()).astype(np.bool_)
     return np.where(known, found, np.nan)
+
+
+def moment_texts(form: Format, moments: Places) -> Array:
+    """Return seconds since 1970 as texts in a format.
+
+    >>> moment_texts(Format("%d %b %y"), np.array([0])).to_pylist()
+    ['01 Jan 70']
+    """
+    days, clock = np.divmod(moments, DAY)
+    when = days.astype("datetime64[D]")
+    months = when.astype("datetime64[M]").astype(np.int64)
+    date = [months // 12 + 1970, months % 12 + 1, days - _month_start(months) + 1]
+    numbers = [*date, clock // 3600, clock // 60 % 60, clock % 60]
+    written = []
+    for part in form.parts:
+        place, texts = spelling(part)
+        known = pa.array(texts, pa.string())
+        written.append(known[0] if place < 0 else pc.take(known, pa.array(numbers[place])))
+    return pc.binary_join_element_wise(*written, "")
 
 
 def text_seconds(written: Array, regexes: Sequence[str]) -> Floats:
