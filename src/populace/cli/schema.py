@@ -106,7 +106,7 @@ def import_(
             "--overlay",
             metavar="NAME|FILE",
             help="Universes, rules, functions and bins to lay over it: a TOML file, or one that comes with populace "
-            "(nist-acs, nist-acs-ma, nist-acs-national, nist2018). May be repeated.",
+            "(nist-acs, nist2018). May be repeated.",
             show_default="none",
         ),
     ] = None,

@@ -18,6 +18,8 @@ from populace.schema.numbers import exact, number
 # The excerpts write this for every null; the dictionary explains it column by column.
 NULL = "N"
 _ENDS = ("min", "max")
+# Which areas an excerpt covers is a choice of its makers, published with it; the dictionary lists those of all excerpts.
+_AREAS = ("PUMA",)
 
 
 def is_excerpt(content: Mapping[str, Any]) -> bool:
@@ -61,7 +63,7 @@ def _column(name: str, entry: Mapping[str, Any], told: Mapping[str, Any]) -> dic
     listed = [code for code in words if code not in missing]
     if all(end in told for end in _ENDS):
         keys = _numbers(name, entry, told, listed=listed) | {"origin": "codebook"}
-    elif listed:
+    elif listed and name not in _AREAS:
         keys = _values(entry, listed) | {"origin": "codebook"}
     elif isinstance(entry.get("values"), list):
         keys = _values(entry, [c for c in map(str, entry["values"]) if c not in missing]) | {
@@ -78,7 +80,8 @@ def _column(name: str, entry: Mapping[str, Any], told: Mapping[str, Any]) -> dic
     first = keys["values"][0] if "values" in keys else first_number(keys)
     keys["other"] = missing[0] if missing else first
     if words:
-        keys["labels"] = words
+        known = {*keys.get("values", words), *missing, keys["other"]}
+        keys["labels"] = {code: label for code, label in words.items() if code in known}
     return keys
 
 

@@ -65,7 +65,7 @@ def packaged() -> list[str]:
     """Return the names of the overlays that come with populace.
 
     >>> packaged()
-    ['nist-acs', 'nist-acs-ma', 'nist-acs-national', 'nist2018']
+    ['nist-acs', 'nist2018']
     """
     return sorted(path.stem for path in PACKAGED.glob("*.toml"))
 
