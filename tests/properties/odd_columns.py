@@ -13,6 +13,7 @@ from populace.schema.columns import Categorical, Column, Ordinal, Origin
 from populace.schema.dates import CALENDAR, LENGTHS, Date, Dated, DateTime, Time, width_moments
 from populace.schema.formats import DAY
 from populace.schema.ranges import Beyond, Integer, Numeric
+from populace.schema.types import Type
 from populace.schema.unknown import UnknownBins, UnknownValues
 
 ODD_TEXTS = ["", " ", "a", "A", " a", "a ", "é", "e\u0301", "\u00a0", "\u200b", "0", "00", "1", "1.0", "-0.0"]
@@ -104,6 +105,7 @@ def shared(draw: st.DrawFn, inside: list[str]) -> dict[str, object]:
         "other": other,
         "labels": labels,
         "origin": draw(st.sampled_from([Origin.CODEBOOK, Origin.DECLARED])),
+        "type": draw(st.sampled_from([*[None] * 6, Type.TEXT, Type.INT16, Type.FLOAT64])),
     }
     relation = draw(st.sampled_from(["none", "none", "universe", "function", "parent"]))
     if relation == "universe":

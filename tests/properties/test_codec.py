@@ -98,7 +98,7 @@ def test_numbers_and_moments_fall_into_the_bins_that_the_column_says(
         assert isinstance(column, Dated)
         number = data.draw(st.integers(column.min, column.max))
         text = column.iso_text(number)
-        kind = arrow_type(replace(column, missing=(), other=None, labels={}, format=None, **ALONE))
+        kind = arrow_type(replace(column, missing=(), other=None, labels={}, type=None, format=None, **ALONE))
         cell = pa.array([number]).cast(pa.int64() if isinstance(column, DateTime) else pa.int32()).cast(kind)
     (code,) = encode(column, cell)
     assert encode(column, pa.array([text])).tolist() == [code] == [column.level(text)]

@@ -14,9 +14,6 @@ from populace.errors import SchemaError
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 
-# Words of the schema language that this version does not understand: refused, never ignored.
-LATER = ("invariants", "zeros")
-
 _E = TypeVar("_E", bound=Enum)
 
 
@@ -40,11 +37,6 @@ class Table:
         for key in self.items:
             if key in known:
                 continue
-            if key in LATER:
-                raise SchemaError(
-                    f"{self.place}: {key!r} is not supported yet.",
-                    hint="this version reads " + ", ".join(known),
-                )
             near = did_you_mean(key, known)
             hint = f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(known)
             raise SchemaError(f"{self.place}: unknown key {key!r}.", hint=hint)

@@ -78,8 +78,9 @@ class UnknownBins(Range):
 
     def learnt(self, edges: Sequence[Fraction]) -> Integer | Numeric:
         """Return the column with the edges that were learnt; those not between min and max are left out."""
-        between = sorted({self._edge(edge) for edge in edges})
-        inner = [edge for edge in between if self.min < edge < self.max]
+        # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
+        apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
+        inner = [edge for value, edge in apart.items() if float(self.min) < value < float(self.max)]
         shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
         if self.whole:
             starts = [int(edge) for edge in (self.min, *inner)]
