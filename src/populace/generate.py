@@ -41,11 +41,11 @@ def generate(
 
 
 def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[str, Codes]:
-    domain, tree = model.grouped_domain, model.tree
+    domain, tree = model.full_domain, model.tree
     codes: dict[str, Codes] = {}
-    for node, separator, belief in zip(tree.nodes, tree.separators, model.beliefs, strict=True):
+    for node, separator, table in zip(tree.nodes, tree.separators, model.conditionals, strict=True):
         rest = node[len(separator) :]
-        shares = belief.reshape(domain.cells(separator), domain.cells(rest))
+        shares = table.reshape(domain.cells(separator), domain.cells(rest))
         drawn = _share_out(shares, cells=_flat(codes, separator, domain=domain, rows=rows), rng=rng)
         codes |= _unflat(drawn, rest, domain=domain)
     return codes
@@ -70,16 +70,14 @@ def _share_out(shares: Table, *, cells: Codes, rng: np.random.Generator) -> Code
 
     In a cell with n rows, the points u, u + 1, …, u + n − 1 with one random offset u are dealt along the cumulated
     shares scaled to n, so a column of expectation x gets ⌊x⌋ or ⌈x⌉ rows; then they go to the rows at random.
+    Where the share is exactly 0 no row is placed.
     """
-    here = np.bincount(cells, minlength=len(shares))
+    here = np.bincount(cells, minlength=len(shares))[:, None]
     bounds = np.cumsum(shares, axis=1)
-    ends = bounds[:, -1:]
-    np.divide(bounds, ends, out=bounds, where=ends > 0)
-    # A cell without probability can hold no rows but by rounding error; then any code is as good.
-    bounds[ends[:, 0] <= 0] = np.linspace(0, 1, shares.shape[1] + 1)[1:]
-    offsets = rng.random(len(shares))
-    counts = np.ceil(bounds * here[:, None] - offsets[:, None]).astype(np.int64)
-    counts[:, -1] = here
+    bounds /= bounds[:, -1:].copy()
+    offsets = rng.random(len(shares))[:, None]
+    # The whole is reached at the last share above 0, also where rounding would leave a point for those behind it.
+    counts = np.where(bounds < 1, np.ceil(bounds * here - offsets), here).astype(np.int64)
     counts[:, 1:] -= counts[:, :-1].copy()
     dealt = np.repeat(
         np.tile(np.arange(shares.shape[1], dtype=_kind(shares.shape[1])), len(shares)), counts.ravel()

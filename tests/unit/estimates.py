@@ -68,7 +68,9 @@ def incidence(clique: tuple[str, ...], domain: Domain) -> np.ndarray:
     return (number == np.arange(domain.cells(clique))[:, None]).astype(float)
 
 
-def least_loss(observations: list[Observation], domain: Domain, *, total: float) -> float:
+def least_loss(
+    observations: list[Observation], domain: Domain, *, total: float, allowed: np.ndarray | None = None
+) -> float:
     """Return the smallest loss of any distribution with this total, from non-negative least squares on all cells.
 
     With shares that sum to 1 the error is M·shares for M = (matrix − values·1ᵀ), so the least loss is the squared norm
@@ -76,6 +78,8 @@ def least_loss(observations: list[Observation], domain: Domain, *, total: float)
     a multiple of it (Lawson and Hanson 1974, chapter 23). Its duality gap shows that it is the minimum.
     """
     matrix, values, variance = design(observations, domain)
+    if allowed is not None:
+        matrix = matrix[:, allowed.ravel()]
     errors = (matrix * total - values[:, None]) / np.sqrt(variance)[:, None]
     scale = max(1.0, float(np.median(np.linalg.norm(errors, axis=0))))
     shares, _ = nnls(

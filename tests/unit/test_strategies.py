@@ -92,21 +92,42 @@ def column(name, counts, variance=4):
     return Measurement(Marginal((name,)), np.array(counts), Fraction(variance))
 
 
+def alike(codes):
+    return np.zeros(codes, dtype=np.int64)
+
+
 def test_compression_keeps_frequent_codes_apart():
-    assert merge_rare(column("a", [100, 1, 90, -3])) == [0, 2, 1, 2]
-    assert merge_rare(column("a", [1, 2, 3])) == [0, 0, 0]
-    assert merge_rare(column("a", [100, 90])) == [0, 1]
-    assert merge_neighbours(column("a", [0, 0, 100, 1, 1, 80, 3, 3, 5])) == [0, 0, 0, 0, 0, 1, 2, 2, 2]
-    assert merge_neighbours(column("a", [0, 1, 0])) == [0, 0, 0]
-    assert merge_neighbours(column("a", [100, 0, 0])) == [0, 0, 0]
+    assert merge_rare(column("a", [100, 1, 90, -3]), alike(4)) == [0, 2, 1, 2]
+    assert merge_rare(column("a", [1, 2, 3]), alike(3)) == [0, 0, 0]
+    assert merge_rare(column("a", [100, 90]), alike(2)) == [0, 1]
+    assert merge_neighbours(column("a", [0, 0, 100, 1, 1, 80, 3, 3, 5]), alike(9)) == [
+        *(0, 0, 0, 0, 0),
+        *(1, 2, 2, 2),
+    ]
+    assert merge_neighbours(column("a", [0, 1, 0]), alike(3)) == [0, 0, 0]
+    assert merge_neighbours(column("a", [100, 0, 0]), alike(3)) == [0, 0, 0]
 
 
 def test_compression_names_only_columns_that_shrink():
-    assert compress([column("a", [50, 60]), column("b", [50, 1, 2])], ordered=()) == (
+    assert compress([column("a", [50, 60]), column("b", [50, 1, 2])], ordered=(), classes={}) == (
         Grouping("b", (0, 1, 1)),
     )
-    assert compress([column("b", [50, 1, 60])], ordered=()) == ()
-    assert compress([column("b", [50, 1, 60])], ordered={"b"}) == (Grouping("b", (0, 0, 1)),)
+    assert compress([column("b", [50, 1, 60])], ordered=(), classes={}) == ()
+    assert compress([column("b", [50, 1, 60])], ordered={"b"}, classes={}) == (Grouping("b", (0, 0, 1)),)
+
+
+@pytest.mark.parametrize("merge", [merge_rare, merge_neighbours])
+@pytest.mark.parametrize("seed", range(30))
+def test_compression_never_joins_what_a_rule_tells_apart(merge, seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.choice([-3, 0, 2, 5, 40], 25)
+    classes = rng.integers(0, 3, 25)
+    groups = np.array(merge(column("a", counts), classes))
+    Grouping("a", tuple(groups.tolist()))
+    for number in range(groups.max() + 1):
+        assert len(set(classes[groups == number])) == 1
+    if merge is merge_rare:
+        assert groups.max() + 1 <= (counts >= 6).sum() + 3
 
 
 def test_candidates_are_rounded_products_and_skip_one_group_columns():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,24 +10,34 @@ import numpy as np
 from populace.errors import UsageError
 from populace.infer.consistency import consistent_tables
 from populace.infer.effects import estimate
+from populace.infer.feasible import MOST_ENTRIES, entries, feasible_tables
+from populace.infer.known import known_totals
 from populace.infer.mirror_descent import descend
 from populace.infer.model import Model
 from populace.infer.objective import Objective
 from populace.infer.observations import Observation, observe, shared_groupings
+from populace.infer.propagation import FORBIDDEN
 from populace.infer.scaling import fit_tables
+from populace.infer.structure import Layout, restrict
 from populace.infer.tables import Table
 from populace.infer.within import share_codes
-from populace.marginals import Domain
+from populace.marginals import Domain, Grouping
 from populace.measurements import Measurement, Measurements
 from populace.progress import Progress
+from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
 
 _FLOOR = 1e-9
+# Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
+_SWEEPS, _HARD_SWEEPS, _KNOWN_SWEEPS = 10, 50, 200
 
 
 def fit(
     measurements: Sequence[Measurement],
     *,
     domain: Domain,
+    rules: Rules = NO_RULES,
+    totals: Sequence[Totals] = (),
+    groupings: Iterable[Grouping] = (),
     start: Model | None = None,
     steps: int = 1000,
     tolerance: float = 1e-6,
@@ -41,6 +51,9 @@ def fit(
     into potentials, which is the answer when the junction tree adds no edges to the measured cliques. Otherwise, or
     if `start`, an earlier model, is better, mirror descent goes on from there until the loss is within `tolerance` of
     its minimum, or for so many steps at most.
+    Under `rules` all of this happens among distributions in which no row breaks a rule: its probability is exactly 0.
+    `totals` decide the number of rows, and the model is scaled to them at the end. `groupings` are for columns that
+    no measurement groups.
 
     >>> from fractions import Fraction
     >>> from populace.marginals import Marginal
@@ -51,16 +64,33 @@ def fit(
     """
     if not measurements:
         raise UsageError("there are no measurements to fit a model to.", hint="measure at least one marginal")
-    groupings = shared_groupings(measurements)
-    grouped = domain.grouped(groupings.values())
-    observations = observe(measurements, domain=domain, groupings=groupings)
-    even = tuple(_even(observation) for observation in observations)
-    total = max(1.0, estimate(even, domain=grouped).total)
-    objective = Objective(observations, domain=grouped, total=total)
-    agreed = consistent_tables(even, domain=grouped, total=total, tolerance=tolerance / 10_000)
-    first = fit_tables(objective, targets={clique: _raised(table) for clique, table in agreed.tables.items()})
+    seen = shared_groupings(measurements, also=groupings)
+    layout = Layout(rules, domain=domain, groupings=seen)
+    known = known_totals(totals, domain=domain, groupings=seen, allowed=layout.allowed)
+    observed = [_emptied(o, layout=layout) for o in observe(measurements, domain=domain, groupings=seen)]
+    total = known.rows or estimate([_even(o) for o in observed], domain=layout.domain).total
+    total = max(1.0, total)
+    structure = layout.structure([*(o.clique for o in observed), *known.tables])
+    hard = restrict(structure.hard, known.empty)
+    objective = Objective(
+        known.observed(observed, weight=4.0), domain=structure.domain, total=total, hard=hard
+    )
+    nearest = known.observed(observed, weight=1e6)
+    if hard and entries(objective) <= MOST_ENTRIES:
+        tables = feasible_tables(nearest, objective=objective, total=total, tolerance=tolerance)
+        bound = 0.0
+    else:
+        agreed = consistent_tables(
+            [_even(o) for o in nearest], domain=layout.domain, total=total, tolerance=tolerance / 10_000
+        )
+        tables, bound = agreed.tables, agreed.bound
+    first = fit_tables(
+        objective,
+        targets={c: _raised(t, layout.allowed(c)) for c, t in tables.items() if c in objective.factors},
+        sweeps=_HARD_SWEEPS if hard else _SWEEPS,
+    )
     # An earlier model that groups columns otherwise says nothing in this domain.
-    if start is not None and start.groupings == groupings:
+    if start is not None and start.groupings == seen:
         earlier = objective.flatten(start.potentials)
         first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
 
@@ -68,31 +98,58 @@ def fit(
         if progress is not None:
             progress("fitting the model", done)
 
-    end = descend(
-        objective, start=first, steps=steps, tolerance=tolerance, bound=agreed.bound, progress=told
-    ).point
+    if hard:
+        reached = objective.at(first)
+        bound = reached.loss - objective.gap(reached)
+    end = descend(objective, start=first, steps=steps, tolerance=tolerance, bound=bound, progress=told).point
+    if known.tables:
+        exact = {clique: table / total for clique, table in known.tables.items()}
+        end = objective.at(fit_tables(objective, targets=exact, start=end.potentials, sweeps=_KNOWN_SWEEPS))
+    potentials = dict(zip(objective.factors, objective.tables(end.potentials), strict=True))
+    for clique, allowed in hard.items():
+        forbidden = np.where(allowed, 0.0, FORBIDDEN)
+        potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
     return Model(
         domain=domain,
-        groupings=groupings,
-        potentials=dict(zip(objective.factors, objective.tables(end.potentials), strict=True)),
+        hidden=structure.hidden,
+        groupings=seen,
+        potentials=potentials,
         total=total,
         within={
-            name: share_codes(measurements, grouping, totals=total * objective.column_shares(end, name))
-            for name, grouping in groupings.items()
+            name: share_codes(
+                measurements,
+                grouping,
+                totals=total * objective.column_shares(end, name),
+                known=known.codes.get(name),
+            )
+            for name, grouping in seen.items()
         },
     )
 
 
 def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
     """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
-    model = fit(measurements.items, domain=measurements.schema.domain, progress=progress)
+    schema = measurements.schema
+    model = fit(
+        measurements.items,
+        domain=schema.domain,
+        rules=schema.rules,
+        totals=schema.totals,
+        progress=progress,
+    )
     return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
 
 
-def _raised(table: Table) -> Table:
+def _raised(table: Table, allowed: Allowed) -> Table:
     """Return a table's shares with no cell emptier than a tiny part of an average one: potentials stay finite."""
-    raised = np.maximum(table, _FLOOR * table.mean())
+    raised = np.maximum(table, _FLOOR * table.mean()) * allowed
     return np.asarray(raised / raised.sum())
+
+
+def _emptied(observation: Observation, *, layout: Layout) -> Observation:
+    """Return an observation without the noise of cells in which no row can be."""
+    allowed = layout.allowed(observation.clique)
+    return observation if allowed.all() else replace(observation, values=observation.values * allowed)
 
 
 def _even(observation: Observation) -> Observation:

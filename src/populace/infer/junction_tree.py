@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from populace.marginals import Clique, Domain
+
+_Price = Callable[[int, Sequence[int], Sequence[float]], tuple[bool, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,9 @@ def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> Juncti
     """Build a junction tree whose nodes cover the cliques and every column of the domain.
 
     Columns are eliminated greedily: first those whose neighbours are joined already (a chordal graph thus gains no
-    edge), else the one with the smallest table. The maximal tables are joined by a spanning tree of largest
-    separators (Jensen and Jensen 1994), which has the running-intersection property.
+    edge), else the one with the smallest table, or with the lightest new edges if that ends smaller. The maximal
+    tables are joined by a spanning tree of largest separators (Jensen and Jensen 1994), which has the
+    running-intersection property.
     The result depends on the set of cliques alone, not on their order or on the order of columns inside them.
 
     >>> tree = junction_tree([("a", "b"), ("c", "b")], domain=Domain({"a": 2, "b": 3, "c": 2}))
@@ -68,32 +71,46 @@ def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> Juncti
 def maximal_tables(cliques: Iterable[int], *, sizes: Sequence[int]) -> list[int]:
     """Return the node tables of a junction tree as bit masks over the columns, without building the tree.
 
+    Where edges must be added, columns are eliminated a second time by the least weight of added edges (the product
+    of two columns' sizes), and the smaller tables of the two are taken.
     Fast enough to be asked of every candidate of an adaptive round; `table_cells` prices the answer.
     """
+    joined = set(cliques)
+    tables, chordal = _eliminate(joined, sizes=sizes, price=_table_price)
+    if chordal:
+        return tables
+    other, _ = _eliminate(joined, sizes=sizes, price=_edge_price)
+    return min(tables, other, key=lambda found: table_cells(found, sizes=sizes))
+
+
+def _eliminate(cliques: Iterable[int], *, sizes: Sequence[int], price: _Price) -> tuple[list[int], bool]:
+    """Return the tables of an elimination that takes the lowest price first, and whether it added no edge."""
     logs = [math.log(size) for size in sizes]
     reach = [1 << i for i in range(len(sizes))]
-    for mask in set(cliques):
+    for mask in cliques:
         for i in _bits(mask):
             reach[i] |= mask
-    price = {i: _price(i, reach, logs) for i in range(len(sizes))}
+    prices = {i: price(i, reach, logs) for i in range(len(sizes))}
     tables: list[int] = []
-    while price:
-        column = min(price, key=lambda i: (price[i], i))
-        (adds_edges, _) = price.pop(column)
+    chordal = True
+    while prices:
+        column = min(prices, key=lambda i: (prices[i], i))
+        (adds_edges, _) = prices.pop(column)
+        chordal = chordal and not adds_edges
         table = reach[column]
         tables.append(table)
         rest = table & ~(1 << column)
         for i in _bits(rest):
             reach[i] = (reach[i] | rest) & ~(1 << column)
         # New edges may complete the neighbourhood of columns further away.
-        for i in tuple(price) if adds_edges else _bits(rest):
-            price[i] = _price(i, reach, logs)
+        for i in tuple(prices) if adds_edges else _bits(rest):
+            prices[i] = price(i, reach, logs)
     tables.sort(key=lambda mask: -mask.bit_count())
     kept: list[int] = []
     for mask in tables:
         if not any(mask & other == mask for other in kept):
             kept.append(mask)
-    return kept
+    return kept, chordal
 
 
 def table_cells(tables: Iterable[int], *, sizes: Sequence[int]) -> int:
@@ -118,12 +135,19 @@ def _widest_spanning_tree(masks: Sequence[int]) -> tuple[list[int], list[int]]:
     return parents, order
 
 
-def _price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
+def _table_price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
     """Price the elimination of a column: whether it joins columns that were apart, and the log size of its table."""
     table = reach[column]
     members = _bits(table)
     # fsum does not depend on the order of its terms, so equal tables always tie exactly.
     return any(table & ~reach[i] for i in members), math.fsum(logs[i] for i in members)
+
+
+def _edge_price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
+    """Price the elimination of a column: whether it joins columns that were apart, and the weight of these edges."""
+    table = reach[column]
+    edges = [logs[i] + logs[j] for i in _bits(table) for j in _bits(table & ~reach[i]) if i < j]
+    return bool(edges), math.fsum(math.exp(weight) for weight in edges)
 
 
 def _bits(mask: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
@@ -20,7 +20,7 @@ from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 
-FORMAT = "populace model 1"
+FORMAT = "populace model 2"
 FILES = ("model.json", "model.npz")
 
 
@@ -29,8 +29,9 @@ class Model:
     """The distribution ∝ exp(Σ potentials) over the grouped domain, the number of rows, and shares inside groups.
 
     `potentials` are logarithms on cliques of the domain in which grouped columns are seen through their grouping;
-    `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `measurements` is the
-    digest of what it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
+    `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `hidden` variables, with
+    their sizes, carry rules between columns; no row shows them. `measurements` is the digest of what it was fitted
+    to, and `rehearsal` tells whether that was made with repeatable noise.
     """
 
     domain: Domain
@@ -38,14 +39,17 @@ class Model:
     potentials: Mapping[Clique, Table]
     total: float
     within: Mapping[str, Table]
+    hidden: Mapping[str, int] = field(default_factory=dict)
     measurements: str = ""
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
-        grouped = self.grouped_domain
+        grouped = self.full_domain
         sound = (
             math.isfinite(self.total)
             and self.total > 0
+            and not set(self.hidden) & set(self.domain)
+            and all(size > 0 for size in self.hidden.values())
             and set(self.groupings) == set(self.within) <= set(self.domain)
             and all(
                 g.column == name and len(g.groups) == self.domain[name] for name, g in self.groupings.items()
@@ -66,31 +70,33 @@ class Model:
 
     @cached_property
     def grouped_domain(self) -> Domain:
-        """The domain of the potentials."""
+        """The columns, grouped where they are."""
         return self.domain.grouped(self.groupings.values())
+
+    @cached_property
+    def full_domain(self) -> Domain:
+        """The domain of the potentials: the grouped columns, then the hidden variables."""
+        return Domain({**self.grouped_domain.sizes, **self.hidden})
 
     @cached_property
     def tree(self) -> JunctionTree:
         """The junction tree of the cliques; it follows from them."""
-        return junction_tree(self.potentials, domain=self.grouped_domain)
+        return junction_tree(self.potentials, domain=self.full_domain)
 
     @cached_property
     def propagation(self) -> Propagation:
         """The plan of belief propagation on the tree."""
-        return Propagation(self.tree, domain=self.grouped_domain)
+        return Propagation(self.tree, domain=self.full_domain)
 
     @cached_property
     def beliefs(self) -> tuple[Table, ...]:
         """The probabilities of the cells of every node of the tree; nodes agree on what they share."""
-        tables = [np.zeros(shape) for shape in self.propagation.shapes]
-        for clique, potential in self.potentials.items():
-            home = self.tree.holding(clique, domain=self.grouped_domain)[0]
-            slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.grouped_domain)
-            tables[home] += slot.spread(potential)
-        found = tuple(self.propagation.beliefs(tables))
-        for table in found:
-            table.setflags(write=False)
-        return found
+        return _fixed(self.propagation.beliefs(self._on_nodes()))
+
+    @property
+    def conditionals(self) -> tuple[Table, ...]:
+        """The probabilities of every node's cells given its separator's, even where the separator's are next to 0."""
+        return _fixed(self.propagation.conditionals(self._on_nodes()))
 
     def grouped_marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, grouped columns by group."""
@@ -134,6 +140,7 @@ class Model:
             "measurements": self.measurements,
             "rehearsal": self.rehearsal,
             "domain": dict(self.domain),
+            "hidden": dict(self.hidden),
             "total": self.total,
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
             "cliques": [list(clique) for clique in self.potentials],
@@ -172,6 +179,7 @@ class Model:
                 potentials=tables,
                 total=float(told["total"]),
                 within=within,
+                hidden={str(name): int(size) for name, size in told["hidden"].items()},
                 measurements=str(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )
@@ -192,6 +200,14 @@ class Model:
                 hint="give the folder that `populace fit` wrote, unaltered",
             ) from failure
 
+    def _on_nodes(self) -> list[Table]:
+        tables = [np.zeros(shape) for shape in self.propagation.shapes]
+        for clique, potential in self.potentials.items():
+            home = self.tree.holding(clique, domain=self.full_domain)[0]
+            slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.full_domain)
+            tables[home] += slot.spread(potential)
+        return tables
+
     def _sound_shares(self, name: str) -> bool:
         grouping, shares = self.groupings[name], self.within[name]
         return (
@@ -199,3 +215,10 @@ class Model:
             and bool((shares >= 0).all())
             and np.allclose(np.bincount(grouping.lookup, weights=shares), 1.0)
         )
+
+
+def _fixed(tables: Iterable[Table]) -> tuple[Table, ...]:
+    found = tuple(tables)
+    for table in found:
+        table.setflags(write=False)
+    return found

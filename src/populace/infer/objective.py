@@ -10,9 +10,10 @@ import numpy as np
 
 from populace.infer.junction_tree import junction_tree
 from populace.infer.observations import Observation
-from populace.infer.propagation import Propagation
+from populace.infer.propagation import FORBIDDEN, Propagation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
+from populace.schema.rules import Allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,21 @@ class Objective:
     """½ Σ (N·p − y)² / variance over all observed cells, for the distribution p ∝ exp(Σ potentials) and N rows.
 
     Factors are the maximal observed cliques. Their tables stand one after the other in flat vectors, so that a step
-    of an optimiser is one operation on one array.
+    of an optimiser is one operation on one array. `hard` tables confine p to the cells they allow.
     """
 
-    def __init__(self, observations: Sequence[Observation], *, domain: Domain, total: float) -> None:
+    def __init__(
+        self,
+        observations: Sequence[Observation],
+        *,
+        domain: Domain,
+        total: float,
+        hard: Mapping[Clique, Allowed] | None = None,
+    ) -> None:
+        hard = hard or {}
         self.factors = maximal_cliques([o.clique for o in observations], domain=domain)
         self.domain = domain
-        self.tree = junction_tree(self.factors, domain=domain)
+        self.tree = junction_tree([*self.factors, *hard], domain=domain)
         self.propagation = Propagation(self.tree, domain=domain)
         self._shapes = [domain.shape(factor) for factor in self.factors]
         self._ends = np.cumsum([0, *(math.prod(shape) for shape in self._shapes)]).tolist()
@@ -52,6 +61,11 @@ class Objective:
             Slot.of(factor, inside=self.tree.nodes[home], domain=domain)
             for factor, home in zip(self.factors, self.homes, strict=True)
         ]
+        self._forbidden: dict[int, Allowed] = {}
+        for clique, allowed in hard.items():
+            home = self.tree.holding(clique, domain=domain)[0]
+            mask = self._forbidden.setdefault(home, np.zeros(self.propagation.shapes[home], dtype=np.bool_))
+            mask |= Slot.of(clique, inside=self.tree.nodes[home], domain=domain).spread(~allowed)
         self._terms = [self._term(o, total=total) for o in observations if o.clique]
         # The total is fixed, so what it says about the number of rows is a constant.
         self._constant = sum(
@@ -59,8 +73,13 @@ class Objective:
         )
         self.steepest = max((float(term.precision.max()) for term in self._terms), default=1.0)
 
+    def first_holding(self, clique: Clique) -> int:
+        """Return the number of the first factor that holds a clique; every observed clique has one."""
+        wanted = set(clique)
+        return next(i for i, factor in enumerate(self.factors) if wanted <= set(factor))
+
     def zeros(self) -> Table:
-        """Return the potentials of the uniform distribution."""
+        """Return the potentials of the uniform distribution over the cells that can be."""
         return np.zeros(self._ends[-1])
 
     def tables(self, flat: Table) -> list[Table]:
@@ -81,11 +100,13 @@ class Objective:
                     break
         return flat
 
-    def on_nodes(self, flat: Table) -> list[Table]:
-        """Add up factor tables into one fresh table per node of the junction tree."""
+    def on_nodes(self, flat: Table, *, forbidden: float = FORBIDDEN) -> list[Table]:
+        """Add up factor tables into one fresh table per node of the junction tree, with hard cells set apart."""
         nodes = [np.zeros(shape) for shape in self.propagation.shapes]
         for home, slot, table in zip(self.homes, self.slots, self.tables(flat), strict=True):
             nodes[home] += slot.spread(table)
+        for home, mask in self._forbidden.items():
+            nodes[home][mask] = forbidden
         return nodes
 
     def at(self, potentials: Table) -> Point:
@@ -109,7 +130,7 @@ class Objective:
 
     def column_shares(self, point: Point, column: str) -> Table:
         """Return the probabilities of one observed column's codes."""
-        factor = next(i for i, factor in enumerate(self.factors) if column in factor)
+        factor = self.first_holding((column,))
         slot = Slot.of((column,), inside=self.factors[factor], domain=self.domain)
         return slot.collapse(self.tables(point.shares)[factor])
 
@@ -119,12 +140,11 @@ class Objective:
         By convexity no distribution loses less than loss + min ⟨gradient, p − here⟩, and the minimum is reached at a
         single row, found by passing minima instead of sums along the tree (Frank and Wolfe 1956).
         """
-        lowest = self.propagation.lowest(self.on_nodes(point.gradient))
+        lowest = self.propagation.lowest(self.on_nodes(point.gradient, forbidden=math.inf))
         return max(0.0, float(np.vdot(point.gradient, point.shares)) - lowest)
 
     def _term(self, observation: Observation, *, total: float) -> _Term:
-        wanted = set(observation.clique)
-        factor = next(i for i, factor in enumerate(self.factors) if wanted <= set(factor))
+        factor = self.first_holding(observation.clique)
         inside = self.factors[factor]
         slot = (
             None

@@ -30,9 +30,11 @@ class Observation:
         return first if bool(np.all(self.variance == first)) else None
 
 
-def shared_groupings(measurements: Iterable[Measurement]) -> dict[str, Grouping]:
+def shared_groupings(
+    measurements: Iterable[Measurement], *, also: Iterable[Grouping] = ()
+) -> dict[str, Grouping]:
     """Return how each column is grouped, and refuse measurements that group a column in two ways."""
-    found: dict[str, Grouping] = {}
+    found: dict[str, Grouping] = {grouping.column: grouping for grouping in also}
     for measurement in measurements:
         for grouping in measurement.marginal.groupings:
             if found.setdefault(grouping.column, grouping) != grouping:
@@ -56,7 +58,7 @@ def observe(
     carried.sort(
         key=lambda o: (len(o.clique), [place[c] for c in o.clique], o.variance.flat[0], o.values.tobytes())
     )
-    return tuple(_average(list(same)) for _, same in groupby(carried, key=lambda o: o.clique))
+    return tuple(average(list(same)) for _, same in groupby(carried, key=lambda o: o.clique))
 
 
 def _carry(
@@ -90,7 +92,8 @@ def sum_groups(table: Table, grouping: Grouping, *, axis: int) -> Table:
     return np.moveaxis(summed, 0, axis)
 
 
-def _average(same: Sequence[Observation]) -> Observation:
+def average(same: Sequence[Observation]) -> Observation:
+    """Merge observations of one clique, cell by cell, with weights 1 / variance."""
     if len(same) == 1:
         return same[0]
     precision = np.sum([1 / o.variance for o in same], axis=0)

@@ -11,6 +11,9 @@ from populace.infer.junction_tree import JunctionTree
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
 
+# The potential of cells in which no row can be: so far below all others that their probability is exactly 0.
+FORBIDDEN = -1e6
+
 
 class Propagation:
     """The index plan of belief propagation on one tree; building it computes nothing and compiles nothing."""
@@ -30,10 +33,21 @@ class Propagation:
     def beliefs(self, potentials: Sequence[Table]) -> list[Table]:
         """Return the probability table of every node of the distribution ∝ exp(Σ potentials).
 
-        Potentials are logarithms, one table per node, and are used up as working space. On the way to the root each
-        node becomes its distribution given its separator, with one exponential per cell, and passes on the logarithm
-        of what it divided by; each separator cell is scaled by its own largest term, so nothing over- or underflows
-        however far apart potentials are. On the way back every node is weighted by its separator's probabilities.
+        Potentials are logarithms, one table per node, and are used up as working space. After `conditionals`, on the
+        way back from the root, every node is weighted by its separator's probabilities.
+        """
+        tables = self.conditionals(potentials)
+        for i in range(1, len(tables)):
+            matrix = tables[i].reshape(self._rows[i], -1)
+            matrix *= self._above[i - 1].collapse(tables[self.tree.parents[i]]).reshape(-1, 1)
+        return tables
+
+    def conditionals(self, potentials: Sequence[Table]) -> list[Table]:
+        """Return every node's probabilities given its separator; potentials are used up as working space.
+
+        On the way to the root each node becomes its distribution given its separator, with one exponential per cell,
+        and passes on the logarithm of what it divided by; each separator cell is scaled by its own largest term, so
+        nothing over- or underflows however far apart potentials are.
         """
         tables = list(potentials)
         for i in range(len(tables) - 1, -1, -1):
@@ -46,9 +60,6 @@ class Propagation:
             if i:
                 message = (largest + np.log(sums)).reshape(self._separator_shapes[i])
                 tables[self.tree.parents[i]] += self._above[i - 1].spread(message)
-        for i in range(1, len(tables)):
-            matrix = tables[i].reshape(self._rows[i], -1)
-            matrix *= self._above[i - 1].collapse(tables[self.tree.parents[i]]).reshape(-1, 1)
         return tables
 
     def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from populace.marginals import Clique, Domain
 
 Table = npt.NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,6 @@ class Slot:
         kept = np.add.reduce(table, axis=self.drop) if self.drop else table
         return kept.transpose(self.order)
 
-    def spread(self, values: Table) -> Table:
+    def spread(self, values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """View values over the clique in a shape that broadcasts against the table."""
         return values.transpose(self.back).reshape(self.shape)

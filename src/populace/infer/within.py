@@ -12,11 +12,14 @@ from populace.marginals import Grouping
 from populace.measurements import Measurement
 
 
-def share_codes(measurements: Sequence[Measurement], grouping: Grouping, *, totals: Table) -> Table:
+def share_codes(
+    measurements: Sequence[Measurement], grouping: Grouping, *, totals: Table, known: Table | None = None
+) -> Table:
     """Return, for every code of a column, its share of its group's rows; the shares of a group sum to 1.
 
     Uses every measurement that saw the column's codes themselves, averaged with weights 1 / variance, and takes in
     each group the nearest non-negative counts with the group's total. Without such a measurement shares are equal.
+    Counts of all codes that are `known` decide alone.
     """
     column = grouping.column
     values, precisions = [], []
@@ -35,6 +38,7 @@ def share_codes(measurements: Sequence[Measurement], grouping: Grouping, *, tota
         if values
         else np.zeros(shares.shape)
     )
+    counts = counts if known is None else known
     for members, total in zip(grouping.members, totals, strict=True):
         kept = norm_sub(counts[members], total=float(total)) if len(members) > 1 else np.ones(1)
         shares[members] = kept / kept.sum() if kept.sum() > 0 else 1 / len(members)

@@ -21,6 +21,7 @@ from populace.privacy.ledger import Run
 from populace.privacy.mechanisms import Exponential, Noise, Spend
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
+from populace.schema.rules import Rules, Totals
 
 PREPARED_BYTES = 2**31
 
@@ -57,6 +58,16 @@ class Barrier:
     def ordered(self) -> frozenset[str]:
         """The columns whose codes stand in their natural order."""
         return frozenset(name for name, column in self._table.schema.columns.items() if column.ordered)
+
+    @property
+    def rules(self) -> Rules:
+        """The public rules that hold in every row."""
+        return self._table.schema.rules
+
+    @property
+    def totals(self) -> tuple[Totals, ...]:
+        """The public counts of rows."""
+        return self._table.schema.totals
 
     @property
     def budget(self) -> Budget:

@@ -3,60 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.marginals import Grouping
 from populace.measurements import Measurement
 
 THRESHOLD = 3.0
 
+Lookup = npt.NDArray[np.int64]
 
-def compress(columns: Iterable[Measurement], *, ordered: Collection[str]) -> tuple[Grouping, ...]:
+
+def compress(
+    columns: Iterable[Measurement], *, ordered: Collection[str], classes: Mapping[str, Grouping]
+) -> tuple[Grouping, ...]:
     """Return a grouping for every measured column that has rare codes: counted below three standard deviations.
 
-    Columns in their natural order merge neighbours; in others all rare codes share one group.
+    Columns in their natural order merge neighbours; in others all rare codes share one group. Codes of different
+    `classes` never share a group, so that rules, which are stated over classes, can be stated over groups.
     It is a function of noisy counts over a public domain, so it costs nothing more.
     Source: McKenna, Miklau and Sheldon 2021, section 3.2; merging neighbours is ours.
     """
     found = []
     for item in columns:
         name = item.marginal.clique[0]
-        groups = merge_neighbours(item) if name in ordered else merge_rare(item)
+        kinds = classes[name].lookup if name in classes else np.zeros(item.counts.shape, dtype=np.int64)
+        groups = merge_neighbours(item, kinds) if name in ordered else merge_rare(item, kinds)
         if max(groups) + 1 < len(groups):
             found.append(Grouping(name, tuple(groups)))
     return tuple(found)
 
 
-def merge_rare(column: Measurement) -> list[int]:
-    """Return groups in which frequent codes keep one of their own, in order, and rare ones share the last.
+def merge_rare(column: Measurement, classes: Lookup) -> list[int]:
+    """Return groups in which frequent codes keep one of their own, in order, and the rare ones of a class share one.
 
     >>> from fractions import Fraction
     >>> from populace.marginals import Marginal
-    >>> merge_rare(Measurement(Marginal(("city",)), np.array([1, 50, -2, 40]), Fraction(4)))
+    >>> merge_rare(Measurement(Marginal(("city",)), np.array([1, 50, -2, 40]), Fraction(4)), np.zeros(4, int))
     [2, 0, 2, 1]
     """
     frequent = column.counts >= THRESHOLD * math.sqrt(column.variance)
     own = np.cumsum(frequent) - 1
-    return [int(group) for group in np.where(frequent, own, frequent.sum())]
+    _, shared = np.unique(np.where(frequent, -1, classes), return_inverse=True)
+    behind = frequent.sum() - (1 if frequent.any() else 0)
+    return [int(group) for group in np.where(frequent, own, behind + shared.reshape(-1))]
 
 
-def merge_neighbours(column: Measurement) -> list[int]:
-    """Return groups of neighbouring codes, each frequent as a whole.
+def merge_neighbours(column: Measurement, classes: Lookup) -> list[int]:
+    """Return groups of neighbouring codes of one class, each frequent as a whole where the class has so many rows.
 
-    Rare codes gather from left to right until their sum stands out of its noise; what has not when a frequent
-    code comes joins the group before it, or that code if there is none before.
+    In every run of codes of one class, rare codes gather from left to right until their sum stands out of its noise;
+    what has not when a frequent code comes joins the group before it, or that code if there is none before.
 
     >>> from fractions import Fraction
     >>> from populace.marginals import Marginal
-    >>> merge_neighbours(Measurement(Marginal(("age",)), np.array([1, 50, 5, 5, 40, 2, 0]), Fraction(4)))
-    [0, 0, 1, 1, 2, 2, 2]
+    >>> age = Measurement(Marginal(("age",)), np.array([1, 50, 5, 5, 40, 2, 0]), Fraction(4))
+    >>> merge_neighbours(age, np.zeros(7, int)), merge_neighbours(age, np.array([0, 1, 1, 1, 1, 1, 2]))
+    ([0, 0, 1, 1, 2, 2, 2], [0, 1, 2, 2, 3, 3, 4])
     """
     deviation = math.sqrt(column.variance)
     groups: list[int] = []
+    for run in np.split(column.counts, np.flatnonzero(np.diff(classes)) + 1):
+        first = groups[-1] + 1 if groups else 0
+        groups += [first + group for group in _gather(run.tolist(), deviation=deviation)]
+    return groups
+
+
+def _gather(counts: Sequence[int], *, deviation: float) -> list[int]:
+    groups: list[int] = []
     group, gathered, codes = 0, 0, 0
-    for count in column.counts.tolist():
+    for count in counts:
         if codes and count >= THRESHOLD * deviation and group > 0:
             groups[-codes:] = [group - 1] * codes
             gathered, codes = 0, 0

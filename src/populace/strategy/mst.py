@@ -42,7 +42,7 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
     columns = measured[1:]
     noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
     total = max(1.0, float(measured[0].counts))
-    groupings = compress(columns, ordered=oracle.ordered)
+    groupings = compress(columns, ordered=oracle.ordered, classes=oracle.rules.classes)
     candidates = pair_candidates(oracle.domain, columns, groupings, total=total, noise=noise)
     progress("choosing pairs", 0.1)
     chosen, left = choose_tree(oracle, candidates, progress=progress)

@@ -10,6 +10,7 @@ from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise
 from populace.progress import Progress
+from populace.schema.rules import Rules, Totals
 
 
 class Oracle(Protocol):
@@ -20,6 +21,12 @@ class Oracle(Protocol):
 
     @property
     def ordered(self) -> frozenset[str]: ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def totals(self) -> tuple[Totals, ...]: ...
 
     @property
     def budget(self) -> Budget: ...
