@@ -16,7 +16,7 @@ from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
 from populace.infer.fit import fit_run
 from populace.infer.model import Model
-from populace.measurements import Measurements
+from populace.measurements import Measurement, Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, default_path
@@ -27,6 +27,7 @@ from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
+from populace.strategy.learn import gridded, learn, set_aside
 from populace.strategy.methods import METHODS, method_named
 
 
@@ -83,13 +84,16 @@ def measure(
 ) -> Measurements:
     """Return the noisy measurements of one method, paid for from the account of the dataset.
 
-    Everything that can be refused from public facts is refused before the budget is reserved.
+    Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
+    schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
     """
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
     schema = as_schema(schema)
-    check_size(schema)
-    table = PrivateTable.of(data, schema=schema)
+    keys = set_aside(schema, delta=slack)
+    seen = gridded(schema) if schema.unknown else schema
+    check_size(seen)
+    table = PrivateTable.of(data, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
     run = book.reserve(
@@ -100,10 +104,16 @@ def measure(
         method=chosen,
         schema_digest=schema.digest,
         rehearsal=not is_secret(source),
+        keys=keys,
     )
-    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress or silent)
+    progress = progress or silent
+    learnt: tuple[Measurement, ...] = ()
+    if schema.unknown:
+        schema, learnt = learn(Barrier(table, run=run, noise=source), schema, progress=progress)
+        table = PrivateTable.of(data, schema=schema)
+    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress)
     run.finish()
-    return Measurements(schema=schema, items=items, record=run.record())
+    return Measurements(schema=schema, items=learnt + items, record=run.record())
 
 
 def release_from(

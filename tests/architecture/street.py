@@ -64,7 +64,8 @@ def calls(text: str) -> Iterator[tuple[str, ast.Call]]:
 def draws_noise_elsewhere(texts: Texts) -> list[str]:
     """Only the noise source imports the samplers, and only the barrier lets noise meet a number.
 
-    Noise is asked for with `add(…, law=…)` and `pick(…, rate=…)`. The audits wrap a source to record it.
+    Noise is asked for with `add(…, law=…)`, `reveal(…, law=…)` and `pick(…, rate=…)`. The audits wrap a source to
+    record it.
     """
     found = []
     for path, text in texts.items():
@@ -75,7 +76,7 @@ def draws_noise_elsewhere(texts: Texts) -> list[str]:
             continue
         for name, call in calls(text):
             words = {word.arg for word in call.keywords}
-            if (name == "add" and "law" in words) or (name == "pick" and "rate" in words):
+            if (name in ("add", "reveal") and "law" in words) or (name == "pick" and "rate" in words):
                 found.append(f"{path}:{call.lineno}: lets noise meet a number")
     return found
 
@@ -87,7 +88,7 @@ def asks_engine_elsewhere(texts: Texts) -> list[str]:
         for path, text in texts.items()
         if path != BARRIER
         for name, call in calls(text)
-        if name in ("counts", "prepare", "engine") and isinstance(call.func, ast.Attribute)
+        if name in ("counts", "prepare", "engine", "tally") and isinstance(call.func, ast.Attribute)
     ]
 
 

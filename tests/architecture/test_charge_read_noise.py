@@ -16,14 +16,17 @@ from populace.marginals import Candidates, Marginal
 from populace.measurements import Measurement
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.ledger import Ledger, Run
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential
+from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Stability
 from populace.privacy.noise import ExactNoise
 from populace.private.barrier import Barrier
 from populace.private.engines.memory import MemoryEngine
 from populace.private.table import PrivateTable
+from populace.private.values import Tally
 from populace.schema.schema import Schema
+from populace.schema.unknown import UnknownValues
 
-SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
+CODED = Schema.from_sizes({"a": 2, "b": 3})
+SCHEMA = Schema(columns={**CODED.columns, "city": UnknownValues(name="city")})
 MARGINAL = Marginal(("a", "b"))
 LITTLE_NOISE, MUCH_NOISE = DiscreteGaussian(Fraction(1, 100)), DiscreteGaussian(Fraction(10_000))
 
@@ -46,12 +49,23 @@ class Street:
             method="spy",
             schema_digest=SCHEMA.digest,
             rehearsal=True,
+            keys=Fraction(1, 10**10),
         )
-        table = PrivateTable(self._read, schema=SCHEMA)
+        table = PrivateTable(self._read, schema=SCHEMA, teller=self._tell)
         return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
 
     def _read(self) -> SpyEngine:
         return SpyEngine(self)
+
+    def _tell(self) -> dict[str, Tally]:
+        self.seen()
+        return {"city": Tally(np.array(["Bonn", "Ulm"]), np.array([1, 2]))}
+
+    def seen(self) -> None:
+        """Write down that rows were read, and die of it if asked to."""
+        self.events.append(f"read with {self.booked} on disk")
+        if self.crash:
+            raise ValueError("the machine dies")
 
     @property
     def booked(self) -> int:
@@ -63,7 +77,7 @@ class Street:
 class SpyRun:
     def __init__(self, street: Street, run: Run) -> None:
         self._street, self._run = street, run
-        self.rehearsal, self.budget = run.rehearsal, run.budget
+        self.rehearsal, self.left = run.rehearsal, run.left
 
     def charge(self, spend: Any) -> None:
         self._run.charge(spend)
@@ -77,17 +91,12 @@ class SpyEngine:
         self._engine = MemoryEngine(codes, domain=SCHEMA.domain)
 
     def prepare(self, marginals: Any, *, memory: int) -> None:
-        self._seen()
+        self._street.seen()
         self._engine.prepare(marginals, memory=memory)
 
     def counts(self, marginals: Any) -> Any:
-        self._seen()
+        self._street.seen()
         return self._engine.counts(marginals)
-
-    def _seen(self) -> None:
-        self._street.events.append(f"read with {self._street.booked} on disk")
-        if self._street.crash:
-            raise ValueError("the machine dies")
 
 
 class SpyNoise(ExactNoise):
@@ -103,6 +112,10 @@ class SpyNoise(ExactNoise):
         self._street.events.append("noise")
         return super().pick(scores, rate=rate)
 
+    def reveal(self, keys: Any, counts: Any, *, law: Any) -> Any:
+        self._street.events.append("noise")
+        return super().reveal(keys, counts, law=law)
+
 
 def candidates() -> Candidates:
     return Candidates((MARGINAL,), (np.ones((2, 3), np.int64),), (0,))
@@ -114,6 +127,10 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     "choose": lambda barrier, noise: barrier.choose(
         candidates(), among=[0], law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
     ),
+    "discover values": lambda barrier, noise: barrier.discover_values(
+        "city", law=Stability(noise.variance, 10**4)
+    ),
+    "discover bins": lambda barrier, noise: barrier.discover_bins("b", parts=[(0, 1), (1, 3)], noise=noise),
 }
 
 

@@ -71,7 +71,7 @@ def test_the_probability_is_that_of_the_worst_multiset(variance, rows):
     """The two ends (one key of r rows, r keys of one row) bound every spread, and to the last digit."""
     for threshold in (rows, rows + 1, rows + 4, rows + 30):
         found = told_probability(Stability(variance, threshold), rows=rows)
-        exact = worst(variance, threshold, rows)
+        exact = max(worst(variance, threshold, rows), mp.mpf(2) ** -1024)
         with mp.workdps(60):
             excess = mp.mpf(found.numerator) / found.denominator / exact - 1
         assert 0 <= excess < 1e-17
@@ -105,6 +105,11 @@ def test_wide_noise_is_bounded_closely():
     exact = tail(variance, 2999)
     assert exact <= float(found) * (1 + 1e-12)
     assert float(found) < exact * 1.0001
+
+
+def test_a_tiny_probability_is_booked_as_a_short_number():
+    found = told_probability(Stability(Fraction(1), 10**4), rows=1)
+    assert found == Fraction(1, 2**1024)
 
 
 def test_a_threshold_below_the_rows_of_a_unit_hides_nothing():

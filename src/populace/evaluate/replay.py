@@ -3,19 +3,25 @@
 Under frozen outputs everything that leaves the barrier is the same for both tables, so everything released
 must be the same too. What differs has leaked around the barrier. The exact values that met the noise are
 compared on the way: no unit may move them further than was declared to the ledger.
+
+Where keys are told, the frozen output is the whole answer, the keys with their noisy counts, whichever keys the
+neighbour has: what follows may depend on nothing else. Keys that only one of the two tables has must all fit into
+one unit, and no table may tell a key that it does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import erfc, inf, log, sqrt
+from typing import Any
 
 import numpy as np
 
 from populace.errors import PopulaceError
 from populace.marginals import Counts
-from populace.privacy.mechanisms import DiscreteGaussian, Noise
+from populace.privacy.mechanisms import DiscreteGaussian, Noise, Spend, Stability
 from populace.privacy.noise import ExactNoise
 from populace.privacy.record import RunRecord
 
@@ -32,8 +38,10 @@ class Meeting:
     """One moment at which exact values met noise: the values, the law (or rate) and what came out."""
 
     exact: Counts
-    law: Noise | Fraction
-    answer: Counts | int
+    law: Noise | Fraction | Stability
+    answer: Counts | int | dict[str, int]
+    keys: tuple[str, ...] = ()
+    """The keys that the exact values count, where keys were told."""
 
 
 @dataclass
@@ -55,6 +63,12 @@ class Recorder:
         self.tape.append(Meeting(scores.copy(), rate, answer))
         return answer
 
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+        """Draw, remember, answer."""
+        answer = self.source.reveal(keys, counts, law=law)
+        self.tape.append(Meeting(counts.copy(), law, dict(answer), tuple(map(str, keys))))
+        return answer
+
 
 class Player:
     """A noise source that gives the answers of a tape, and remembers the exact values it was shown."""
@@ -65,26 +79,37 @@ class Player:
 
     def add(self, exact: Counts, *, law: Noise) -> Counts:
         """Give the recorded answer to the same question."""
-        answer = self._next(exact, law)
-        if isinstance(answer, int):
-            raise LeakError("a measurement took the place of a choice.")
+        answer = self._next(exact, law).answer
+        if isinstance(answer, int | dict):
+            raise LeakError("a measurement took the place of another question.")
         return answer.copy()
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Give the recorded answer to the same question."""
-        answer = self._next(scores, rate)
+        answer = self._next(scores, rate).answer
         if not isinstance(answer, int):
-            raise LeakError("a choice took the place of a measurement.")
+            raise LeakError("a choice took the place of another question.")
         return answer
 
-    def _next(self, exact: Counts, law: Noise | Fraction) -> Counts | int:
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+        """Give the recorded answer to the same question, whichever keys there are."""
+        answer = self._next(counts, law, keys=tuple(map(str, keys))).answer
+        if not isinstance(answer, dict):
+            raise LeakError("keys were told in the place of another answer.")
+        return dict(answer)
+
+    def _next(
+        self, exact: Counts, law: Noise | Fraction | Stability, *, keys: tuple[str, ...] = ()
+    ) -> Meeting:
         recorded = next(self._answers, None)
         if recorded is None:
             raise LeakError("the neighbour was asked more questions.")
-        if recorded.law != law or recorded.exact.shape != exact.shape:
+        # How many keys there are is private, and differs between neighbours.
+        shapes = recorded.exact.shape == exact.shape or isinstance(law, Stability)
+        if recorded.law != law or not shapes:
             raise LeakError(f"the neighbour was asked another question: {recorded.law} became {law}.")
-        self.tape.append(Meeting(exact.copy(), law, recorded.answer))
-        return recorded.answer
+        self.tape.append(Meeting(exact.copy(), law, recorded.answer, keys))
+        return recorded
 
     def finish(self) -> None:
         """Complain if the neighbour was asked fewer questions."""
@@ -96,21 +121,37 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
     """Compare the exact values behind two runs with what the ledger's spends declared.
 
     A `measure` of m marginals meets noise m times, once per marginal; `score` and `choose` meet it once,
-    each of their numbers moving by at most the declared shift.
+    each of their numbers moving by at most the declared shift. `discover` meets it once: with parts of a column,
+    which move as a marginal does, or with the counts of keys, those of missing keys being 0.
     """
     meetings = iter(zip(first, second, strict=True))
     for spend in (booked.spend for booked in record.spends):
         for _ in range(spend.answers if spend.verb == "measure" else 1):
             one, other = next(meetings)
-            moved = np.abs(one.exact - other.exact)
-            if spend.verb == "measure":
-                within = moved.sum() <= spend.l1 and (moved**2).sum() <= spend.l2_squared
-            else:
-                within = moved.max(initial=0) <= spend.l1
-            if not within:
+            if not _within(one, other, spend=spend, rows=record.unit.rows):
                 raise LeakError(f"one unit moved {spend.what} further than the ledger was told.")
     if next(meetings, None) is not None:
         raise LeakError("noise was drawn for a question that the ledger does not hold.")
+
+
+def _within(one: Meeting, other: Meeting, *, spend: Spend, rows: int) -> bool:
+    if isinstance(spend.law, Stability):
+        first, second = (dict(zip(each.keys, each.exact.tolist(), strict=True)) for each in (one, other))
+        if not set(one.answer if isinstance(one.answer, dict) else ()) <= {*first}:
+            raise LeakError(f"{spend.what}: a key was told that does not occur.")
+        if min([*first.values(), *second.values()], default=1) < 1:
+            raise LeakError(f"{spend.what}: a key without rows was counted.")
+        # All rows of a key that the neighbour lacks belong to one unit.
+        for mine, theirs in ((first, second), (second, first)):
+            if sum(count for key, count in mine.items() if key not in theirs) > rows:
+                return False
+        every = {**first, **second}
+        moved = np.abs(np.array([first.get(key, 0) - second.get(key, 0) for key in every], dtype=np.int64))
+    else:
+        moved = np.abs(one.exact - other.exact)
+    if spend.verb in ("measure", "discover"):
+        return bool(moved.sum() <= spend.l1 and (moved**2).sum() <= spend.l2_squared)
+    return bool(moved.max(initial=0) <= spend.l1)
 
 
 def privacy_loss(first: list[Meeting], second: list[Meeting]) -> float:
@@ -121,13 +162,36 @@ def privacy_loss(first: list[Meeting], second: list[Meeting]) -> float:
     """
     loss = 0.0
     for one, other in zip(first, second, strict=True):
-        loss += _log_weight(one.exact, one) - _log_weight(other.exact, one)
+        if isinstance(one.law, Stability):
+            loss += _key_weight(one, one) - _key_weight(other, one)
+        else:
+            loss += _log_weight(one.exact, one) - _log_weight(other.exact, one)
     return loss
+
+
+def _key_weight(held: Meeting, meeting: Meeting) -> float:
+    """Return ln P[the keys that were told | the counts held], up to a constant; −∞ where one does not occur."""
+    if not isinstance(meeting.law, Stability) or not isinstance(meeting.answer, dict):
+        raise TypeError("keys are told by a stability threshold")
+    spread, counts = float(meeting.law.variance), dict(zip(held.keys, held.exact.tolist(), strict=True))
+    weight = 0.0
+    for key in {**counts, **meeting.answer}:
+        if key not in meeting.answer:
+            # Half a step above the threshold: the integral in place of a sum, good to the square of the step.
+            gap = (meeting.law.threshold + 0.5 - counts[key]) / sqrt(2 * spread)
+            weight += log(erfc(-gap) / 2) if gap > -20 else -(gap**2)
+        elif key in counts:
+            weight -= (meeting.answer[key] - counts[key]) ** 2 / (2 * spread)
+        else:
+            weight -= inf
+    return weight
 
 
 def _log_weight(exact: Counts, meeting: Meeting) -> float:
     """Return ln P[answer | exact] up to a constant that does not depend on the exact values."""
     law, answer = meeting.law, meeting.answer
+    if isinstance(law, Stability):
+        raise TypeError("keys are weighed by themselves")
     if isinstance(law, Fraction):
         weights = float(law) * (exact - exact.max())
         return float(weights[answer] - np.log(np.exp(weights).sum()))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from populace.marginals import Counts
 from populace.privacy.entropy import Entropy, SystemEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, Noise
+from populace.privacy.mechanisms import DiscreteGaussian, Noise, Stability
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
 
 
@@ -20,6 +23,10 @@ class NoiseSource(Protocol):
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
+        ...
+
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+        """Return the keys, sorted as they are given, whose count with noise exceeds the threshold, and that sum."""
         ...
 
 
@@ -47,6 +54,16 @@ class ExactNoise:
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
         return exponential_choice(scores, rate=rate, entropy=self._entropy)
+
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+        """Return the keys whose count with noise exceeds the threshold, and that sum.
+
+        `keys` is a row of texts; of those that stay below nothing is kept. One that does not occur has no place.
+        """
+        present = counts > 0
+        noisy = counts + discrete_gaussian(law.variance, size=counts.size, entropy=self._entropy)
+        told = np.flatnonzero(present & (noisy > law.threshold))
+        return {str(keys[int(place)]): int(noisy[place]) for place in told}
 
 
 def is_secret(source: NoiseSource) -> bool:

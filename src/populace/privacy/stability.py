@@ -21,6 +21,8 @@ from populace.schema.unit import Neighbours, Unit
 # Terms of a tail that are added up one by one; what comes after them is bounded by its integral.
 _TERMS = 4096
 _FINE = Fraction(1, 2**120)
+# Smaller probabilities are booked as this one, so that books stay short; no δ is as small.
+_LEAST = Fraction(1, 2**1024)
 
 
 def key_delta(law: Law, *, unit: Unit) -> Fraction:
@@ -49,7 +51,7 @@ def told_probability(law: Stability, *, rows: int) -> Fraction:
         return Fraction(1)
     apart = bounds(lambda: -(rows * (-_tail(law.variance, law.threshold - 1)).log1p()).expm1())[1]
     together = bounds(lambda: _tail(law.variance, law.threshold - rows))[1]
-    return min(Fraction(1), rounded_up(max(apart, together)))
+    return min(Fraction(1), rounded_up(max(apart, together, _LEAST)))
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,8 @@ What comes back is integers: exact counts plus integer noise, or the number of a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -18,10 +19,11 @@ from populace.marginals import Candidates, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
-from populace.privacy.mechanisms import Exponential, Noise, Spend
+from populace.privacy.mechanisms import Exponential, Noise, Spend, Stability
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
 from populace.schema.rules import Rules, Totals
+from populace.schema.unknown import UnknownValues
 
 PREPARED_BYTES = 2**31
 
@@ -29,7 +31,7 @@ PREPARED_BYTES = 2**31
 class Barrier:
     """Answers questions about one private table, within the budget of one run of the ledger."""
 
-    __slots__ = ("_noise", "_run", "_scored", "_scores", "_table")
+    __slots__ = ("_budget", "_noise", "_run", "_scored", "_scores", "_table")
 
     def __init__(self, table: PrivateTable, *, run: Run, noise: NoiseSource) -> None:
         if is_secret(noise) == run.rehearsal:
@@ -39,6 +41,7 @@ class Barrier:
             )
         self._table = table
         self._run = run
+        self._budget = run.left
         self._noise = noise
         self._scored: Candidates | None = None
         self._scores: Counts = np.zeros(0, dtype=np.int64)
@@ -56,8 +59,8 @@ class Barrier:
 
     @property
     def ordered(self) -> frozenset[str]:
-        """The columns whose codes stand in their natural order."""
-        return frozenset(name for name, column in self._table.schema.columns.items() if column.ordered)
+        """The variables whose codes stand in their natural order."""
+        return frozenset(name for name, column in self._table.schema.variables.items() if column.ordered)
 
     @property
     def rules(self) -> Rules:
@@ -71,8 +74,8 @@ class Barrier:
 
     @property
     def budget(self) -> Budget:
-        """The whole budget of the run, as public arithmetic."""
-        return self._run.budget
+        """What was left of the run's budget when this barrier was made, as public arithmetic."""
+        return self._budget
 
     def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
         """Count each marginal and add independent integer noise to every cell.
@@ -145,6 +148,60 @@ class Barrier:
         # Zeros, one for each candidate, are the public weight of choosing none.
         number = self._noise.pick(np.append(scores, np.zeros_like(scores)), rate=law.rate(sensitivity=shift))
         return among[number] if number < len(among) else None
+
+    def discover_values(self, column: str, *, law: Stability) -> Mapping[str, int]:
+        """Return the values of a column whose noisy counts exceed a threshold, with these counts, sorted by text.
+
+        Noise hides how many rows of a unit hold a value that others hold too. A value that one unit alone has is
+        told with at most the probability that the charge takes from δ; one that nobody has is never told.
+        Proof: docs/proofs/discover.md.
+        """
+        if not isinstance(self._table.schema.columns.get(column), UnknownValues):
+            raise UsageError(
+                f"the values of {column!r} are not to be learnt.",
+                hint='ask for columns with values = "learn"',
+            )
+        unit = self._table.schema.unit
+        self._run.charge(
+            Spend(
+                verb="discover",
+                what=f"values of {column!r}",
+                law=law,
+                answers=1,
+                l1=unit.marginal_l1,
+                l2_squared=unit.marginal_l2_squared,
+            )
+        )
+        tally = self._table.tally(column)
+        return self._noise.reveal(tally.keys, tally.counts, law=law)
+
+    def discover_bins(self, column: str, *, parts: Sequence[tuple[int, int]], noise: Noise) -> Counts:
+        """Return noisy counts of some stretches of a column's codes, and of all rows in none of them at the end.
+
+        A stretch (a, b) holds the codes a … b − 1; they do not overlap, so a row lies in exactly one part, as it
+        lies in one cell of a marginal. Proof: docs/proofs/discover.md.
+        """
+        self._check([Marginal((column,))])
+        ends = [0, *(end for part in parts for end in part), self.domain[column]]
+        if not parts or any(a > b for a, b in pairwise(ends)) or any(a >= b for a, b in parts):
+            raise UsageError("the parts of a column overlap.", hint="give stretches of codes, in their order")
+        unit = self._table.schema.unit
+        self._run.charge(
+            Spend(
+                verb="discover",
+                what=f"bins of {column!r}",
+                law=noise,
+                answers=1,
+                l1=unit.marginal_l1,
+                l2_squared=unit.marginal_l2_squared,
+            )
+        )
+        engine, whole = self._table.engine(), [Marginal((column,))]
+        engine.prepare(whole, memory=PREPARED_BYTES)
+        (cells,) = engine.counts(whole)
+        inside = [int(cells[first:last].sum()) for first, last in parts]
+        exact = np.array([*inside, int(cells.sum()) - sum(inside)], dtype=np.int64)
+        return self._noise.add(exact, law=noise)
 
     def _exact_scores(self, candidates: Candidates) -> Counts:
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""

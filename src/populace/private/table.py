@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,9 +13,11 @@ from populace.errors import ResourceError, UsageError
 from populace.private.engine import Engine
 from populace.private.engines.memory import MemoryEngine
 from populace.private.read import check_header, open_source, read_codes
+from populace.private.values import Tally, read_tallies
 from populace.schema.schema import Schema
 
 Reader = Callable[[], Engine]
+Teller = Callable[[], Mapping[str, Tally]]
 
 MOST_CELLS = 2**31
 # Counts, noise, model and shares of one cell, each held once or twice.
@@ -32,11 +34,13 @@ class PrivateTable:
     which it does only after a charge is on disk.
     """
 
-    __slots__ = ("_engine", "_reader", "schema")
+    __slots__ = ("_engine", "_reader", "_tallies", "_teller", "schema")
 
-    def __init__(self, reader: Reader, *, schema: Schema) -> None:
+    def __init__(self, reader: Reader, *, schema: Schema, teller: Teller = dict) -> None:
         self._reader = reader
         self._engine: Engine | None = None
+        self._teller = teller
+        self._tallies: Mapping[str, Tally] | None = None
         self.schema = schema
 
     @classmethod
@@ -47,13 +51,23 @@ class PrivateTable:
         """
         source = open_source(Path(data) if isinstance(data, str) else data)
         check_header(source, schema)
-        return cls(lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain), schema=schema)
+        return cls(
+            lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain),
+            schema=schema,
+            teller=lambda: read_tallies(source, schema),
+        )
 
     def engine(self) -> Engine:
         """Return the engine over the rows, reading them the first time. For the barrier alone."""
         if self._engine is None:
             self._engine = self._reader()
         return self._engine
+
+    def tally(self, column: str) -> Tally:
+        """Return the exact counts of the texts in an unknown column, reading the first time. For the barrier alone."""
+        if self._tallies is None:
+            self._tallies = self._teller()
+        return self._tallies[column]
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema.columns)} columns, unit={self.schema.unit.name!r})"

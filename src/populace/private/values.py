@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from populace.private.sources import Source, plain_errors
 from populace.schema.columns import Column
 from populace.schema.schema import Schema
 from populace.schema.texts import Array, distinct, pc, texts, trimmed
+from populace.schema.unknown import UnknownValues
 
 # A longer text is prose or an identifier, not a category: it goes where everything else goes.
 LONGEST_VALUE = 200
@@ -27,13 +27,14 @@ class Tally:
     counts: Counts
 
 
-def read_tallies(source: Source, schema: Schema, columns: Sequence[str]) -> dict[str, Tally]:
-    """Read all rows once and count the texts of some columns, over the rows that the unit keeps.
+def read_tallies(source: Source, schema: Schema) -> dict[str, Tally]:
+    """Read all rows once and count the texts of the columns with unknown values, over the rows that the unit keeps.
 
     A text is counted without blanks at its ends and in composed form. Special codes, empty, unprintable and very
     long texts are no keys. What a cell is depends on that cell alone.
     """
     unit = schema.unit
+    columns = [name for name, column in schema.columns.items() if isinstance(column, UnknownValues)]
     parts: dict[str, list[Array]] = {name: [] for name in columns}
     ids: list[Array] = []
     with plain_errors("the data"):
