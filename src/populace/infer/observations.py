@@ -33,16 +33,22 @@ class Observation:
 def shared_groupings(
     measurements: Iterable[Measurement], *, also: Iterable[Grouping] = ()
 ) -> dict[str, Grouping]:
-    """Return how each column is grouped, and refuse measurements that group a column in two ways."""
+    """Return how the model groups each column: as the measurements of several columns do, which must agree.
+
+    A column measured by itself may be grouped in any number of ways besides: such tables are combined code by code.
+    """
     found: dict[str, Grouping] = {grouping.column: grouping for grouping in also}
+    alone: dict[str, set[Grouping]] = {}
     for measurement in measurements:
         for grouping in measurement.marginal.groupings:
-            if found.setdefault(grouping.column, grouping) != grouping:
+            if len(measurement.marginal.clique) == 1:
+                alone.setdefault(grouping.column, set()).add(grouping)
+            elif found.setdefault(grouping.column, grouping) != grouping:
                 raise UsageError(
                     f"column {grouping.column!r} is grouped in two different ways.",
-                    hint="use one grouping per column in all measurements of a run",
+                    hint="use one grouping per column in all measurements of several columns",
                 )
-    return found
+    return {name: ways.pop() for name, ways in alone.items() if len(ways) == 1} | found
 
 
 def observe(
@@ -51,10 +57,19 @@ def observe(
     """Carry measurements onto the grouped domain and merge those of one clique, sorted by clique.
 
     A cell into which m finer cells are summed has m times their variance. Repeated measurements are averaged cell by
-    cell with weights 1 / variance. The result does not depend on the order of the measurements.
+    cell with weights 1 / variance; tables of one column in other groupings than the model's join them by least
+    squares over its codes. The result does not depend on the order of the measurements.
     """
     place = {column: i for i, column in enumerate(domain)}
-    carried = [_carry(m, domain=domain, groupings=groupings, place=place) for m in measurements]
+    mixed = _mixed(measurements, groupings=groupings)
+    carried = [
+        _carry(m, domain=domain, groupings=groupings, place=place)
+        for m in measurements
+        if m.marginal.clique not in mixed
+    ]
+    for clique in mixed:
+        same = [m for m in measurements if m.marginal.clique == clique]
+        carried.append(_combined(same, size=domain[clique[0]], grouping=groupings.get(clique[0])))
     carried.sort(
         key=lambda o: (len(o.clique), [place[c] for c in o.clique], o.variance.flat[0], o.values.tobytes())
     )
@@ -83,6 +98,42 @@ def _carry(
             values = sum_groups(values, groupings[column], axis=axis)
             variance = sum_groups(variance, groupings[column], axis=axis)
     return Observation(clique, values, variance)
+
+
+def _mixed(measurements: Iterable[Measurement], *, groupings: Mapping[str, Grouping]) -> list[Clique]:
+    """Return the columns that are measured alone in a grouping which is not the model's."""
+    found = {
+        m.marginal.clique
+        for m in measurements
+        if len(m.marginal.clique) == 1
+        and m.marginal.groupings
+        and m.marginal.groupings[0] != groupings.get(m.marginal.clique[0])
+    }
+    return sorted(found)
+
+
+def _combined(same: Sequence[Measurement], *, size: int, grouping: Grouping | None) -> Observation:
+    """Return the least-squares counts of one column from tables of it in several groupings, in the model's groups.
+
+    Solves (Σ AᵀA / variance) x = Σ Aᵀy / variance over the codes, where A sums codes into a table's groups, and keeps
+    the diagonal of the inverse as variance: the cells' errors are then a little dependent.
+    """
+    precision = np.zeros((size, size))
+    weighted = np.zeros(size)
+    for item in sorted(same, key=lambda m: (float(m.variance), m.counts.tobytes())):
+        ways = item.marginal.groupings
+        lookup = ways[0].lookup if ways else np.arange(size)
+        precision += (lookup[:, None] == lookup[None, :]) / float(item.variance)
+        weighted += item.counts[lookup] / float(item.variance)
+    # What no table tells apart is shared evenly, with next to no weight.
+    precision += np.eye(size) * 1e-9 * precision.diagonal().max()
+    covariance = np.linalg.inv(precision)
+    values = covariance @ weighted
+    if grouping is None:
+        return Observation(same[0].marginal.clique, values, covariance.diagonal().copy())
+    values = sum_groups(values, grouping, axis=0)
+    sums = (np.arange(grouping.size)[:, None] == grouping.lookup[None, :]).astype(np.float64)
+    return Observation(same[0].marginal.clique, values, np.einsum("gi,ij,gj->g", sums, covariance, sums))
 
 
 def sum_groups(table: Table, grouping: Grouping, *, axis: int) -> Table:

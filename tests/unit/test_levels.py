@@ -1,0 +1,79 @@
+"""Tables of one column in several groupings are one observation: what least squares over its codes says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from populace.errors import UsageError
+from populace.infer.fit import fit
+from populace.infer.observations import observe, shared_groupings
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement
+
+DOMAIN = Domain({"x": 5, "y": 2})
+COARSE, HALVES = Grouping("x", (0, 0, 0, 1, 1)), Grouping("x", (0, 0, 1, 1, 1))
+
+
+def tables(rng: np.random.Generator, truth: np.ndarray) -> list[Measurement]:
+    """Return the codes, and two groupings of them, with noise of different variances."""
+    found = []
+    for grouping, variance in ((None, 25), (COARSE, 4), (HALVES, 9)):
+        exact = truth if grouping is None else np.bincount(grouping.lookup, weights=truth)
+        noisy = np.rint(exact + rng.normal(0, variance**0.5, exact.shape)).astype(np.int64)
+        ways = () if grouping is None else (grouping,)
+        found.append(Measurement(Marginal(("x",), ways), noisy, Fraction(variance)))
+    return found
+
+
+def dense(items: list[Measurement]) -> tuple[np.ndarray, np.ndarray]:
+    """Return estimate and covariance by least squares on stacked, whitened equations."""
+    rows, values = [], []
+    for item in items:
+        lookup = item.marginal.groupings[0].lookup if item.marginal.groupings else np.arange(5)
+        deviation = float(item.variance) ** 0.5
+        rows.append((np.arange(item.counts.size)[:, None] == lookup[None, :]) / deviation)
+        values.append(item.counts / deviation)
+    design = np.concatenate(rows)
+    return np.linalg.lstsq(design, np.concatenate(values), rcond=None)[0], np.linalg.inv(design.T @ design)
+
+
+@pytest.mark.parametrize("grouping", [None, COARSE, Grouping("x", (0, 1, 1, 2, 2))])
+def test_combined_tables_are_the_least_squares_estimate(grouping):
+    items = tables(np.random.default_rng(3), np.array([100.0, 50, 20, 400, 7]))
+    model = {} if grouping is None else {"x": grouping}
+    (found,) = observe(items, domain=DOMAIN, groupings=model)
+    values, covariance = dense(items)
+    sums = np.eye(5) if grouping is None else (np.arange(grouping.size)[:, None] == grouping.lookup) * 1.0
+    assert found.values == pytest.approx(sums @ values, rel=1e-6)
+    assert found.variance == pytest.approx(np.diag(sums @ covariance @ sums.T), rel=1e-6)
+    (again,) = observe(items[::-1], domain=DOMAIN, groupings=model)
+    assert (again.values == found.values).all(), "the order of measurements does not matter"
+
+
+def test_coarse_tables_help():
+    """Over many draws the combined estimate of a group errs less than the codes alone, as much as its variance says."""
+    truth = np.array([100.0, 50, 20, 400, 7])
+    errors = []
+    for seed in range(400):
+        (found,) = observe(tables(np.random.default_rng(seed), truth), domain=DOMAIN, groupings={"x": COARSE})
+        errors.append(found.values - np.bincount(COARSE.lookup, weights=truth))
+    # 400 draws: the mean square has a relative standard error of 7 %; a false alarm in 1e-5 runs at 4.4 of them.
+    assert np.mean(np.square(errors), axis=0) == pytest.approx(found.variance, rel=0.31)
+    assert (found.variance < 4.0).all(), "less than the best of the tables alone"
+
+
+def test_pairs_decide_how_the_model_groups_a_column():
+    items = tables(np.random.default_rng(1), np.array([100.0, 50, 20, 400, 7]))
+    assert shared_groupings(items) == {}
+    assert shared_groupings(items[:2]) == {"x": COARSE}
+    third = Grouping("x", (0, 0, 1, 2, 2))
+    pair = Measurement(Marginal(("x", "y"), (third,)), np.full((3, 2), 90), Fraction(9))
+    assert shared_groupings([*items, pair]) == {"x": third}
+    other = Measurement(Marginal(("y", "x"), (COARSE,)), np.full((2, 2), 140), Fraction(9))
+    with pytest.raises(UsageError, match="two different ways"):
+        shared_groupings([pair, other])
+    model = fit([*items, pair], domain=DOMAIN)
+    assert model.marginal(("x",)).sum() == pytest.approx(model.total)
