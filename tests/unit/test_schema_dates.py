@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from populace.errors import SchemaError
+from populace.release.frame import read_table, write_table
+from populace.release.inside import first_outside
 from populace.schema.codec import arrow_type, decode, encode, labels
 from populace.schema.columns import Column
 from populace.schema.dates import Date, DateTime
@@ -179,6 +181,26 @@ def test_formats_that_lose_something_are_refused(form: str, message: str) -> Non
     with pytest.raises(SchemaError) as caught:
         column(f'kind = "date"\nmin = "1950-01-01"\nmax = "2020-12-31"\nformat = "{form}"')
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["synthetic.csv", "synthetic.parquet"])
+def test_released_moments_come_back_from_their_file(tmp_path: Path, name: str) -> None:
+    schema = Schema.parse(
+        '[columns.d]\nkind = "date"\nmin = 1900-01-01\nmax = 2020-12-31\nwidth = "year"\n'
+        '[columns.m]\nkind = "datetime"\nmin = 1900-01-01\nmax = 2020-12-31\nwidth = "week"\n'
+        '[columns.t]\nkind = "time"\nmin = 00:00:00\nmax = 23:59:59\nwidth = "hour"\n'
+    )
+    rng = np.random.default_rng(1)
+    codes = {key: rng.integers(0, each.size, 200) for key, each in schema.columns.items()}
+    table = pa.table({key: decode(each, codes[key], rng=rng) for key, each in schema.columns.items()})
+    write_table(table, tmp_path / name)
+    again = read_table(tmp_path / name, schema=schema)
+    assert again.equals(table)
+    assert first_outside(again, schema=schema) is None
+    late = pa.table(
+        {**dict(zip(table.column_names, table.columns, strict=True)), "d": [datetime.date(2021, 1, 1)] * 200}
+    )
+    assert first_outside(late, schema=schema) == "d"
 
 
 def test_dates_in_a_file(tmp_path: Path) -> None:

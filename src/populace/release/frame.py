@@ -99,7 +99,7 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     try:
         if format_named(path.suffix[1:]) is Format.PARQUET:
-            table = pyarrow.parquet.read_table(path)
+            table = _to_the_second(pyarrow.parquet.read_table(path), types)
         else:
             convert = pyarrow.csv.ConvertOptions(
                 column_types=types,
@@ -120,6 +120,20 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
             hint="ask the publisher for an unaltered copy",
         )
     return table.combine_chunks()
+
+
+def _to_the_second(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+    """Return moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
+    import pyarrow as pa
+
+    stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
+    fields = [
+        field.with_type(wanted)
+        if field.type == stored.get(wanted := types.get(field.name, field.type))
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
