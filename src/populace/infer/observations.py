@@ -31,11 +31,15 @@ class Observation:
 
 
 def shared_groupings(
-    measurements: Iterable[Measurement], *, also: Iterable[Grouping] = ()
+    measurements: Iterable[Measurement],
+    *,
+    also: Iterable[Grouping] = (),
+    classes: Mapping[str, Grouping] | None = None,
 ) -> dict[str, Grouping]:
     """Return how the model groups each column: as the measurements of several columns do, which must agree.
 
     A column measured by itself may be grouped in any number of ways besides: such tables are combined code by code.
+    So is a table whose groups mix `classes` of codes that rules tell apart.
     """
     found: dict[str, Grouping] = {grouping.column: grouping for grouping in also}
     alone: dict[str, set[Grouping]] = {}
@@ -48,7 +52,14 @@ def shared_groupings(
                     f"column {grouping.column!r} is grouped in two different ways.",
                     hint="use one grouping per column in all measurements of several columns",
                 )
-    return {name: ways.pop() for name, ways in alone.items() if len(ways) == 1} | found
+    single = {name: ways.pop() for name, ways in alone.items() if len(ways) == 1}
+    keys = classes or {}
+    return {n: way for n, way in single.items() if n not in keys or refines(way, keys[n])} | found
+
+
+def refines(grouping: Grouping, classes: Grouping) -> bool:
+    """Say whether codes that share a group always share a class."""
+    return all((classes.lookup[codes] == classes.lookup[codes[0]]).all() for codes in grouping.members)
 
 
 def observe(
@@ -127,13 +138,14 @@ def _combined(same: Sequence[Measurement], *, size: int, grouping: Grouping | No
         weighted += item.counts[lookup] / float(item.variance)
     # What no table tells apart is shared evenly, with next to no weight.
     precision += np.eye(size) * 1e-9 * precision.diagonal().max()
-    covariance = np.linalg.inv(precision)
+    covariance: Table = np.linalg.inv(precision).astype(np.float64)
     values = covariance @ weighted
     if grouping is None:
         return Observation(same[0].marginal.clique, values, covariance.diagonal().copy())
     values = sum_groups(values, grouping, axis=0)
     sums = (np.arange(grouping.size)[:, None] == grouping.lookup[None, :]).astype(np.float64)
-    return Observation(same[0].marginal.clique, values, np.einsum("gi,ij,gj->g", sums, covariance, sums))
+    variance: Table = np.einsum("gi,ij,gj->g", sums, covariance, sums).astype(np.float64)
+    return Observation(same[0].marginal.clique, values, variance)
 
 
 def sum_groups(table: Table, grouping: Grouping, *, axis: int) -> Table:

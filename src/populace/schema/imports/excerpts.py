@@ -18,7 +18,7 @@ from populace.schema.numbers import exact, number
 # The excerpts write this for every null; the dictionary explains it column by column.
 NULL = "N"
 _ENDS = ("min", "max")
-# Which areas an excerpt covers is a choice of its makers, published with it; the dictionary lists those of all excerpts.
+# Which areas an excerpt covers is a choice of its makers, published with it; the dictionary lists those of all of them.
 _AREAS = ("PUMA",)
 
 
