@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from populace.schema.columns import Categorical, Column
@@ -91,8 +91,28 @@ def completed(row: Row, schema: Schema) -> Row:
     while len(full) < len(schema.columns):
         for name, column in schema.columns.items():
             if name not in full and all(source in full for source in column.function_of):
-                full[name] = column.map.get(tuple(full[s] for s in column.function_of), column.other or "")
+                sources = [schema.columns[source] for source in column.function_of]
+                known = {_key(key, sources): result for key, result in column.map.items()}
+                values = [_published(full[source.name], source) for source in sources]
+                full[name] = known.get(_key(values, sources), column.other or "")
     return full
+
+
+def _published(text: str, column: Column) -> str:
+    """Return a value as rows show it: beyond a top or bottom code, that end."""
+    top, bottom = getattr(column, "top", None), getattr(column, "bottom", None)
+    if text in column.specials:
+        return text
+    if top is not None and Fraction(text) > top:
+        return str(top)
+    return str(bottom) if bottom is not None and Fraction(text) < bottom else text
+
+
+def _key(texts: Sequence[str], columns: Sequence[Column]) -> tuple[object, ...]:
+    return tuple(
+        text if isinstance(column, Categorical | Date) or text in column.specials else Fraction(text)
+        for text, column in zip(texts, columns, strict=True)
+    )
 
 
 def keeps(row: Row, schema: Schema) -> list[bool]:

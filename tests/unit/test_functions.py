@@ -82,6 +82,11 @@ def test_a_function_of_bins_must_be_told_by_the_bin() -> None:
     assert Schema.parse(split + GROUP + YOUNG).layout.view("GROUP").variables == ("AGE // 2",)
 
 
+def test_a_function_of_a_top_code_follows_from_the_number_that_is_published() -> None:
+    schema = Schema.parse(AGE + "min = 0\nmax = 2\ntop = 3\n" + GROUP + YOUNG)
+    assert schema.layout.view("GROUP").codes.tolist() == [0, 0, 1, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [

@@ -216,7 +216,7 @@ def _mapped(function: Function, scales: Sequence[Scale]) -> tuple[Table, tuple[s
     places = {text: place for place, text in enumerate(results)}
     table = np.zeros([scale.size for scale in scales], dtype=np.int64)
     for cell, found in cellwise.items():
-        count = math.prod(scale.count(code) for scale, code in zip(scales, cell, strict=True))
+        count = math.prod(scale.published(code) for scale, code in zip(scales, cell, strict=True))
         told = set(found.values()) if len(found) == count else {*found.values(), other}
         if len(told) > 1:
             raise _undecided(function, scales, cell)
@@ -236,7 +236,7 @@ def _check_results(function: Function) -> None:
 
 def _undecided(function: Function, scales: Sequence[Scale], cell: Sequence[int]) -> SchemaError:
     scale, code = next(
-        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.count(code) != 1
+        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published(code) != 1
     )
     return SchemaError(
         f"column {function.column.name!r} does not follow from {scale.column.name!r}: "

@@ -154,6 +154,14 @@ class Scale:
         whole = self.spans.first.dtype.kind == "i" and first > -_FAR and last < _FAR
         return int(last - first + 1) if whole else math.inf
 
+    def published(self, code: int) -> float:
+        """Return how many values rows with a code are published with: one, the end itself, at top and bottom."""
+        if code >= self.levels or self.spans is None:
+            return 1
+        ends = (-_FAR, -math.inf), (_FAR, math.inf)
+        end = self.spans.first[code] in ends[0] or self.spans.last[code] in ends[1]
+        return 1 if end else self.count(code)
+
     def words(self, code: int) -> str:
         """Return a bin for a message."""
         if self.spans is None or code >= self.levels:
