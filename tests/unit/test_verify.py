@@ -25,7 +25,7 @@ from populace.schema.columns import Categorical
 from populace.schema.ranges import Beyond, Integer, Numeric
 
 CHECKS = [
-    "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "codebook", "rows",
+    "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "domains", "codebook", "rows",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from populace.marginals import Clique, Marginal
 from populace.measurements import counted
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Law, law_from_json
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Law, Stability, law_from_json
 from populace.release.statement import SpendLine, Statement
 
 
@@ -62,14 +62,14 @@ def stages(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[Stage
     return tuple(found)
 
 
-def reach(law: DiscreteGaussian | DiscreteLaplace) -> int:
+def reach(law: DiscreteGaussian | DiscreteLaplace | Stability) -> int:
     """Return the whole number of rows that noise stays within 19 times of 20.
 
     >>> from fractions import Fraction
     >>> reach(DiscreteGaussian(Fraction(100))), reach(DiscreteLaplace(Fraction(10)))
     (20, 30)
     """
-    far = 1.96 * math.sqrt(law.variance) if isinstance(law, DiscreteGaussian) else math.log(20) * law.scale
+    far = math.log(20) * law.scale if isinstance(law, DiscreteLaplace) else 1.96 * math.sqrt(law.variance)
     return math.ceil(far)
 
 
@@ -79,8 +79,11 @@ def _groups(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Gro
     waiting = [marginal.clique for marginal in measured]
     for (verb, law), pairs in groupby(booked, key=lambda pair: (pair[0]["verb"], pair[1])):
         lines = tuple(line for line, _ in pairs)
-        answers = sum(line["answers"] for line in lines) if verb == "measure" else 0
-        yield _Group(verb=verb, law=law, lines=lines, cliques=tuple(waiting[:answers]))
+        # The tables by which bins were learnt stand among the measurements; keys are not counted again.
+        kept = verb == "measure" or (verb == "discover" and not isinstance(law, Stability))
+        answers = sum(line["answers"] for line in lines) if kept else 0
+        cliques = tuple(waiting[:answers]) if verb == "measure" else ()
+        yield _Group(verb=verb, law=law, lines=lines, cliques=cliques)
         waiting = waiting[answers:]
 
 
@@ -89,6 +92,8 @@ def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
         return _choice(group, later=later)
     if group.verb == "measure":
         return f"measure {_measured(group, seen=seen)}"
+    if group.verb == "discover":
+        return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
     return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
 
 
@@ -129,7 +134,8 @@ def _choice(group: _Group, *, later: Sequence[_Group]) -> str:
 
 
 def _noise(group: _Group) -> str:
-    if isinstance(group.law, DiscreteGaussian | DiscreteLaplace):
+    if isinstance(group.law, DiscreteGaussian | DiscreteLaplace | Stability):
         far = reach(group.law)
-        return f"± {far} {'row' if far == 1 else 'rows'}, 19 of 20 times"
+        above = f"; told above {group.law.threshold} rows" if isinstance(group.law, Stability) else ""
+        return f"± {far} {'row' if far == 1 else 'rows'}, 19 of 20 times{above}"
     return "drawn at random, strong ones likelier"

@@ -31,7 +31,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         "| | |",
         "|---|---|",
         f"| privacy loss ε | {statement['epsilon_exact']} |",
-        f"| failure probability δ | {statement['delta_exact']} |",
+        f"| failure probability δ | {statement['delta_exact']}{_parts(statement)} |",
         f"| protected unit | {_cell(_unit(statement))} |",
         f"| neighbouring tables | {_neighbours(statement)} |",
         f"| account in the ledger | {_cell(statement['dataset'])} |",
@@ -91,7 +91,21 @@ def _neighbours(statement: Statement) -> str:
 
 
 def _origin(origin: str) -> str:
-    return {"codebook": "codebook", "declared": "declared by the curator"}[origin]
+    return {
+        "codebook": "codebook",
+        "declared": "declared by the curator",
+        "learnt": "learnt from the rows, with a part of the budget",
+    }[origin]
+
+
+def _parts(statement: Statement) -> str:
+    """Return what δ is made of where a part of it is set aside for telling values."""
+    parts = statement.get("delta_parts")
+    return (
+        f", of which {parts['keys']} for values that one {_cell(statement['unit'])} alone has"
+        if parts
+        else ""
+    )
 
 
 def _unit(statement: Statement) -> str:

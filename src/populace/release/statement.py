@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from populace.privacy.loss import Currency, cap
 from populace.privacy.record import RunRecord
@@ -48,7 +48,10 @@ class Total(TypedDict):
 
 
 class SpendLine(TypedDict):
-    """One question that was paid for; `price` is exact, `share` is its part of the whole budget."""
+    """One question that was paid for; `price` is exact, `share` is its part of the whole budget.
+
+    Where values were told, `delta` is what the question took of the part of δ that is set aside for them.
+    """
 
     verb: str
     what: str
@@ -56,6 +59,15 @@ class SpendLine(TypedDict):
     answers: int
     price: str
     share: float
+    delta: NotRequired[str]
+
+
+class DeltaParts(TypedDict):
+    """What δ is made of where values are learnt: the noise's own part, and the part for values of one unit alone."""
+
+    noise: str
+    keys: str
+    keys_used: str
 
 
 class DomainLine(TypedDict):
@@ -86,6 +98,7 @@ class Statement(TypedDict):
     delta: float
     epsilon_exact: str
     delta_exact: str
+    delta_parts: NotRequired[DeltaParts]
     neighbours: str
     unit: str
     rows_per_unit: int
@@ -113,7 +126,7 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
     found = min(math.ceil(1000 * power(record, false_alarms=FALSE_ALARMS)) / 1000, 1.0)
-    return Statement(
+    statement = Statement(
         format=FORMAT,
         stamp=STAMP if record.rehearsal else None,
         epsilon=at_most(epsilon),
@@ -143,6 +156,13 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
         ledger_entry=record.digest,
         record=record.to_json(),
     )
+    if record.keys:
+        statement["delta_parts"] = DeltaParts(
+            noise=exact_text(delta - record.keys),
+            keys=exact_text(record.keys),
+            keys_used=str(record.used_keys),
+        )
+    return statement
 
 
 def at_most(value: Fraction) -> float:
@@ -197,20 +217,23 @@ def power(record: RunRecord, *, false_alarms: float) -> float:
 
     Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
     min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
-    Viswanath 2015, section 2.
+    Viswanath 2015, section 2. The part κ of δ for keys moves both probabilities by at most κ: docs/proofs/discover.md.
     """
-    currency, most = cap(*record.guarantee)
+    kept, slack = record.guarantee
+    currency, most = cap(kept, slack - record.keys)
     if currency is Currency.GDP:
         normal = NormalDist()
-        return normal.cdf(normal.inv_cdf(false_alarms) + math.sqrt(most))
-    epsilon, delta = (float(part) for part in record.guarantee)
+        keys = float(record.keys)
+        alarms = false_alarms / (1 - keys)
+        return min(1.0, keys + normal.cdf(normal.inv_cdf(alarms) + math.sqrt(most)) if alarms < 1 else 1.0)
+    epsilon, delta = float(kept), float(slack)
     # e^1000 is no float; above that the second bound is the smaller one anyway.
     first = math.exp(min(epsilon, 700.0)) * false_alarms + delta
     return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_alarms), 1.0)
 
 
 def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
-    return SpendLine(
+    line = SpendLine(
         verb=charged.spend.verb,
         what=charged.spend.what,
         law=str(charged.spend.law),
@@ -218,6 +241,9 @@ def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
         price=str(charged.price),
         share=float(share),
     )
+    if charged.delta:
+        line["delta"] = str(charged.delta)
+    return line
 
 
 def _domain_line(column: Column) -> DomainLine:
@@ -286,13 +312,15 @@ def _warnings(delta: Fraction, *, found: float, rows: int) -> list[str]:
 
 def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
     declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
+    learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
     lines = [
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
         "Other releases about the same people add to it; data sets whose populations overlap must share one account. "
         "What the account has promised in all, “populace ledger show” tells the curator.",
         "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
         "public. A row of a CSV file is one line of it.",
-        "Domains (values, ranges, bins) are treated as public. "
+        "Domains (values, ranges, bins) are treated as public"
+        + (f", but those of {_named(learnt)} were learnt with budget. " if learnt else ". ")
         + (
             f"{_listed(declared)} declared by the curator: if a declaration was made by looking at the "
             "data, that look is not protected."
@@ -329,6 +357,9 @@ def _rows_line(unit: Unit) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    return f"{_named(names)} {'was' if len(names) == 1 else 'were'}"
+
+
+def _named(names: list[str]) -> str:
     shown = ", ".join(f"“{name}”" for name in names[:5])
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{shown}{more} {'was' if len(names) == 1 else 'were'}"
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -16,7 +16,7 @@ from typing import Any
 from populace.errors import PopulaceError, ReleaseError
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
-from populace.privacy.mechanisms import Exponential
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
 from populace.release.frame import read_table
@@ -34,6 +34,7 @@ from populace.release.manifest import (
 )
 from populace.release.page import markdown
 from populace.release.statement import RowsFrom, Statement, state
+from populace.schema.columns import Origin
 from populace.schema.schema import Schema
 
 
@@ -89,6 +90,7 @@ def _contents(folder: Path, manifest: Manifest) -> list[Check]:
         _checked("statement", lambda: _statement(manifest, parts)),
         _checked("budget", lambda: _budget(parts.record)),
         _checked("measurements", lambda: _measurements(parts)),
+        _checked("domains", lambda: _learnt(parts)),
         _checked("codebook", lambda: _codebook(parts)),
         _checked("rows", lambda: _rows(folder, manifest, parts)),
     ]
@@ -124,7 +126,7 @@ class _Parts:
             statement=statement,
             page=page,
             codebook=book,
-            schema=Schema.parse(text),
+            schema=Schema.parse(text, released=True),
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
             model=Model.load(folder),
@@ -179,11 +181,12 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
     told = parts.measurements
     for found, expected, what in (
         (
-            parts.schema.digest,
+            # The budget was reserved under the schema as it was before domains were learnt.
+            parts.schema.draft.digest,
             parts.record.schema_digest,
             "the codebook's schema is not the one that was paid for",
         ),
-        (told.schema.digest, parts.record.schema_digest, "the measurements have another schema"),
+        (told.schema.digest, parts.schema.digest, "the measurements have another schema"),
         (told.record, parts.record, "the measurements come from another run than the statement"),
         (parts.model.measurements, told.digest, "the model was fitted to other measurements"),
         (
@@ -245,12 +248,24 @@ def _measurements(parts: _Parts) -> str:
     booked: Counter[Fraction] = Counter()
     for charged in parts.record.spends:
         spend = charged.spend
-        if spend.verb == "measure" and not isinstance(spend.law, Exponential):
+        if spend.verb in ("measure", "discover") and isinstance(
+            spend.law, DiscreteGaussian | DiscreteLaplace
+        ):
             booked[spend.law.variance] += spend.answers
     measured = Counter(item.variance for item in parts.measurements.items)
     if measured - booked:
         raise _wrong("a measurement has noise that was not booked")
     return f"{in_words(item.marginal for item in parts.measurements.items)}: all booked with their noise"
+
+
+def _learnt(parts: _Parts) -> str:
+    """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
+    told = {name for name, column in parts.schema.columns.items() if column.origin is Origin.LEARNT}
+    asked = {charged.spend.what for charged in parts.record.spends if charged.spend.verb == "discover"}
+    paid = {name for name in parts.schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
+    if told != paid:
+        raise _wrong(f"the domain of {min(told ^ paid)!r} does not come from where the codebook says")
+    return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"
 
 
 def _codebook(parts: _Parts) -> str:

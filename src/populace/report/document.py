@@ -202,6 +202,8 @@ def _noise_levels(
     groups: dict[tuple[int, int, float], list[Measurement]] = {}
     for same in repeats:
         item = combined(same)
+        if len(item.marginal.clique) == 1 and item.marginal.groupings:
+            continue  # a table by which bins were learnt
         groups.setdefault((len(item.marginal.clique), len(same), float(item.variance)), []).append(item)
     levels = []
     for (columns, times, variance), group in groups.items():

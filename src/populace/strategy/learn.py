@@ -7,9 +7,9 @@ in four, level by level. Everything after a noisy answer is post-processing.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol
@@ -26,8 +26,8 @@ from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
 
-# What one column may cost, and all of them together. Why: docs/decisions/learnt-domains.md.
-COLUMN_SHARE, TOTAL_SHARE = Fraction(6, 100), Fraction(1, 4)
+# What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
+COLUMN_SHARE, MOST_SHARE = Fraction(6, 100), Fraction(1, 4)
 # The part of δ that is set aside where values are learnt.
 KEY_SHARE = Fraction(1, 4)
 # A part is cut in so many, at most so often.
@@ -81,14 +81,13 @@ def gridded(schema: Schema) -> Schema:
 
 
 def learn(finder: Finder, schema: Schema, *, progress: Progress) -> tuple[Schema, tuple[Measurement, ...]]:
-    """Return the schema with every open domain learnt, and the noisy tables that were measured on the way.
+    """Return the schema with every open domain learnt, and the noisy tables that were measured for it.
 
-    `finder` answers about the table under `gridded(schema)`. Each column takes the same share of the budget;
-    what a tree does not need is left for later questions.
+    `finder` answers about the table under `gridded(schema)`. What a tree does not need is left for later questions.
     """
     names = schema.unknown
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
-    share = min(COLUMN_SHARE, TOTAL_SHARE / max(len(names), 1))
+    share = min(COLUMN_SHARE, MOST_SHARE / max(len(names), 1))
     learnt: dict[str, Column] = {}
     tables: list[Measurement] = []
     for place, name in enumerate(names):
@@ -99,8 +98,8 @@ def learn(finder: Finder, schema: Schema, *, progress: Progress) -> tuple[Schema
             # Sorted by text: the order of the file is private.
             learnt[name] = column.learnt(sorted(finder.discover_values(name, law=law)))
         elif isinstance(column, UnknownBins):
-            learnt[name], measured = _learn_bins(finder, column, share=share)
-            tables += measured
+            learnt[name], levels = _learn_bins(finder, column, share=share)
+            tables += levels
     return schema.replaced(learnt), tuple(tables)
 
 
@@ -152,42 +151,45 @@ def _step(column: UnknownBins) -> Fraction:
     return next(power * lead for lead in (Fraction(1, 2), 1, 2, 5, 10, 20) if power * lead >= least)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
-    """One level of the tree: the stretches asked about, and the noisy counts of these and of all other rows."""
-
-    parts: tuple[Stretch, ...]
-    counts: Counts
-
-
 def _learn_bins(
     finder: Finder, column: UnknownBins, *, share: Fraction
 ) -> tuple[Integer | Numeric, list[Measurement]]:
-    """Return the column with learnt bins, and each level of the tree as a table of it.
+    """Return the column with learnt bins, the leaves of a tree over its grid, and every level of it as a table.
 
-    Source: the tree of Zhang, Xiao and Xie 2016 (PrivTree), with counts that are kept and used again.
+    Source: the tree of Zhang, Xiao and Xie 2016 (PrivTree), with noisy counts that are used again.
     """
     starts = _cells(column)
     levels = min(MOST_LEVELS, max(1, math.ceil(math.log(len(starts), FAN_OUT))))
     noise = finder.budget.measure_noise(share, marginals=levels)
-    tables: list[_Table] = []
+    tables: list[tuple[list[Stretch], Counts]] = []
+    least = 0.0
     heavy: list[Stretch] = [(0, len(starts))]
     while heavy and len(tables) < levels:
-        parts = tuple(part for stretch in heavy for part in children(stretch, starts))
-        counts = finder.discover_bins(column.name, parts=parts, noise=noise)
-        tables.append(_Table(parts=parts, counts=counts))
-        rows = float(tables[0].counts[:-1].sum())
-        least = max(CERTAIN * math.sqrt(noise.variance), rows * float(PART))
-        heavy = [
-            part for part, count in zip(parts, counts.tolist(), strict=False) if _wide(part) and count > least
-        ]
-    cuts = sorted({0, *(end for table in tables for part in table.parts for end in part)} - {len(starts)})
+        parts = [part for stretch in heavy for part in children(stretch, starts)]
+        noisy = finder.discover_bins(column.name, parts=parts, noise=noise)
+        counts = noisy[:-1].tolist()
+        if not tables:
+            least = max(CERTAIN * math.sqrt(noise.variance), float(PART) * sum(counts))
+        tables.append((parts, noisy))
+        heavy = [part for part, count in zip(parts, counts, strict=True) if _wide(part) and count > least]
+    cuts = sorted({0, *(first for parts, _ in tables for first, _ in parts)})
     learnt = _binned(column, [starts[cut] for cut in cuts])
-    return learnt, [
-        Measurement(Marginal((column.name,), (grouping,)), table.counts[: grouping.size], noise.variance)
-        for table in tables
-        for grouping in [_grouping(table, cuts, column=learnt)]
-    ]
+    return learnt, [_table(learnt, parts, noisy, cuts=cuts, noise=noise) for parts, noisy in tables]
+
+
+def _table(
+    column: Column, parts: Sequence[Stretch], counts: Counts, *, cuts: Sequence[int], noise: Noise
+) -> Measurement:
+    """Return a level of the tree as a table of the learnt column: each part is a group of bins.
+
+    Everything else is the last group: the bins in no part and the special codes, if there are any of either.
+    """
+    ends = [last for _, last in parts]
+    place = [bisect_right(ends, cut) for cut in cuts]
+    inside = [at < len(parts) and parts[at][0] <= cut for at, cut in zip(place, cuts, strict=True)]
+    groups = [at if within else len(parts) for at, within in zip(place, inside, strict=True)]
+    grouping = Grouping(column.name, (*groups, *[len(parts)] * (column.size - column.levels)))
+    return Measurement(Marginal((column.name,), (grouping,)), counts[: grouping.size], noise.variance)
 
 
 def _wide(stretch: Stretch) -> bool:
@@ -227,15 +229,3 @@ def roundest(low: Fraction, high: Fraction) -> Fraction:
             if found <= high:
                 return found
         power /= 10
-
-
-def _grouping(table: _Table, cuts: Sequence[int], *, column: Column) -> Grouping:
-    """Return which part of a table each code of the learnt column lies in; special codes lie in the rest."""
-    rest = len(table.parts)
-    groups, place = [], 0
-    for cut in cuts:
-        while place < rest and table.parts[place][1] <= cut:
-            place += 1
-        inside = place < rest and table.parts[place][0] <= cut
-        groups.append(place if inside else rest)
-    return Grouping(column.name, (*groups, *[rest] * (column.size - column.levels)))
