@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.infer.model import Model
 from populace.infer.tables import Table
-from populace.marginals import Clique, Domain, Grouping
+from populace.marginals import Clique, Counts, Domain, Grouping
 
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -43,11 +43,28 @@ def generate(
 def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[str, Codes]:
     domain, tree = model.full_domain, model.tree
     codes: dict[str, Codes] = {}
+    # The largest exact clique leads at the root: its cells are dealt from one stretch of points each.
+    lead = max(model.exact, key=domain.cells, default=())
+    pending = set(model.exact) - {lead}
     for node, separator, table in zip(tree.nodes, tree.separators, model.conditionals, strict=True):
         rest = node[len(separator) :]
+        if not codes:
+            rest = (*lead, *(name for name in node if name not in lead))
+            table = table.transpose([node.index(name) for name in rest])
         shares = table.reshape(domain.cells(separator), domain.cells(rest))
-        drawn = _share_out(shares, cells=_flat(codes, separator, domain=domain, rows=rows), rng=rng)
-        codes |= _unflat(drawn, rest, domain=domain)
+        cells = _flat(codes, separator, domain=domain, rows=rows)
+        counts = _share_out(shares, here=np.bincount(cells, minlength=len(shares)), rng=rng)
+        met = [clique for clique in model.exact if clique not in pending and set(clique) <= set(node)]
+        for clique in sorted(clique for clique in pending if set(clique) <= set(node)):
+            into, *before = (
+                _numbers(separator, each, domain)[:, None] + _numbers(rest, each, domain)
+                for each in (clique, *met)
+            )
+            wanted = _rounded(rows * model.grouped_marginal(clique).ravel() / model.total)
+            _settle(counts, shares=shares, into=into, wanted=wanted, before=before, rng=rng)
+            pending.remove(clique)
+            met.append(clique)
+        codes |= _unflat(_deal(counts, cells=cells, rng=rng), rest, domain=domain)
     return codes
 
 
@@ -60,34 +77,105 @@ def _draw_codes(groups: Codes, grouping: Grouping, *, shares: Table, rng: np.ran
     ends = np.cumsum(np.bincount(groups[here], minlength=grouping.size))
     for members, start, end in zip(grouping.members, ends - np.diff(ends, prepend=0), ends, strict=True):
         if start < end:
-            drawn = _share_out(shares[members][None, :], cells=np.zeros(end - start, np.uint8), rng=rng)
+            counts = _share_out(shares[members][None, :], here=np.array([end - start]), rng=rng)
+            drawn = _deal(counts, cells=np.zeros(end - start, np.uint8), rng=rng)
             codes[here[start:end]] = members.astype(codes.dtype)[drawn]
     return codes
 
 
-def _share_out(shares: Table, *, cells: Codes, rng: np.random.Generator) -> Codes:
-    """Return for every row, given its cell (a row of `shares`), a column of `shares` in proportion to them.
+def _share_out(shares: Table, *, here: Counts, rng: np.random.Generator) -> Counts:
+    """Return how many of the rows in each cell (a row of `shares`) go to each column of `shares`, in proportion.
 
     In a cell with n rows, the points u, u + 1, …, u + n − 1 with one random offset u are dealt along the cumulated
-    shares scaled to n, so a column of expectation x gets ⌊x⌋ or ⌈x⌉ rows; then they go to the rows at random.
-    Where the share is exactly 0 no row is placed.
+    shares scaled to n, so a column of expectation x gets ⌊x⌋ or ⌈x⌉ rows. Where the share is exactly 0 it gets none.
     """
-    here = np.bincount(cells, minlength=len(shares))[:, None]
     bounds = np.cumsum(shares, axis=1)
     bounds /= bounds[:, -1:].copy()
     offsets = rng.random(len(shares))[:, None]
     # The whole is reached at the last share above 0, also where rounding would leave a point for those behind it.
-    counts = np.where(bounds < 1, np.ceil(bounds * here - offsets), here).astype(np.int64)
+    counts = np.where(bounds < 1, np.ceil(bounds * here[:, None] - offsets), here[:, None]).astype(np.int64)
     counts[:, 1:] -= counts[:, :-1].copy()
-    dealt = np.repeat(
-        np.tile(np.arange(shares.shape[1], dtype=_kind(shares.shape[1])), len(shares)), counts.ravel()
-    )
+    return counts
+
+
+def _deal(counts: Counts, *, cells: Codes, rng: np.random.Generator) -> Codes:
+    """Return for every row, given its cell, a column of `counts`: each column as often as it says, at random."""
+    kind = _kind(counts.shape[1])
+    dealt = np.repeat(np.tile(np.arange(counts.shape[1], dtype=kind), len(counts)), counts.ravel())
     # Narrow integers halve the time spent waiting for memory.
     mixed = rng.permutation(len(cells)).astype(_kind(len(cells)), copy=False)
-    order = mixed[np.argsort(cells[mixed], kind="stable")] if len(shares) > 1 else mixed
+    order = mixed[np.argsort(cells[mixed], kind="stable")] if len(counts) > 1 else mixed
     drawn = np.empty_like(dealt)
     drawn[order] = dealt
     return drawn
+
+
+def _settle(
+    counts: Counts,
+    *,
+    shares: Table,
+    into: Counts,
+    wanted: Counts,
+    before: Sequence[Counts],
+    rng: np.random.Generator,
+) -> None:
+    """Move rows, in place, so that sums over entries are those wanted, as far as single moves can reach.
+
+    `into` numbers the sum to which each entry of `counts` adds. A row moves only between entries of one cell (a row of
+    the table) that add to the same sums of those met `before`, and only to a share above 0: first from entries above
+    their expectation to entries below it, then from and to any.
+    """
+    over = np.bincount(into.ravel(), weights=counts.ravel(), minlength=wanted.size).astype(np.int64) - wanted
+    above = (counts - counts.sum(axis=1, keepdims=True) * shares / shares.sum(axis=1, keepdims=True)).ravel()
+    flat, sums, possible = counts.reshape(-1), into.ravel(), (shares > 0).ravel()
+    rows = np.broadcast_to(np.arange(len(counts))[:, None], counts.shape)
+    places = np.stack([rows, *before]).reshape(len(before) + 1, -1)
+    order = np.lexsort(places)
+    groups = np.split(order, np.flatnonzero(np.diff(places[:, order]).any(axis=0)) + 1)
+    for least in (0.0, -np.inf):
+        moved = True
+        while moved and over.any():
+            moved = False
+            for number in rng.permutation(len(groups)):
+                here = groups[number]
+                excess = over[sums[here]]
+                givers = here[(excess > 0) & (flat[here] > 0) & (above[here] > least)]
+                takers = here[(excess < 0) & possible[here] & (above[here] < -least)]
+                if givers.size and takers.size:
+                    givers = _firsts(givers[np.argsort(-above[givers], kind="stable")], sums)
+                    takers = _firsts(takers[np.argsort(above[takers], kind="stable")], sums)
+                    most = min(givers.size, takers.size)
+                    for entries, step in ((givers[:most], -1), (takers[:most], 1)):
+                        flat[entries] += step
+                        above[entries] += step
+                        over[sums[entries]] += step
+                    moved = True
+
+
+def _firsts(entries: Counts, sums: Counts) -> Counts:
+    """Return the first entry of every sum, in their order."""
+    return entries[np.sort(np.unique(sums[entries], return_index=True)[1])]
+
+
+def _rounded(expected: Table) -> Counts:
+    """Return whole numbers next to expected ones, with the same sum, the largest remainders rounded up."""
+    found = np.floor(expected + 1e-6).astype(np.int64)
+    short = round(float(expected.sum())) - int(found.sum())
+    if short > 0:
+        found[np.argsort(found - expected, kind="stable")[:short]] += 1
+    return found
+
+
+def _numbers(columns: Clique, clique: Clique, domain: Domain) -> Counts:
+    """Return for every cell over some columns what these contribute to the number of a cell over a clique."""
+    found = np.zeros(domain.shape(columns), dtype=np.int64)
+    width = 1
+    for name in reversed(clique):
+        if name in columns:
+            axis = tuple(-1 if column == name else 1 for column in columns)
+            found += width * np.arange(domain[name]).reshape(axis)
+        width *= domain[name]
+    return found.ravel()
 
 
 def _flat(codes: Mapping[str, Codes], clique: Clique, *, domain: Domain, rows: int) -> Codes:

@@ -64,7 +64,7 @@ def fit(
     """
     if not measurements:
         raise UsageError("there are no measurements to fit a model to.", hint="measure at least one marginal")
-    seen = shared_groupings(measurements, also=groupings)
+    seen = shared_groupings(measurements, also=groupings, classes=rules.classes)
     layout = Layout(rules, domain=domain, groupings=seen)
     known = known_totals(totals, domain=domain, groupings=seen, allowed=layout.allowed)
     observed = [_emptied(o, layout=layout) for o in observe(measurements, domain=domain, groupings=seen)]
@@ -112,6 +112,7 @@ def fit(
     return Model(
         domain=domain,
         hidden=structure.hidden,
+        exact=tuple(known.tables),
         groupings=seen,
         potentials=potentials,
         total=total,

@@ -36,8 +36,10 @@ class JunctionTree:
         return sum(domain.cells(node) for node in self.nodes)
 
 
-def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> JunctionTree:
-    """Build a junction tree whose nodes cover the cliques and every column of the domain.
+def junction_tree(
+    cliques: Iterable[Sequence[str]], *, domain: Domain, root: Iterable[str] = ()
+) -> JunctionTree:
+    """Build a junction tree whose nodes cover the cliques and every column of the domain; the root holds `root`.
 
     Columns are eliminated greedily: first those whose neighbours are joined already (a chordal graph thus gains no
     edge), else the one with the smallest table, or with the lightest new edges if that ends smaller. The maximal
@@ -55,7 +57,9 @@ def junction_tree(cliques: Iterable[Sequence[str]], *, domain: Domain) -> Juncti
         [sum(bit[column] for column in clique) for clique in cliques], sizes=domain.shape(columns)
     )
     masks.sort(key=_bits)
-    parents, order = _widest_spanning_tree(masks)
+    top = sum(bit[column] for column in root)
+    first = next((i for i, mask in enumerate(masks) if mask & top == top), 0)
+    parents, order = _widest_spanning_tree(masks, first=first)
     place = {node: i for i, node in enumerate(order)}
     separators = [masks[node] & masks[parents[node]] if parents[node] >= 0 else 0 for node in order]
     return JunctionTree(
@@ -118,14 +122,14 @@ def table_cells(tables: Iterable[int], *, sizes: Sequence[int]) -> int:
     return sum(math.prod(sizes[i] for i in _bits(mask)) for mask in tables)
 
 
-def _widest_spanning_tree(masks: Sequence[int]) -> tuple[list[int], list[int]]:
+def _widest_spanning_tree(masks: Sequence[int], *, first: int) -> tuple[list[int], list[int]]:
     """Join the tables by Prim's algorithm; return each table's parent and the order in which they joined."""
     parents = [-1] * len(masks)
     width = [-1] * len(masks)
     waiting = list(range(len(masks)))
     order: list[int] = []
     while waiting:
-        node = max(waiting, key=lambda i: (width[i], -i))
+        node = max(waiting, key=lambda i: (width[i], -i)) if order else first
         waiting.remove(node)
         order.append(node)
         for other in waiting:

@@ -30,8 +30,9 @@ class Model:
 
     `potentials` are logarithms on cliques of the domain in which grouped columns are seen through their grouping;
     `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `hidden` variables, with
-    their sizes, carry rules between columns; no row shows them. `measurements` is the digest of what it was fitted
-    to, and `rehearsal` tells whether that was made with repeatable noise.
+    their sizes, carry rules between columns; no row shows them. Rows drawn from the model have its counts of the
+    `exact` cliques. `measurements` is the digest of what it was fitted to, and `rehearsal` tells whether that was
+    made with repeatable noise.
     """
 
     domain: Domain
@@ -40,6 +41,7 @@ class Model:
     total: float
     within: Mapping[str, Table]
     hidden: Mapping[str, int] = field(default_factory=dict)
+    exact: tuple[Clique, ...] = ()
     measurements: str = ""
     rehearsal: bool = False
 
@@ -55,6 +57,7 @@ class Model:
                 g.column == name and len(g.groups) == self.domain[name] for name, g in self.groupings.items()
             )
             and all(set(clique) <= set(grouped) for clique in self.potentials)
+            and all(any(set(clique) <= set(held) for held in self.potentials) for clique in self.exact)
             and all(t.shape == grouped.shape(clique) for clique, t in self.potentials.items())
             and all(np.isfinite(table).all() for table in self.potentials.values())
             and all(self._sound_shares(name) for name in self.groupings)
@@ -80,8 +83,9 @@ class Model:
 
     @cached_property
     def tree(self) -> JunctionTree:
-        """The junction tree of the cliques; it follows from them."""
-        return junction_tree(self.potentials, domain=self.full_domain)
+        """The junction tree of the cliques; it follows from them. The root holds the largest exact clique."""
+        largest = max(self.exact, key=self.full_domain.cells, default=())
+        return junction_tree(self.potentials, domain=self.full_domain, root=largest)
 
     @cached_property
     def propagation(self) -> Propagation:
@@ -141,6 +145,7 @@ class Model:
             "rehearsal": self.rehearsal,
             "domain": dict(self.domain),
             "hidden": dict(self.hidden),
+            "exact": [list(clique) for clique in self.exact],
             "total": self.total,
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
             "cliques": [list(clique) for clique in self.potentials],
@@ -180,6 +185,7 @@ class Model:
                 total=float(told["total"]),
                 within=within,
                 hidden={str(name): int(size) for name, size in told["hidden"].items()},
+                exact=tuple(tuple(clique) for clique in told["exact"]),
                 measurements=str(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )

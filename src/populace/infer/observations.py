@@ -144,7 +144,7 @@ def _combined(same: Sequence[Measurement], *, size: int, grouping: Grouping | No
         return Observation(same[0].marginal.clique, values, covariance.diagonal().copy())
     values = sum_groups(values, grouping, axis=0)
     sums = (np.arange(grouping.size)[:, None] == grouping.lookup[None, :]).astype(np.float64)
-    variance: Table = np.einsum("gi,ij,gj->g", sums, covariance, sums).astype(np.float64)
+    variance: Table = np.einsum("gi,ij,gj->g", sums, covariance, sums)
     return Observation(same[0].marginal.clique, values, variance)
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from populace.errors import ResourceError, UsageError
 from populace.infer.junction_tree import junction_tree
+from populace.infer.observations import refines
 from populace.infer.propagation import FORBIDDEN, Propagation
 from populace.infer.tables import Slot
 from populace.marginals import Clique, Domain, Grouping
@@ -71,9 +72,8 @@ def class_lookups(rules: Rules, *, domain: Domain, groupings: Mapping[str, Group
         if name not in groupings:
             found[name] = grouping.lookup
             continue
-        members = groupings[name].members
-        found[name] = np.array([grouping.lookup[codes[0]] for codes in members])
-        if any((grouping.lookup[codes] != grouping.lookup[codes[0]]).any() for codes in members):
+        found[name] = np.array([grouping.lookup[codes[0]] for codes in groupings[name].members])
+        if not refines(groupings[name], grouping):
             raise UsageError(
                 f"codes of column {name!r} that a rule tells apart share a group.",
                 hint="group codes only within their class: compress(…, classes=rules.classes)",

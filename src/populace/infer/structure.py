@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.infer.junction_tree import maximal_tables, table_cells
+from populace.infer.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
 from populace.infer.possible import Lookup, Possible, check_cells, class_lookups
 from populace.marginals import Clique, Domain, Grouping
 from populace.schema.rules import Allowed, Rule, Rules
@@ -58,12 +58,11 @@ class Layout:
             if cells < least:
                 least, hidden = cells, fewer
         check_cells(least)
-        names = {column: self._name(column) for column in hidden}
-        sizes = {names[column]: _size(lookup) for column, lookup in hidden.items()}
-        domain = Domain({**self.domain.sizes, **sizes})
+        domain, names = self._with(hidden)
         place = {name: i for i, name in enumerate(domain)}
         hard: dict[Clique, Allowed] = {
-            (c, names[c]): lookup[:, None] == np.arange(_size(lookup)) for c, lookup in hidden.items()
+            (column, names[column]): lookup[:, None] == np.arange(_size(lookup))
+            for column, lookup in hidden.items()
         }
         for rule in self._rules:
             inside = rule in direct
@@ -71,13 +70,14 @@ class Layout:
             ordered = tuple(sorted(stated, key=place.__getitem__))
             table = self._spread(rule, {} if inside else hidden)
             hard = restrict(hard, {ordered: table.transpose([stated.index(name) for name in ordered])})
-        return Structure(domain=domain, hidden=sizes, hard=hard)
+        return Structure(domain=domain, hidden={name: domain[name] for name in names.values()}, hard=hard)
 
-    def cells(self, measured: Iterable[Clique]) -> int:
-        """Return the size of the junction tree with all hidden variables: `structure` finds no larger one."""
+    def tree(self, measured: Iterable[Clique]) -> tuple[JunctionTree, Domain]:
+        """Return the junction tree in which every column of a rule keeps its hidden variable, and its domain."""
         cliques = list(dict.fromkeys(measured))
         _, apart = self._split(cliques)
-        return self._price(cliques, apart, self._hidden(apart))
+        domain, names = self._with(self._hidden(apart))
+        return junction_tree(_joined(cliques, apart, names), domain=domain), domain
 
     def _split(self, measured: Sequence[Clique]) -> tuple[list[Rule], list[Rule]]:
         """Part the rules that lie inside a measured clique from the others."""
@@ -99,15 +99,19 @@ class Layout:
                 found[name] = lookup
         return found
 
-    def _price(self, measured: Sequence[Clique], apart: Sequence[Rule], hidden: Mapping[str, Lookup]) -> int:
+    def _with(self, hidden: Mapping[str, Lookup]) -> tuple[Domain, dict[str, str]]:
+        """Return the domain with hidden variables behind the columns, and the name of each one by its column."""
         names = {column: self._name(column) for column in hidden}
-        sizes = [*self.domain.sizes.values(), *(_size(lookup) for lookup in hidden.values())]
-        bit = {name: 1 << i for i, name in enumerate([*self.domain, *names.values()])}
-        cliques = [*measured, *(_stated(rule, names) for rule in apart), *names.items()]
-        return table_cells(
-            maximal_tables([sum(bit[name] for name in clique) for clique in cliques], sizes=sizes),
-            sizes=sizes,
-        )
+        sizes = {names[column]: _size(lookup) for column, lookup in hidden.items()}
+        return Domain({**self.domain.sizes, **sizes}), names
+
+    def _price(self, measured: Sequence[Clique], apart: Sequence[Rule], hidden: Mapping[str, Lookup]) -> int:
+        """Return the cells of the junction tree with some hidden variables."""
+        domain, names = self._with(hidden)
+        bit = {name: 1 << i for i, name in enumerate(domain)}
+        masks = [sum(bit[name] for name in clique) for clique in _joined(measured, apart, names)]
+        sizes = domain.shape(domain)
+        return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
 
     def _name(self, column: str) -> str:
         name = f"class of {column}"
@@ -125,6 +129,10 @@ class Layout:
                 classes[np.unique(hidden[name], return_index=True)[1]] if name in hidden else classes
             )
         return rule.allowed[np.ix_(*picks)]
+
+
+def _joined(measured: Sequence[Clique], apart: Sequence[Rule], names: Mapping[str, str]) -> list[Clique]:
+    return [*measured, *(_stated(rule, names) for rule in apart), *names.items()]
 
 
 def _stated(rule: Rule, names: Mapping[str, str]) -> Clique:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.infer.projection import norm_sub
 from populace.marginals import Candidates, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
+from populace.schema.rules import NO_RULES, Rules
+from populace.strategy.baseline import baseline
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
+from populace.strategy.room import Room
 
 COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MOST_CELLS = 2**25
 
-Shares = npt.NDArray[np.float64]
-
 
 def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
-    A pair's score is the distance of its counts from the product of its noisy 1-ways, less the error that
-    measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
-    again beside the pairs.
-    Source: McKenna, Miklau and Sheldon 2021; the penalty and the stop are ours.
+    A pair's score is the distance of its counts from what its noisy 1-ways and the public rules imply, less the
+    error that measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
+    again beside the pairs. Pairs that would make the model too large under the rules are left out.
+    Source: McKenna, Miklau and Sheldon 2021; the penalty, the stop and the rules are ours.
     """
     progress("measuring columns", 0.0)
     if len(oracle.domain) == 1:
@@ -42,10 +42,19 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
     columns = measured[1:]
     noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
     total = max(1.0, float(measured[0].counts))
-    groupings = compress(columns, ordered=oracle.ordered, classes=oracle.rules.classes)
-    candidates = pair_candidates(oracle.domain, columns, groupings, total=total, noise=noise)
+    # Public totals count codes, so codes that they tell apart stay apart.
+    counted = {name for totals in oracle.totals for name in totals.clique}
+    groupings = compress(
+        [item for item in columns if item.marginal.clique[0] not in counted],
+        ordered=oracle.ordered,
+        classes=oracle.rules.classes,
+    )
+    candidates = pair_candidates(
+        oracle.domain, columns, groupings, rules=oracle.rules, total=total, noise=noise
+    )
     progress("choosing pairs", 0.1)
-    chosen, left = choose_tree(oracle, candidates, progress=progress)
+    room = Room(oracle.rules, domain=oracle.domain, groupings={g.column: g for g in groupings})
+    chosen, left = choose_tree(oracle, candidates, room=room, progress=progress)
     progress("measuring pairs", 0.9)
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
@@ -53,21 +62,26 @@ def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
     return measured + oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
 
 
-def choose_tree(oracle: Oracle, candidates: Candidates, *, progress: Progress) -> tuple[list[int], Fraction]:
+def choose_tree(
+    oracle: Oracle, candidates: Candidates, *, room: Room, progress: Progress
+) -> tuple[list[int], Fraction]:
     """Return the numbers of the pairs of a tree or forest, chosen privately, and the share of the budget left."""
     left = 1 - COLUMN_SHARE
     part = {name: number for number, name in enumerate(oracle.domain)}
     most = len(part) - 1
     law = oracle.budget.choice(CHOICE_SHARE, choices=most)
+    cliques = [marginal.clique for marginal in candidates.marginals]
     chosen: list[int] = []
-    while among := [
-        n for n, pair in enumerate(candidates.marginals) if len({part[c] for c in pair.clique}) == 2
-    ]:
+    for _ in range(most):
+        joining = [n for n, pair in enumerate(cliques) if part[pair[0]] != part[pair[1]]]
+        among = room.admitted(joining, pairs=cliques, chosen=chosen)
+        if not among:
+            break
         number = oracle.choose(candidates, among=among, law=law)
         left -= CHOICE_SHARE / most
         if number is None:
             break
-        kept, merged = (part[name] for name in candidates.marginals[number].clique)
+        kept, merged = (part[name] for name in cliques[number])
         part = {name: kept if at == merged else at for name, at in part.items()}
         chosen.append(number)
         progress("choosing pairs", 0.1 + 0.8 * len(chosen) / most)
@@ -79,18 +93,20 @@ def pair_candidates(
     columns: Sequence[Measurement],
     groupings: Sequence[Grouping],
     *,
+    rules: Rules = NO_RULES,
     total: float,
     noise: Noise,
 ) -> Candidates:
-    """Return the pairs, smallest first as far as memory reaches, with the product of their noisy 1-ways as estimate.
+    """Return the pairs, smallest first as far as memory reaches, with what 1-ways and rules imply as estimate.
 
-    A column that is all one group has nothing to say about another and stands in no pair. A pair's penalty is
-    the error that remains when the estimate itself is measured with this noise and made non-negative again:
-    a simulation with public random numbers, which costs nothing.
+    For columns that no rule joins that is the product of their noisy 1-ways. A column that is all one group has
+    nothing to say about another and stands in no pair. A pair's penalty is the error that remains when the estimate
+    itself is measured with this noise and made non-negative again: a simulation with public random numbers, which
+    costs nothing. Cells in which no row can be are not counted in it: the model knows them.
     """
     seen = {grouping.column: grouping for grouping in groupings}
     grouped = domain.grouped(groupings)
-    shares = {item.marginal.clique[0]: column_shares(item, seen, total=total) for item in columns}
+    known = baseline(columns, domain=domain, groupings=seen, rules=rules, total=total)
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
@@ -99,19 +115,12 @@ def pair_candidates(
         left -= grouped.cells(clique)
         if left < 0:
             break
-        estimate = total * np.outer(shares[clique[0]], shares[clique[1]])
-        again = norm_sub(estimate + rng.normal(0.0, deviation, estimate.shape), total=total)
+        estimate = total * known.pair(clique)
+        noisy = estimate + rng.normal(0.0, deviation, estimate.shape)
+        possible = known.possible(clique)
+        again = np.zeros(estimate.shape)
+        again[possible] = norm_sub(noisy[possible], total=total)
         marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
-
-
-def column_shares(item: Measurement, groupings: Mapping[str, Grouping], *, total: float) -> Shares:
-    """Return the non-negative shares of a column's groups, from its noisy counts."""
-    name = item.marginal.clique[0]
-    counts = item.counts.astype(np.float64)
-    if name in groupings:
-        counts = np.zeros(groupings[name].size)
-        np.add.at(counts, groupings[name].lookup, item.counts)
-    return norm_sub(counts, total=total) / total
