@@ -156,10 +156,11 @@ class Barrier:
         told with at most the probability that the charge takes from δ; one that nobody has is never told.
         Proof: docs/proofs/discover.md.
         """
-        if not isinstance(self._table.schema.columns.get(column), UnknownValues):
+        known = not isinstance(self._table.schema.columns.get(column), UnknownValues)
+        if known or not _tells_keys(law):
             raise UsageError(
-                f"the values of {column!r} are not to be learnt.",
-                hint='ask for columns with values = "learn"',
+                f"the values of {column!r} cannot be learnt with {law}.",
+                hint='ask for columns with values = "learn", above a threshold',
             )
         unit = self._table.schema.unit
         self._run.charge(
@@ -185,6 +186,8 @@ class Barrier:
         ends = [0, *(end for part in parts for end in part), self.domain[column]]
         if not parts or any(a > b for a, b in pairwise(ends)) or any(a >= b for a, b in parts):
             raise UsageError("the parts of a column overlap.", hint="give stretches of codes, in their order")
+        if _tells_keys(noise):
+            raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
         unit = self._table.schema.unit
         self._run.charge(
             Spend(
@@ -255,6 +258,11 @@ class Barrier:
                     f"the estimate of {marginal} has shape {estimate.shape}.",
                     hint=f"give it the marginal's own shape, {marginal.shape(self.domain)}",
                 )
+
+
+def _tells_keys(law: object) -> bool:
+    """Say whether a law tells keys; asked of whatever comes in, not of what its type promises."""
+    return isinstance(law, Stability)
 
 
 def _named(marginals: Sequence[Marginal]) -> str:
