@@ -16,6 +16,7 @@ from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
 from populace.infer.fit import fit_run
 from populace.infer.model import Model
+from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.entropy import SystemEntropy
@@ -93,6 +94,7 @@ def measure(
     keys = set_aside(schema, delta=slack)
     seen = gridded(schema) if schema.unknown else schema
     check_size(seen)
+    check_rules(seen.rules, domain=seen.domain)
     table = PrivateTable.of(data, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())

@@ -139,6 +139,11 @@ def _stated(rule: Rule, names: Mapping[str, str]) -> Clique:
     return tuple(names.get(column, column) for column in rule.clique)
 
 
+def check_rules(rules: Rules, *, domain: Domain) -> None:
+    """Refuse rules that no row can keep, or that need a model beyond memory even when no pair is measured."""
+    Layout(rules, domain=domain, groupings={}).structure([(name,) for name in domain])
+
+
 def restrict(hard: Mapping[Clique, Allowed], more: Mapping[Clique, Allowed]) -> dict[Clique, Allowed]:
     """Return hard tables that hold together with others; two of one clique become one."""
     return {**hard, **{c: hard[c] & allowed if c in hard else allowed for c, allowed in more.items()}}

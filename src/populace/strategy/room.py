@@ -33,6 +33,8 @@ class Room:
         if self._free:
             return list(among)
         tree, domain = self._layout.tree([pairs[number] for number in chosen])
+        if tree.cells(domain) * max(domain.values()) <= MOST_ADDED:
+            return list(among)
         ways = _Ways(tree, domain)
         return [number for number in among if ways.cells(*pairs[number]) <= MOST_ADDED]
 
@@ -48,11 +50,11 @@ class _Ways:
         self._home = {name: i for i in range(len(tree.nodes) - 1, -1, -1) for name in tree.nodes[i]}
 
     def cells(self, a: str, b: str) -> int:
-        """Return how many cells are added at most when two columns are joined."""
+        """Return how many cells are added at most, beside the pair itself, when two columns are joined."""
         way = self._way(self._home[a], self._home[b])
         # Across an empty separator the pair itself becomes the only connection.
         if not all(self._tree.separators[max(edge)] for edge in pairwise(way)):
-            return self._domain.cells((a, b))
+            return 0
         last = max(i for i, node in enumerate(way) if a in self._sets[node])
         first = min(i for i, node in enumerate(way) if b in self._sets[node])
         if first <= last:
