@@ -127,12 +127,13 @@ def _cells(column: UnknownBins) -> Sequence[Edge]:
     """Return where the cells of the grid begin: at the least number and at the multiples of one step."""
     low, high = column.min, column.max
     step = _step(column)
-    if column.whole and step == 1:
-        return range(int(low), int(high) + 1)
     first, last = math.floor(low / step) + 1, math.ceil(high / step) - 1
-    if column.whole:
-        return [int(low), *(int(place * step) for place in range(first, last + 1))]
-    return [low, *(place * step for place in range(first, last + 1))]
+    if not column.whole:
+        return [low, *(place * step for place in range(first, last + 1))]
+    # A range where one will do: of millions of numbers it takes no memory.
+    if low % step == 0:
+        return range(int(low), int(high) + 1, int(step))
+    return [int(low), *range(first * int(step), int(high) + 1, int(step))]
 
 
 def _step(column: UnknownBins) -> Fraction:

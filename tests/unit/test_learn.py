@@ -1,0 +1,346 @@
+"""From answers of the barrier to learnt columns, and from learnt columns to a release that verifies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from populace.errors import ReleaseError
+from populace.marginals import MOST_ROWS
+from populace.measurements import Measurements
+from populace.pipeline import measure, synthesize
+from populace.privacy.budget import Budget
+from populace.progress import silent
+from populace.release.bundle import Release
+from populace.release.manifest import digest
+from populace.release.verify import verify
+from populace.schema.codec import encode
+from populace.schema.columns import Categorical, Origin
+from populace.schema.ranges import Integer, Numeric
+from populace.schema.schema import Schema
+from populace.schema.unit import Unit
+from populace.schema.unknown import UnknownBins
+from populace.strategy import learn as module
+from populace.strategy.learn import children, grid, gridded, learn, roundest
+
+SCHEMA = """
+[table]
+dataset = "d"
+
+[columns.city]
+kind = "categorical"
+values = "learn"
+missing = ["R"]
+
+[columns.age]
+kind = "integer"
+min = 0
+max = 100
+bins = "learn"
+missing = ["-1"]
+
+[columns.income]
+kind = "integer"
+min = -10_000
+max = 9_000_000
+bins = "learn"
+other = "0"
+
+[columns.weight]
+kind = "numeric"
+min = 0.5
+max = 90
+bins = "learn"
+
+[columns.price]
+kind = "numeric"
+min = 0
+max = 20
+decimals = 2
+bins = "learn"
+"""
+
+
+def table(rows: int = 30_000) -> pa.Table:
+    rng = np.random.default_rng(1)
+    zero = rng.random(rows) < 0.3
+    return pa.table(
+        {
+            "city": [f"c{k}" for k in rng.geometric(0.2, rows)],
+            "age": rng.integers(0, 101, rows) - (rng.random(rows) < 0.1) * 200,
+            "income": np.where(zero, 0, np.rint(np.exp(rng.normal(10, 1, rows)))).astype(np.int64),
+            "weight": rng.gamma(2, 10, rows),
+            "price": np.rint(rng.choice([0.0, 0.99, 4.95], rows) * 100) / 100,
+        }
+    )
+
+
+class Exact:
+    """A finder without noise: what learning makes of the truth."""
+
+    def __init__(self, frame: pa.Table, schema: Schema, *, epsilon: int = 5) -> None:
+        budget = Budget.of(Fraction(epsilon), Fraction(1, 10**6), unit=Unit())
+        self.budget = replace(budget, keys=Fraction(1, 10**6))
+        self.asked: list[tuple[str, list[tuple[int, int]], Fraction]] = []
+        self.laws: dict[str, object] = {}
+        self._frame, self._schema = frame, gridded(schema)
+
+    def discover_values(self, column, *, law):
+        self.laws[column] = law
+        counts = self._frame[column].value_counts().to_pylist()
+        return {c["values"]: c["counts"] for c in counts if c["counts"] > law.threshold}
+
+    def discover_bins(self, column, *, parts, noise):
+        self.asked.append((column, list(parts), noise.variance))
+        codes = encode(self._schema.columns[column], self._frame[column]).astype(np.int64)
+        inside = [int(((codes >= first) & (codes < last)).sum()) for first, last in parts]
+        return np.array([*inside, len(codes) - sum(inside)])
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    schema, frame = Schema.parse(SCHEMA), table()
+    finder = Exact(frame, schema)
+    return finder, frame, *learn(finder, schema, progress=silent)
+
+
+def test_every_domain_is_learnt(outcome):
+    finder, frame, schema, _ = outcome
+    assert schema.unknown == ()
+    assert {column.origin for column in schema.columns.values()} == {Origin.LEARNT}
+    assert schema.draft == Schema.parse(SCHEMA)
+    assert Schema.parse(schema.to_toml(), released=True) == schema
+    city, age = schema.columns["city"], schema.columns["age"]
+    assert isinstance(city, Categorical)
+    assert list(city.values) == sorted(city.values)
+    told = {
+        c["values"]
+        for c in frame["city"].value_counts().to_pylist()
+        if c["counts"] > finder.laws["city"].threshold
+    }
+    assert set(city.values) == told
+    assert isinstance(age, Integer)
+    assert (age.min, age.max) == (0, 100)
+
+
+def test_bins_follow_the_rows(outcome):
+    """A spike gets a bin of its own, and no bin that could be cut holds more than a 32nd of the rows."""
+    _, frame, schema, _ = outcome
+    income, price = schema.columns["income"], schema.columns["price"]
+    assert isinstance(income, Integer)
+    # The grid has steps of 5 here: 9 million whole numbers are too many.
+    assert {-10_000, 0, 5} <= set(income.starts)
+    counts = np.bincount(encode(income, frame["income"]), minlength=income.size)
+    wide = [last - first >= 5 for first, last in map(income.bounds, range(income.levels))]
+    assert counts[: income.levels][wide].max() < len(frame) / 20
+    assert isinstance(price, Numeric)
+    for low, high in ((Fraction(99, 100), Fraction(1)), (Fraction(495, 100), Fraction(496, 100))):
+        assert {low, high} <= set(price.edges)
+
+
+def test_the_tables_of_the_tree_are_tables_of_the_learnt_columns(outcome):
+    """Each level, measured on the grid, is the learnt column's own marginal seen through its grouping."""
+    finder, frame, schema, items = outcome
+    assert len(items) == len(finder.asked)
+    for item, (name, parts, variance) in zip(items, finder.asked, strict=True):
+        assert item.marginal.clique == (name,)
+        assert item.variance == variance
+        codes = encode(schema.columns[name], frame[name])
+        (grouping,) = item.marginal.groupings
+        assert np.bincount(grouping.lookup[codes], minlength=grouping.size).tolist() == item.counts.tolist()
+        assert item.counts.sum() == len(frame)
+        assert len(parts) <= item.counts.size <= len(parts) + 1
+
+
+def test_each_level_is_a_partition(outcome):
+    finder, _, _, _ = outcome
+    for _, parts, _ in finder.asked:
+        ends = [end for part in parts for end in part]
+        assert ends == sorted(ends)
+        assert all(first < last for first, last in parts)
+
+
+def test_learning_takes_its_share_and_no_more():
+    """Six per cent each, a quarter in all; the part of δ is split evenly."""
+    columns = "".join(f'[columns.c{n}]\nkind = "categorical"\nvalues = "learn"\n' for n in range(10))
+    schema = Schema.parse(columns)
+    frame = pa.table({f"c{n}": ["x"] * 50 for n in range(10)})
+    finder = Exact(frame, schema)
+    learn(finder, schema, progress=silent)
+    assert len(set(finder.laws.values())) == 1
+    law = finder.laws["c0"]
+    assert law == finder.budget.key_law(Fraction(1, 40), delta=Fraction(1, 10**7))
+
+
+def test_no_rows_give_few_bins():
+    schema = Schema.parse(SCHEMA)
+    finder = Exact(table().slice(0, 0), schema, epsilon=1)
+    found, _ = learn(finder, schema, progress=silent)
+    assert found.columns["city"].levels == 0
+    assert found.columns["city"].size == 2, "the missing code and everything else"
+    assert {found.columns[name].levels for name in ("age", "income", "weight", "price")} == {4}
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from([1, 7, 1000]))
+def test_children_part_a_stretch(first, width, step):
+    starts = range(-(10**6), (first + width) * step, step)
+    last = min(first + width, len(starts))
+    if first >= last:
+        return
+    parts = list(children((first, last), starts))
+    assert parts[0][0] == first
+    assert parts[-1][1] == last
+    assert all(a[1] == b[0] for a, b in pairwise(parts))
+    assert min(4, last - first) <= len(parts) <= 4 or last - first < 16
+    assert all(a < b for a, b in parts)
+
+
+@given(st.fractions(-(10**9), 10**9), st.fractions(0, 10**6))
+def test_the_roundest_number_lies_between(low, width):
+    found = roundest(low, low + width)
+    assert low <= found <= low + width
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "whole", "decimals"),
+    [
+        ("0", "0", True, None),
+        ("0", "1", True, None),
+        ("-5", "3", True, None),
+        ("0", "9007199254740991", True, None),
+        ("0", "1e-9", False, None),
+        ("-1e300", "1e300", False, None),
+        ("1e15", "1000000000000001", False, None),
+        ("0.1", "0.3", False, 1),
+    ],
+)
+def test_every_range_has_a_grid(low, high, whole, decimals):
+    column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
+    found = grid(column)
+    assert 1 <= found.levels <= module.MOST_CELLS + 2
+    assert found.draft == column
+
+
+# ------------------------------------------------------------------------------------------ releases
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Release:
+    schema = Schema.parse(SCHEMA)
+    return synthesize(
+        table(6000),
+        schema=schema,
+        epsilon=4,
+        delta="1e-6",
+        ledger=tmp_path_factory.mktemp("l") / "l.db",
+        seed=1,
+    )
+
+
+@pytest.fixture
+def folder(release, tmp_path) -> Path:
+    release.save(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def failed(folder: Path) -> list[str]:
+    return [check.name for check in verify(folder).checks if not check.passed]
+
+
+def edit(folder: Path, name: str, change) -> None:
+    told = json.loads((folder / name).read_text(encoding="utf-8"))
+    change(told)
+    (folder / name).write_text(json.dumps(told), encoding="utf-8")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"] = {file: digest(folder / file) for file in manifest["files"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_a_release_with_learnt_domains_verifies_and_says_so(release, folder):
+    assert failed(folder) == []
+    told = release.statement
+    assert {line["origin"] for line in told["domains"]} == {"learnt"}
+    assert (told["epsilon_exact"], told["delta_exact"]) == ("4", "1e-6")
+    assert told["delta_parts"]["keys"] == "2.5e-7"
+    assert Fraction(told["delta_parts"]["keys_used"]) <= Fraction("2.5e-7")
+    discovered = [line for line in told["spends"] if line["verb"] == "discover"]
+    assert discovered[0]["what"] == "values of 'city'"
+    assert Fraction(discovered[0]["delta"]) == Fraction(told["delta_parts"]["keys_used"])
+    assert all("delta" not in line for line in told["spends"] if line is not discovered[0])
+    assert "were learnt with budget" in " ".join(told["not_covered"])
+    page = (folder / "statement.md").read_text(encoding="utf-8")
+    assert "of which 2.5e-7 for values that one row alone has" in page
+    assert "learn values of 'city'" in page
+    assert "learn bins of 'age'" in page
+    assert release.measurements.record.used <= release.measurements.record.cap
+    assert Release.load(folder).measurements.schema == release.measurements.schema
+
+
+def test_measurements_keep_to_the_schema_that_was_paid_for(release, tmp_path):
+    release.measurements.save(tmp_path)
+    assert Measurements.load(tmp_path).digest == release.measurements.digest
+    path = tmp_path / "measurements.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["record"]["schema_digest"] = "0" * 64
+    path.write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(ReleaseError, match="do not belong together"):
+        Measurements.load(tmp_path)
+
+
+def test_a_learnt_domain_called_declared_fails(folder):
+    def declare(told):
+        told["schema"] = told["schema"].replace('origin = "learnt"', 'origin = "declared"', 1)
+
+    edit(folder, "codebook.json", declare)
+    assert {"parents", "domains"} <= set(failed(folder))
+
+
+def test_a_domain_that_was_not_paid_for_fails(release, tmp_path):
+    record = release.measurements.record
+    unpaid = tuple(charged for charged in record.spends if charged.spend.what != "values of 'city'")
+    measurements = replace(release.measurements, record=replace(record, spends=unpaid))
+    model = replace(release.model, measurements=measurements.digest)
+    replace(release, measurements=measurements, model=model).save(tmp_path / "out")
+    assert failed(tmp_path / "out") == ["domains"]
+
+
+@pytest.mark.parametrize("fault", ["too little of delta", "too much told", "no part"])
+def test_a_record_that_hides_keys_fails(fault, release, tmp_path):
+    record = release.measurements.record
+    changes = {
+        "too little of delta": {"spends": (replace(record.spends[0], delta=Fraction(0)), *record.spends[1:])},
+        "too much told": {"keys": record.used_keys / 2},
+        "no part": {"keys": Fraction(0)},
+    }[fault]
+    measurements = replace(release.measurements, record=replace(record, **changes))
+    model = replace(release.model, measurements=measurements.digest)
+    replace(release, measurements=measurements, model=model).save(tmp_path / "out")
+    assert "budget" in failed(tmp_path / "out")
+
+
+def test_a_column_without_any_told_value_can_be_released(tmp_path):
+    """Every row holds a value of its own: none is told, and the column has only its other code."""
+    schema = Schema.parse('[columns.name]\nkind = "categorical"\nvalues = "learn"\nother = "somebody"\n')
+    frame = pa.table({"name": [f"n{k}" for k in range(2000)]})
+    release = synthesize(frame, schema=schema, epsilon=2, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
+    assert set(release.table["name"].to_pylist()) == {"somebody"}
+    release.save(tmp_path / "out")
+    assert failed(tmp_path / "out") == []
+
+
+def test_work_is_linear_in_the_rows(tmp_path):
+    """A column of 200,000 different texts: read, counted and told nothing of, in seconds."""
+    schema = Schema.parse('[columns.name]\nkind = "categorical"\nvalues = "learn"\n')
+    frame = pa.table({"name": [f"name {k}" for k in range(200_000)]})
+    found = measure(frame, schema=schema, epsilon=2, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
+    assert found.schema.columns["name"].levels == 0
+    assert abs(int(found.items[0].counts)) < MOST_ROWS
