@@ -270,15 +270,15 @@ def test_a_release_with_learnt_domains_verifies_and_says_so(release, folder):
     told = release.statement
     assert {line["origin"] for line in told["domains"]} == {"learnt"}
     assert (told["epsilon_exact"], told["delta_exact"]) == ("4", "1e-6")
-    assert told["delta_parts"]["keys"] == "2.5e-7"
-    assert Fraction(told["delta_parts"]["keys_used"]) <= Fraction("2.5e-7")
+    assert told["delta_parts"]["keys"] == "1e-7"
+    assert Fraction(told["delta_parts"]["keys_used"]) <= Fraction("1e-7")
     discovered = [line for line in told["spends"] if line["verb"] == "discover"]
     assert discovered[0]["what"] == "values of 'city'"
     assert Fraction(discovered[0]["delta"]) == Fraction(told["delta_parts"]["keys_used"])
     assert all("delta" not in line for line in told["spends"] if line is not discovered[0])
     assert "were learnt with budget" in " ".join(told["not_covered"])
     page = (folder / "statement.md").read_text(encoding="utf-8")
-    assert "of which 2.5e-7 for values that one row alone has" in page
+    assert "of which 1e-7 for values that one row alone has" in page
     assert "learn values of 'city'" in page
     assert "learn bins of 'age'" in page
     assert release.measurements.record.used <= release.measurements.record.cap

@@ -29,7 +29,7 @@ from populace.schema.unknown import UnknownBins, UnknownValues
 # What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
 COLUMN_SHARE, MOST_SHARE = Fraction(6, 100), Fraction(1, 4)
 # The part of δ that is set aside where values are learnt.
-KEY_SHARE = Fraction(1, 4)
+KEY_SHARE = Fraction(1, 10)
 # A part is cut in so many, at most so often.
 FAN_OUT, MOST_LEVELS = 4, 12
 # It is cut when it stands out of its noise so far, and holds more than this part of all rows.
