@@ -122,7 +122,7 @@ def test_nothing_measured_is_refused():
 
 def test_two_groupings_of_a_column_are_refused():
     items = [
-        Measurement(Marginal(("a",), (Grouping("a", groups),)), np.zeros(2), Fraction(1))
+        Measurement(Marginal(("a", "b"), (Grouping("a", groups),)), np.zeros((2, 2)), Fraction(1))
         for groups in ((0, 0, 1), (0, 1, 1))
     ]
     with pytest.raises(UsageError, match="two different ways"):

@@ -23,6 +23,8 @@ _TERMS = 4096
 _FINE = Fraction(1, 2**120)
 # Smaller probabilities are booked as this one, so that books stay short; no δ is as small.
 _LEAST = Fraction(1, 2**1024)
+# A little above ln 2.
+_LN_2_ABOVE = Fraction(7, 10)
 
 
 def key_delta(law: Law, *, unit: Unit) -> Fraction:
@@ -49,6 +51,9 @@ def told_probability(law: Stability, *, rows: int) -> Fraction:
     """
     if law.threshold < rows:
         return Fraction(1)
+    # P[Z > a] ≤ exp(−(a + 1)²/2σ²), and exp(−0.7·b) < 2^−b: nothing so small needs to be computed.
+    if (law.threshold - rows + 1) ** 2 >= 2 * law.variance * _LN_2_ABOVE * (1024 + rows.bit_length()):
+        return _LEAST
     apart = bounds(lambda: -(rows * (-_tail(law.variance, law.threshold - 1)).log1p()).expm1())[1]
     together = bounds(lambda: _tail(law.variance, law.threshold - rows))[1]
     return min(Fraction(1), rounded_up(max(apart, together, _LEAST)))
