@@ -17,7 +17,6 @@ from populace.marginals import Clique, Domain
 MOST_ENTRIES = 2**23
 _CHECK_EVERY = 10
 _RELAXED = 1.6
-_STIFFNESS = 6.0
 # Conditions may follow from each other; a trace of slack keeps their system regular.
 _SLACK = 1e-9
 
@@ -89,16 +88,17 @@ def _blocks(observations: Sequence[Observation], *, objective: Objective) -> lis
     held: list[list[Observation]] = [[] for _ in tree.nodes]
     for observation in sorted((o for o in observations if o.clique), key=lambda o: -o.values.size):
         held[tree.holding(observation.clique, domain=domain)[0]].append(observation)
-    precisions = [float(np.mean(1 / here[0].variance)) for here in held if here]
-    usual = float(np.median(precisions)) if precisions else 1.0
+    # As stiff in sums as what was observed is precise: then cutting and least squares meet soonest.
+    precise = [float(np.mean(1 / here[0].variance)) / here[0].values.size if here else 0.0 for here in held]
+    usual = float(np.median([p for p in precise if p] or [1.0]))
     blocks = [
         _Block(
             clique=node,
             cells=np.flatnonzero(support),
             seen=here[0] if here else None,
-            stiffness=_STIFFNESS * (min(float(np.mean(1 / here[0].variance)), 10 * usual) if here else usual),
+            stiffness=np.count_nonzero(support) * (min(own, 10 * usual) or usual),
         )
-        for node, support, here in zip(tree.nodes, supports, held, strict=True)
+        for node, support, here, own in zip(tree.nodes, supports, held, precise, strict=True)
     ]
     for node, support, here in zip(tree.nodes, supports, held, strict=True):
         for observation in here[1:]:

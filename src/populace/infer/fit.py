@@ -28,7 +28,8 @@ from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
 
 _FLOOR = 1e-9
 # Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
-_SWEEPS, _HARD_SWEEPS, _KNOWN_SWEEPS = 10, 50, 200
+_SWEEPS, _HARD_SWEEPS, _KNOWN_SWEEPS = 10, 500, 500
+_CLOSE = 1e-9
 
 
 def fit(
@@ -76,6 +77,8 @@ def fit(
         known.observed(observed, weight=4.0), domain=structure.domain, total=total, hard=hard
     )
     nearest = known.observed(observed, weight=1e6)
+    # The last digits are slow to come under rules, and far below the noise.
+    enough = 10 * tolerance if hard else tolerance
     if hard and entries(objective) <= MOST_ENTRIES:
         tables = feasible_tables(nearest, objective=objective, total=total, tolerance=tolerance)
         bound = 0.0
@@ -88,6 +91,7 @@ def fit(
         objective,
         targets={c: _raised(t, layout.allowed(c)) for c, t in tables.items() if c in objective.factors},
         sweeps=_HARD_SWEEPS if hard else _SWEEPS,
+        close=enough if hard else _CLOSE,
     )
     # An earlier model that groups columns otherwise says nothing in this domain.
     if start is not None and start.groupings == seen:
@@ -101,7 +105,7 @@ def fit(
     if hard:
         reached = objective.at(first)
         bound = reached.loss - objective.gap(reached)
-    end = descend(objective, start=first, steps=steps, tolerance=tolerance, bound=bound, progress=told).point
+    end = descend(objective, start=first, steps=steps, tolerance=enough, bound=bound, progress=told).point
     if known.tables:
         exact = {clique: table / total for clique, table in known.tables.items()}
         end = objective.at(fit_tables(objective, targets=exact, start=end.potentials, sweeps=_KNOWN_SWEEPS))

@@ -14,7 +14,6 @@ from populace.marginals import Clique
 
 # Tables that no distribution has would drive potentials to infinity; a bounded factor per visit does not.
 _LARGEST_FACTOR = 1e9
-_CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,12 @@ class _Part:
 
 
 def fit_tables(
-    objective: Objective, *, targets: Mapping[Clique, Table], sweeps: int = 10, start: Table | None = None
+    objective: Objective,
+    *,
+    targets: Mapping[Clique, Table],
+    sweeps: int = 10,
+    close: float = 1e-9,
+    start: Table | None = None,
 ) -> Table:
     """Return potentials whose model has, as nearly as possible, some probability tables inside its factors.
 
@@ -36,7 +40,7 @@ def fit_tables(
     target against the current model (iterative proportional fitting, Deming and Stephan 1940; on junction trees
     Jiroušek and Přeučil 1995). Two sweeps suffice when targets agree and the tree has no added edges.
     Starts from the uniform distribution over the cells that can be, or from other potentials, and ends when a whole
-    sweep moves no table by more than 1e-9. Cells that cannot be stay empty.
+    sweep moves no table by more than `close`. Cells that cannot be stay empty.
     """
     flat = objective.zeros() if start is None else start.copy()
     potentials = objective.tables(flat)
@@ -64,7 +68,7 @@ def fit_tables(
                 beliefs[node] *= part.inside.spread(ratio)
                 beliefs[node] /= beliefs[node].sum()
                 part.potential[...] += part.into.spread(np.log(ratio))
-        if moved <= _CLOSE:
+        if moved <= close:
             break
     return flat
 
