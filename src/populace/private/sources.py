@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -128,6 +129,11 @@ def _unreadable(what: str) -> DataError:
     )
 
 
+# Cells of these very types that are equal have one text. Moments in two time zones may be equal and have two: the first
+# of them must not speak for the others.
+_ALIKE = (bool, int, float, date)
+
+
 def _arrow(column: Any) -> Array:
     """Return a column of a frame as one Arrow array.
 
@@ -157,14 +163,13 @@ def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
     """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
     if isinstance(cell, str):
         return cell.encode(errors="replace").decode()
-    try:
-        # 1, 1.0 and True are one key to a dictionary.
-        key = (type(cell), cell)
-        if key not in known:
-            known[key] = _lone_text(cell)
-        return known[key]
-    except Exception:
+    if type(cell) not in _ALIKE:
         return _lone_text(cell)
+    # 1, 1.0 and True are one key to a dictionary.
+    key = (type(cell), cell)
+    if key not in known:
+        known[key] = _lone_text(cell)
+    return known[key]
 
 
 def _lone_text(cell: Any) -> str | None:

@@ -52,7 +52,8 @@ def texts(cells: Array) -> Array:
     """
     kind = cells.type
     if pa.types.is_string(kind):
-        return cells
+        # Files may hold bytes that are no text in columns of texts: Arrow does not look.
+        return _decoded(cells.cast(pa.binary()))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _decoded(cells.cast(pa.binary()))
     if pa.types.is_decimal(kind):

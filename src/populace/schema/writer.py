@@ -120,7 +120,9 @@ def _integer_bins(column: Integer) -> dict[str, Written]:
     # Bins of one width begin at min; a bottom code takes the first number of the first one.
     for start in (column.min, first):
         width = (inner[1] if len(inner) > 1 else last + 1) - start
-        if inner == [first, *range(start + width, last + 1, width)]:
+        following = range(start + width, last + 1, width)
+        # Lengths first: a narrow bin in a long range would have more followers than memory holds.
+        if len(inner) == 1 + len(following) and inner == [first, *following]:
             return low | ({} if start == column.min else {"min": start}) | high | {"width": width}
     codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
     return {"edges": [*inner, last]} | codes
