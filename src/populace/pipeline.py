@@ -15,6 +15,7 @@ import pyarrow as pa
 from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
 from populace.infer.fit import fit_run
+from populace.infer.known import check_known
 from populace.infer.model import Model
 from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
@@ -95,6 +96,7 @@ def measure(
     seen = gridded(schema) if schema.unknown else schema
     check_size(seen)
     check_rules(seen.rules, domain=seen.domain)
+    check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     table = PrivateTable.of(data, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
@@ -111,7 +113,11 @@ def measure(
     progress = progress or silent
     learnt: tuple[Measurement, ...] = ()
     if schema.unknown:
-        schema, learnt = learn(Barrier(table, run=run, noise=source), schema, progress=progress)
+
+        def opened(draft: Schema) -> Barrier:
+            return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+
+        schema, learnt = learn(opened, schema, progress=progress)
         table = PrivateTable.of(data, schema=schema)
     items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress)
     run.finish()

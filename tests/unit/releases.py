@@ -18,7 +18,8 @@ from populace.privacy.mechanisms import Exponential, Noise, Spend
 from populace.release.bundle import Release
 from populace.report.compare import synthetic_counts
 from populace.samples.population import population
-from populace.schema.codec import decode, encode
+from populace.schema.codec import encode
+from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 
 FEW = ("sex", "education", "work", "age", "income")
@@ -108,9 +109,9 @@ def make(
     """Draw rows from the chain of measured pairs."""
     schema = measurements.schema
     model = chain(measurements)
-    rng = np.random.default_rng(seed)
+    rng, codec = np.random.default_rng(seed), TableCodec(schema)
     parts = [
-        pa.table({name: decode(column, codes[name], rng=rng) for name, column in schema.columns.items()})
+        codec.decode(codec.enforce(codes), rng=rng)
         for codes in generate(model, rows=round(model.total) if rows is None else rows, rng=rng)
     ]
     return Release.made(

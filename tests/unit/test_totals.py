@@ -23,7 +23,10 @@ counts = { "1" = 60, "6" = 30, "N" = 10 }
 
 [[totals]]
 by = ["MSP", "NOC"]
-counts = [ { MSP = "1", NOC = "none", count = 99 }, { MSP = "2", NOC = 3, count = 1 } ]
+counts = [
+  { MSP = "1", NOC = "none", count = 60 }, { MSP = "6", NOC = 3, count = 30 },
+  { MSP = "N", NOC = "none", count = 10 },
+]
 """
 )
 
@@ -35,8 +38,8 @@ def test_totals_span_all_codes() -> None:
     assert int(rows.counts) == 100
     assert marriage.counts.tolist() == [60, 0, 30, 10]
     assert both.counts.shape == (4, 6)
-    assert both.counts[0, 4] == 99
-    assert both.counts[1, 3] == 1
+    assert both.counts[0, 4] == 60
+    assert both.counts[2, 3] == 30
     again = Schema.parse(schema.to_toml())
     assert again == schema
     assert again.to_toml() == schema.to_toml()
@@ -49,6 +52,13 @@ def test_totals_span_all_codes() -> None:
     ("old", "new", "message", "hint"),
     [
         ("count = 100", "count = 99", "add up to 99 and to 100 rows", "must be equal"),
+        ("count = 60", "count = 59", "add up to 99 and to 100 rows", "must be equal"),
+        (
+            '{ "1" = 60, "6" = 30',
+            '{ "1" = 61, "6" = 29',
+            "count 'MSP' differently",
+            "sums over other columns",
+        ),
         ("count = 100", "count = -1", "no whole number of rows", "0 or more"),
         ("count = 100", "count = 1.5", "no whole number of rows", "0 or more"),
         ("count = 100", "count = '100'", "no whole number of rows", "0 or more"),
@@ -59,7 +69,7 @@ def test_totals_span_all_codes() -> None:
         ('"6" = 30', '"7" = 30', "'7' is no value of column 'MSP'", "missing codes"),
         ('"N" = 10', '"N" = 10, "N " = 0', "'N ' is no value", "missing codes"),
         ("NOC = 3, count", "NOC = 3, kount", "does not name just 'MSP', 'NOC', 'count'", "every column"),
-        ('MSP = "2", NOC = 3', 'MSP = "1", NOC = "none"', "twice", "once"),
+        ('MSP = "6", NOC = 3', 'MSP = "1", NOC = "none"', "twice", "once"),
         ('counts = { "1" = 60, "6" = 30, "N" = 10 }', "counts = 7", "do not fit 'MSP'", "counts = ["),
     ],
 )

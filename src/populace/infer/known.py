@@ -9,9 +9,10 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.infer.observations import Observation, average, sum_groups
+from populace.infer.structure import Layout
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
-from populace.schema.rules import Allowed, Totals
+from populace.schema.rules import Allowed, Rules, Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,3 +80,14 @@ def known_totals(
         if clique and rows > 0:
             tables[clique] = table
     return Known(rows=rows, tables=tables, codes=codes)
+
+
+def check_known(totals: Sequence[Totals], *, rules: Rules, domain: Domain) -> None:
+    """Refuse totals that count rows which the rules forbid."""
+    if totals:
+        known_totals(
+            totals,
+            domain=domain,
+            groupings={},
+            allowed=Layout(rules, domain=domain, groupings={}).allowed,
+        )

@@ -91,7 +91,7 @@ class Release:
             self.measurements.record,
             schema=self.measurements.schema,
             rows=self.synthetic.num_rows,
-            rows_from=RowsFrom.NOISE if self.rows_asked is None else RowsFrom.CURATOR,
+            rows_from=RowsFrom.of(self.measurements.schema, asked=self.rows_asked),
         )
 
     def report(self) -> str:

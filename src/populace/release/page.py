@@ -116,10 +116,13 @@ def _unit(statement: Statement) -> str:
 
 
 def _rows(statement: Statement) -> str:
-    origin = {"noisy": "a noisy count", "chosen by the curator": "chosen by the curator"}
-    return (
-        f"{statement['total']['rows']} ({origin[statement['total']['origin']]}; the real number is protected)"
-    )
+    total = statement["total"]
+    words = {
+        "noisy": "a noisy count; the real number is protected",
+        "chosen by the curator": "chosen by the curator; the real number is protected",
+        "declared public": "declared public, not protected",
+    }
+    return f"{total['rows']} ({words[total['origin']]})"
 
 
 def _percent(share: float) -> str:

@@ -37,6 +37,14 @@ class RowsFrom(Enum):
 
     NOISE = "noisy"
     CURATOR = "chosen by the curator"
+    TOTALS = "declared public"
+
+    @classmethod
+    def of(cls, schema: Schema, *, asked: int | None) -> RowsFrom:
+        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy."""
+        if asked is not None:
+            return cls.CURATOR
+        return cls.TOTALS if schema.totals else cls.NOISE
 
 
 class Total(TypedDict):
@@ -269,6 +277,8 @@ def _outside(column: Column) -> Iterator[str]:
 def _total_text(rows: int, rows_from: RowsFrom) -> str:
     if rows_from is RowsFrom.NOISE:
         return f"The {rows} synthetic rows follow a noisy count; the real number of rows is protected."
+    if rows_from is RowsFrom.TOTALS:
+        return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
     return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
 
 
@@ -327,6 +337,7 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
             if declared
             else "A domain made by looking at the data would not be protected."
         ),
+        *_totals_lines(schema),
         _rows_line(record.unit),
         "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
         "Learning from statistics is what the release is for and is not a breach.",
@@ -338,6 +349,17 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
     if record.rehearsal:
         lines.insert(0, f"{STAMP}. Nothing here is protected.")
     return lines
+
+
+def _totals_lines(schema: Schema) -> list[str]:
+    """Say which counts were taken as public, if any were."""
+    if not schema.totals:
+        return []
+    by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
+    return [
+        f"Counts of {_named(by)} were declared public and are met exactly. If they were made from these rows, "
+        "they are not protected."
+    ]
 
 
 def _rows_line(unit: Unit) -> str:

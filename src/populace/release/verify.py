@@ -34,6 +34,7 @@ from populace.release.manifest import (
 )
 from populace.release.page import markdown
 from populace.release.statement import RowsFrom, Statement, state
+from populace.schema.coding import TableCodec
 from populace.schema.columns import Origin
 from populace.schema.schema import Schema
 
@@ -203,9 +204,8 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
 
 def _statement(manifest: Manifest, parts: _Parts) -> str:
     total, version = parts.statement["total"], manifest.versions.get("populace", "")
-    expected = state(
-        parts.record, schema=parts.schema, rows=total["rows"], rows_from=RowsFrom(total["origin"])
-    )
+    origin = RowsFrom.of(parts.schema, asked=manifest.rows_asked)
+    expected = state(parts.record, schema=parts.schema, rows=total["rows"], rows_from=origin)
     if parts.statement != expected:
         wrong = next(
             key for key in {**expected, **parts.statement} if parts.statement.get(key) != expected.get(key)
@@ -222,8 +222,8 @@ def _statement(manifest: Manifest, parts: _Parts) -> str:
 def _retold(manifest: Manifest, statement: Statement) -> Manifest:
     """Return the manifest with everything that follows from the statement told anew."""
     table = next(name for name in TABLE_FILES if name in manifest.files)
-    noisy = RowsFrom(statement["total"]["origin"]) is RowsFrom.NOISE
-    rows = None if noisy else statement["total"]["rows"]
+    chosen = RowsFrom(statement["total"]["origin"]) is RowsFrom.CURATOR
+    rows = statement["total"]["rows"] if chosen else None
     words = command(
         statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:]
     )
@@ -282,7 +282,12 @@ def _rows(folder: Path, manifest: Manifest, parts: _Parts) -> str:
     outside = first_outside(table, schema=parts.schema)
     if outside is not None:
         raise _wrong(f"column {outside!r} of {name} holds values outside its codebook")
-    return f"{table.num_rows} rows, all within the codebook"
+    rules = TableCodec(parts.schema).broken(table)
+    broken = next((text for text, count in rules.items() if count), None)
+    if broken is not None:
+        raise _wrong(f"rows of {name} break a rule of the codebook: {broken}")
+    kept = f" and keep its {len(rules)} rules" if rules else ""
+    return f"{table.num_rows} rows, all within the codebook{kept}"
 
 
 def _wrong(message: str) -> ReleaseError:

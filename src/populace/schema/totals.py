@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
 from populace.errors import SchemaError
-from populace.marginals import MOST_ROWS, Clique
+from populace.marginals import MOST_ROWS, Clique, Counts
 from populace.schema.conditions import Layout
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
@@ -67,6 +68,22 @@ def check_totals(totals: Sequence[Totals], *, layout: Layout) -> None:
             f"[[totals]] add up to {' and to '.join(map(str, sorted(sums)))} rows.",
             hint="all of them count the same rows: their sums must be equal",
         )
+    for one, other in combinations(totals, 2):
+        shared = [name for name in one.clique if name in other.clique]
+        if shared and not np.array_equal(_summed(one, shared), _summed(other, shared)):
+            raise SchemaError(
+                f"two [[totals]] count {listing(shared)} differently.",
+                hint="all of them count the same rows: sums over other columns must be equal",
+            )
+
+
+def _summed(totals: Totals, columns: Sequence[str]) -> Counts:
+    """Return the counts over some of the columns, in their order."""
+    axes = [totals.clique.index(name) for name in columns]
+    others = tuple(axis for axis in range(totals.counts.ndim) if axis not in axes)
+    kept = sorted(axes)
+    summed: Counts = totals.counts.sum(axis=others).transpose([kept.index(axis) for axis in axes])
+    return summed
 
 
 def totals_toml(totals: Totals, *, layout: Layout) -> str:

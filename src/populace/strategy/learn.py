@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -80,25 +80,37 @@ def gridded(schema: Schema) -> Schema:
     )
 
 
-def learn(finder: Finder, schema: Schema, *, progress: Progress) -> tuple[Schema, tuple[Measurement, ...]]:
+def learn(
+    opened: Callable[[Schema], Finder], schema: Schema, *, progress: Progress
+) -> tuple[Schema, tuple[Measurement, ...]]:
     """Return the schema with every open domain learnt, and the noisy tables that were measured for it.
 
-    `finder` answers about the table under `gridded(schema)`. What a tree does not need is left for later questions.
+    `opened` gives the questions about the table under a schema. All values are learnt first, then bins on rows that
+    are read with them: rules between the two hold while bins are learnt as they do later. What a tree does not need
+    is left for later questions.
     """
     names = schema.unknown
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
     share = min(COLUMN_SHARE, MOST_SHARE / max(len(names), 1))
+    finder = opened(gridded(schema))
+    budget = finder.budget
     learnt: dict[str, Column] = {}
-    tables: list[Measurement] = []
-    for place, name in enumerate(names):
+    for place, name in enumerate(values):
         progress("learning domains", place / len(names))
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
-            law = finder.budget.key_law(share, delta=finder.budget.keys / len(values))
+            law = budget.key_law(share, delta=budget.keys / len(values))
             # Sorted by text: the order of the file is private.
             learnt[name] = column.learnt(sorted(finder.discover_values(name, law=law)))
-        elif isinstance(column, UnknownBins):
-            learnt[name], levels = _learn_bins(finder, column, share=share)
+    tables: list[Measurement] = []
+    if values:
+        schema = schema.replaced(learnt)
+        finder = opened(gridded(schema))
+    for place, name in enumerate(schema.unknown):
+        progress("learning domains", (len(values) + place) / len(names))
+        column = schema.columns[name]
+        if isinstance(column, UnknownBins):
+            learnt[name], levels = _learn_bins(finder, column, budget=budget, share=share)
             tables += levels
     return schema.replaced(learnt), tuple(tables)
 
@@ -153,7 +165,7 @@ def _step(column: UnknownBins) -> Fraction:
 
 
 def _learn_bins(
-    finder: Finder, column: UnknownBins, *, share: Fraction
+    finder: Finder, column: UnknownBins, *, budget: Budget, share: Fraction
 ) -> tuple[Integer | Numeric, list[Measurement]]:
     """Return the column with learnt bins, the leaves of a tree over its grid, and every level of it as a table.
 
@@ -161,7 +173,7 @@ def _learn_bins(
     """
     starts = _cells(column)
     levels = min(MOST_LEVELS, max(1, math.ceil(math.log(len(starts), FAN_OUT))))
-    noise = finder.budget.measure_noise(share, marginals=levels)
+    noise = budget.measure_noise(share, marginals=levels)
     tables: list[tuple[list[Stretch], Counts]] = []
     least = 0.0
     heavy: list[Stretch] = [(0, len(starts))]
