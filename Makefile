@@ -36,6 +36,7 @@ test: setup ## run the fast tests and every example (under two minutes)
 
 test-slow: setup ## run the long tests: kill loops, statistics, browser
 	@$(PYTEST) -m slow tests
+	@POPULACE_EXAMPLES=10 $(PYTEST) tests/properties
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -88,7 +88,7 @@ def test_a_whole_patient_is_covered(tmp_path, method, neighbours):
     """Frozen outputs on one table, replayed on its neighbour: same questions, and no count moves more than declared."""
     rng = np.random.default_rng(5)
     furthest = 0
-    for number in range(40):
+    for number in range(20):
         first, second = table_pair(rng, replace=neighbours == "replace-one")
         common = {"schema": schema(3, neighbours), "epsilon": "4", "delta": "1e-3", "method": method}
         recorder = Recorder(ExactNoise(RehearsalEntropy(number)))

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from odd_columns import KINDS, MOMENTS, ODD_TEXTS, cells, columns, texts
 
+from examples import tried
 from populace.errors import SchemaError
 from populace.private.read import open_source
 from populace.schema.codec import arrow_type, decode, encode, labels
@@ -33,7 +34,7 @@ from populace.schema.writer import canonical, column_table, toml
 
 # No deadline: the machine may be busy with other tests.
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}
-few = settings(max_examples=60, deadline=None)
+few = tried(25)
 
 
 def objects(values: list[object]) -> pd.DataFrame:
