@@ -72,6 +72,28 @@ def test_declared_totals_are_met_and_not_called_noisy(tmp_path):
     assert verify(tmp_path / "out").passed
 
 
+def test_rules_are_told_to_people_and_programs(tmp_path):
+    follows = """
+[columns.adult]
+kind = "categorical"
+values = ["yes", "no"]
+other = "yes"
+function_of = ["job"]
+map = { farm = "yes", shop = "yes", N = "no" }
+"""
+    frame = people().assign(adult="nonsense")
+    options = {"epsilon": 2, "delta": "1e-6", "ledger": tmp_path / "ledger.db"}
+    made = pp.synthesize(frame, schema=pp.Schema.parse(SCHEMA + follows), **options)
+    assert made.statement["rules"] == ["job is 'N' unless age >= 15", "adult follows from job"]
+    assert (made.table["adult"] == made.table["job"].map({"farm": "yes", "shop": "yes", "N": "no"})).all()
+    made.save(tmp_path / "out")
+    assert "- adult follows from job" in (tmp_path / "out" / "statement.md").read_text()
+    columns = {c["name"]: c for c in json.loads((tmp_path / "out" / "codebook.json").read_text())["columns"]}
+    assert (columns["job"]["universe"], columns["job"]["not_in_universe"]) == ("age >= 15", "N")
+    assert columns["adult"]["function_of"] == ["job"]
+    assert "universe" not in columns["age"]
+
+
 def test_without_totals_the_number_stays_noisy(tmp_path):
     made = release(tmp_path, SCHEMA)
     assert made.statement["total"]["origin"] == "noisy"

@@ -23,6 +23,7 @@ def codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],
         "columns": [_entry(column, outside=outside[name]) for name, column in schema.columns.items()],
+        "rules": statement["rules"],
         "schema_digest": schema.digest,
         "schema": schema.to_toml(),
     }
@@ -41,7 +42,19 @@ def _entry(column: Column, *, outside: str) -> dict[str, Any]:
         "empty_cells": "" in column.specials,
         "labels": dict(column.labels),
         "outside": outside,
+        **_relations(column),
     }
+
+
+def _relations(column: Column) -> dict[str, Any]:
+    """Return how a column hangs together with others, as far as it does."""
+    told = {
+        "universe": column.universe,
+        "not_in_universe": column.outside,
+        "function_of": list(column.function_of) or None,
+        "parent": column.parent,
+    }
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _domain(column: Column) -> dict[str, Any]:

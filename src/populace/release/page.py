@@ -9,6 +9,7 @@ from populace.release.cost import stages
 from populace.release.statement import Statement, promise
 
 MOST_NAMES = 20
+MOST_RULES = 40
 
 
 def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
@@ -65,6 +66,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         "|---|---|---|",
         *_domains(statement),
         "",
+        *_rules(statement),
         f"Schema `{statement['schema_digest']}`  ",
         f"Ledger entry `{statement['ledger_entry']}`  ",
         f"Made by populace {_cell(version)}",
@@ -81,6 +83,23 @@ def _domains(statement: Statement) -> Iterator[str]:
         shown = ", ".join(_cell(name) for name in names[:MOST_NAMES])
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         yield f"| {_origin(origin)} | {_cell(outside)} | {shown}{more} |"
+
+
+def _rules(statement: Statement) -> list[str]:
+    """Return the section about rules, or nothing where there are none."""
+    if not statement["rules"]:
+        return []
+    shown = [f"- {_cell(rule)}" for rule in statement["rules"][:MOST_RULES]]
+    more = len(statement["rules"]) - MOST_RULES
+    return [
+        "## Rules",
+        "",
+        "These rules are public as well. They hold in every synthetic row; real rows were moved where they broke one.",
+        "",
+        *shown,
+        *([f"- and {more} more, in codebook.json"] if more > 0 else []),
+        "",
+    ]
 
 
 def _neighbours(statement: Statement) -> str:

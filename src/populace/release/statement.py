@@ -120,6 +120,7 @@ class Statement(TypedDict):
     spends: list[SpendLine]
     used: Used
     domains: list[DomainLine]
+    rules: list[str]
     not_covered: list[str]
     schema_digest: str
     ledger_entry: str
@@ -159,6 +160,7 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
             share=float(record.used / record.cap),
         ),
         domains=[_domain_line(column) for column in schema.columns.values()],
+        rules=_rules(schema),
         not_covered=_not_covered(record, schema),
         schema_digest=record.schema_digest,
         ledger_entry=record.digest,
@@ -349,6 +351,12 @@ def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
     if record.rehearsal:
         lines.insert(0, f"{STAMP}. Nothing here is protected.")
     return lines
+
+
+def _rules(schema: Schema) -> list[str]:
+    """Return what holds in every row: universes, structural zeros and functions, in words."""
+    functions = [function.text for function in schema.layout.functions.values()]
+    return [*(rule.text for rule in schema.rules.rules), *functions]
 
 
 def _totals_lines(schema: Schema) -> list[str]:
