@@ -344,3 +344,28 @@ def test_work_is_linear_in_the_rows(tmp_path):
     found = measure(frame, schema=schema, epsilon=2, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
     assert found.schema.columns["name"].levels == 0
     assert abs(int(found.items[0].counts)) < MOST_ROWS
+
+
+def test_bins_are_learnt_on_rows_read_with_the_learnt_values(tmp_path):
+    """A rule between a column of learnt values and one of learnt bins moves no row that it leaves alone later."""
+    schema = Schema.parse("""
+[columns.city]
+kind = "categorical"
+values = "learn"
+
+[columns.age]
+kind = "integer"
+min = 0
+max = 99
+bins = "learn"
+universe = "city is not missing"
+outside = "N"
+""")
+    rng = np.random.default_rng(1)
+    frame = pa.table({"city": ["Ulm", "Bonn"] * 1500, "age": rng.integers(0, 60, 3000)})
+    found = measure(
+        frame, schema=schema, epsilon=20, delta="1e-6", method="independent", ledger=tmp_path / "ledger.db"
+    )
+    levels = [m for m in found.items if m.marginal.clique == ("age",) and m.marginal.groupings]
+    assert levels
+    assert levels[0].counts[-1] < 200, "hardly a row is outside the universe"
