@@ -270,7 +270,7 @@ def test_columns_in_no_pair_are_named(release: Release, no_script: None) -> None
     fewer = replace(release, measurements=replace(measured, items=measured.items[:-1]))
     found = documented(fewer)
     assert found.alone == ("income",)
-    assert "independent of all others in the synthetic rows: income." in render.render(found)
+    assert "In no measured pair: income." in render.render(found)
     assert "independent of all others" not in render.render(documented(release))
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import populace as pp
+from populace.cli.main import main
 from populace.errors import UsageError
 from populace.privacy.ledger import Ledger
 from populace.release.manifest import Manifest, digest
@@ -121,3 +122,39 @@ def test_verify_sees_a_row_that_breaks_a_rule(tmp_path):
     wrong = [check for check in verify(folder).checks if not check.passed]
     assert [check.name for check in wrong] == ["rows"]
     assert "age >= 15" in wrong[0].detail
+
+
+def test_a_column_of_which_no_value_was_told_is_not_passed_over(tmp_path, capsys):
+    (tmp_path / "people.csv").write_text("city\n" + "Ulm\n" * 30)
+    (tmp_path / "schema.toml").write_text('[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
+    words = [
+        "synth",
+        str(tmp_path / "people.csv"),
+        "--schema",
+        str(tmp_path / "schema.toml"),
+        "--epsilon",
+        "0.1",
+    ]
+    words += ["--delta", "1e-6", "--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "ledger.db")]
+    assert main(words) == 0
+    assert "no value of 'city'" in capsys.readouterr().err
+    statement = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert any("“city”" in line for line in statement["warnings"])
+
+
+def test_check_shows_what_the_rules_leave_to_nobody(tmp_path, capsys):
+    path = tmp_path / "schema.toml"
+    path.write_text(SCHEMA)
+    assert main(["schema", "check", str(path)]) == 0
+    told = capsys.readouterr()
+    assert "2 columns, 1 rule," in told.out
+    assert told.err == ""
+    path.write_text(
+        SCHEMA
+        + """
+[[zeros]]
+when = "job != 'N' and age < 18"
+"""
+    )
+    assert main(["schema", "check", str(path)]) == 0
+    assert "no row can have age = 15, 16, 17;" in capsys.readouterr().err

@@ -35,6 +35,12 @@ def tell_lost(release: Release) -> None:
     from populace.report.compare import Reading
     from populace.report.document import build
 
+    for name, column in release.measurements.schema.columns.items():
+        if column.draft.unknown and not column.levels:
+            say(
+                f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
+                "values in the schema, or ask with a larger epsilon)"
+            )
     codes = encode_table(release.synthetic, schema=release.measurements.schema)
     shown = build(release.statement, measurements=release.measurements, codes=codes)
     compared = [part.comparison for part in shown.columns] + [part.comparison for part in shown.pairs]

@@ -32,6 +32,7 @@ app = typer.Typer(
     """,
 )
 
+MOST_SHOWN = 6
 # What a key means that is not there and that no value can stand for.
 TABLE_ABSENT = {
     "dataset": "the data file's name",
@@ -54,9 +55,50 @@ def check(file: File, json: options.Json = False) -> None:
 
     schema = Schema.load(file)
     if json:
-        emit_json({"schema": str(file), "columns": len(schema.columns), "digest": schema.digest})
+        emit_json(
+            {
+                "schema": str(file),
+                "columns": len(schema.columns),
+                "rules": len(schema.rules.rules),
+                "follow": len(schema.layout.functions),
+                "impossible": impossible(schema),
+                "digest": schema.digest,
+            }
+        )
         return
-    emit(f"{file}: {len(schema.columns)} columns, unit {schema.unit.name!r}, no contradiction found")
+    told = [f"{len(schema.columns)} columns"]
+    if schema.layout.functions:
+        told[0] += f", {len(schema.layout.functions)} of which follow from others"
+    told += (
+        [f"{len(schema.rules.rules)} rule{'s' * (len(schema.rules.rules) > 1)}"] if schema.rules.rules else []
+    )
+    emit(f"{file}: {', '.join(told)}, unit {schema.unit.name!r}, no contradiction found")
+    for name, values in impossible(schema).items():
+        shown = ", ".join(values[:MOST_SHOWN]) + (
+            f" and {len(values) - MOST_SHOWN} more" * (len(values) > MOST_SHOWN)
+        )
+        say(f"note: by the rules no row can have {name} = {shown}; real rows that do are moved")
+
+
+def impossible(schema: Schema) -> dict[str, list[str]]:
+    """Return the values that the rules leave to nobody, by column: a rule that says more than was meant shows here."""
+    from populace.infer.possible import Possible
+    from populace.schema.codec import labels
+
+    if not schema.rules.rules:
+        return {}
+    possible, found = Possible(schema.rules), {}
+    for name, classes in schema.rules.classes.items():
+        allowed = possible.table((name,))[classes.lookup]
+        column = schema.variables[name]
+        values = [
+            label
+            for code, label in enumerate(labels(column))
+            if not allowed[code] and code != column.other_code
+        ]
+        if values:
+            found[name] = values
+    return found
 
 
 @app.command()

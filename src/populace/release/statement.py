@@ -16,11 +16,12 @@ from typing import Any, NotRequired, TypedDict
 from populace.privacy.loss import Currency, cap
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
-from populace.schema.columns import Column
+from populace.release.limits import named, not_covered
+from populace.schema.columns import Column, Origin
 from populace.schema.dates import Dated
 from populace.schema.ranges import Beyond, Range
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours
 
 FORMAT = "populace statement 1"
 STAMP = "REHEARSAL – noise was repeatable; not private"
@@ -151,7 +152,9 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
         total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from)),
         found=found,
         reading=_reading(record, found=found),
-        warnings=_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0),
+        warnings=_warnings(
+            delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema
+        ),
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
             currency=record.currency.value,
@@ -159,9 +162,9 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
             price=str(record.used),
             share=float(record.used / record.cap),
         ),
-        domains=[_domain_line(column) for column in schema.columns.values()],
+        domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
         rules=_rules(schema),
-        not_covered=_not_covered(record, schema),
+        not_covered=[*_stamped(record), *not_covered(record, schema)],
         schema_digest=record.schema_digest,
         ledger_entry=record.digest,
         record=record.to_json(),
@@ -256,13 +259,16 @@ def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
     return line
 
 
-def _domain_line(column: Column) -> DomainLine:
+def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
+    function = schema.layout.functions.get(column.name)
     return DomainLine(
         column=column.name,
         kind=column.kind,
         size=column.size,
         origin=column.origin.value,
-        outside="; ".join(_outside(column)),
+        outside="; ".join(_outside(column))
+        if function is None
+        else f"not read: follows from {', '.join(function.sources)}",
     )
 
 
@@ -305,7 +311,7 @@ def _reading(record: RunRecord, *, found: float) -> str:
     )
 
 
-def _warnings(delta: Fraction, *, found: float, rows: int) -> list[str]:
+def _warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:
     """Return what a reader must not overlook, by thresholds that are the same for all data."""
     lines = []
     if found >= HARDLY_FROM:
@@ -319,77 +325,20 @@ def _warnings(delta: Fraction, *, found: float, rows: int) -> list[str]:
             f"δ = {exact_text(delta)} is large: with this probability nothing is promised. It should be far below 1 in "
             "the number of people."
         )
+    empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
+    if empty:
+        lines.append(
+            f"No value of {named(empty)} was frequent enough to be told: all its cells are empty, or what the "
+            "schema has for everything else."
+        )
     return lines
 
 
-def _not_covered(record: RunRecord, schema: Schema) -> list[str]:
-    declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
-    learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
-    lines = [
-        f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
-        "Other releases about the same people add to it; data sets whose populations overlap must share one account. "
-        "What the account has promised in all, “populace ledger show” tells the curator.",
-        "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
-        "public. A row of a CSV file is one line of it.",
-        "Domains (values, ranges, bins) are treated as public"
-        + (f", but those of {_named(learnt)} were learnt with budget. " if learnt else ". ")
-        + (
-            f"{_listed(declared)} declared by the curator: if a declaration was made by looking at the "
-            "data, that look is not protected."
-            if declared
-            else "A domain made by looking at the data would not be protected."
-        ),
-        *_totals_lines(schema),
-        _rows_line(record.unit),
-        "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
-        "Learning from statistics is what the release is for and is not a breach.",
-        "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
-        "curator's screen.",
-        "The guarantee needs the ledger to be kept: whoever restores an older copy or starts a new one can spend the "
-        "same budget twice.",
-    ]
-    if record.rehearsal:
-        lines.insert(0, f"{STAMP}. Nothing here is protected.")
-    return lines
+def _stamped(record: RunRecord) -> list[str]:
+    return [f"{STAMP}. Nothing here is protected."] if record.rehearsal else []
 
 
 def _rules(schema: Schema) -> list[str]:
     """Return what holds in every row: universes, structural zeros and functions, in words."""
     functions = [function.text for function in schema.layout.functions.values()]
     return [*(rule.text for rule in schema.rules.rules), *functions]
-
-
-def _totals_lines(schema: Schema) -> list[str]:
-    """Say which counts were taken as public, if any were."""
-    if not schema.totals:
-        return []
-    by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
-    return [
-        f"Counts of {_named(by)} were declared public and are met exactly. If they were made from these rows, "
-        "they are not protected."
-    ]
-
-
-def _rows_line(unit: Unit) -> str:
-    """Say what the promise counts as one; a unit called row is nobody in particular."""
-    if unit.id is None and unit.name == "row":
-        return "Rows are protected one by one: whoever stands behind several rows is protected less."
-    if unit.id is None:
-        return (
-            f"That no {unit.name} has more than one row is trusted, not checked: no id column was declared."
-        )
-    most = "one row" if unit.rows == 1 else f"{unit.rows} rows"
-    everybody = "everybody" if unit.name == "row" else f"every {unit.name}"
-    return (
-        f"At most {most} for each value of “{unit.id}” counted; further rows were left out, and rows without a "
-        f"value. That this column tells {everybody} apart is trusted."
-    )
-
-
-def _listed(names: list[str]) -> str:
-    return f"{_named(names)} {'was' if len(names) == 1 else 'were'}"
-
-
-def _named(names: list[str]) -> str:
-    shown = ", ".join(f"“{name}”" for name in names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -117,10 +117,11 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     pairs = tuple(sorted(pairs, key=lambda pair: (-pair.comparison.truth_within, pair.columns)))
     measured = {column.name for column in columns}
     joined = {name for pair in pairs for name in pair.columns}
+    alone = tuple(name for name in schema.variables if name not in joined)
     return Document(
         format=FORMAT,
         promise=promise(statement),
-        summary=_summary(columns, pairs),
+        summary=_summary(columns, pairs, alone=alone),
         statement=statement,
         rows=int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
@@ -129,7 +130,7 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         columns=columns,
         unmeasured=tuple(name for name in schema.variables if name not in measured),
         pairs=pairs,
-        alone=tuple(name for name in schema.variables if name not in joined),
+        alone=alone,
         forest=branches([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
     )
 
@@ -170,7 +171,7 @@ def _pair(item: Measurement, *, schema: Schema, codes: Codes, total: float, shap
     )
 
 
-def _summary(columns: Sequence[Column], pairs: Sequence[Pair]) -> tuple[str, ...]:
+def _summary(columns: Sequence[Column], pairs: Sequence[Pair], *, alone: Sequence[str]) -> tuple[str, ...]:
     """Return what to expect of the rest: the worst first, then how many are how good."""
     if not columns and not pairs:
         return ("Nothing was measured but the number of rows.",)
@@ -187,6 +188,9 @@ def _summary(columns: Sequence[Column], pairs: Sequence[Pair]) -> tuple[str, ...
             lines.append(f"Of {len(found)} {kind}: {told}.")
     if not pairs:
         lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
+    elif alone:
+        shown = ", ".join(alone[:4]) + (f" and {len(alone) - 4} more" if len(alone) > 4 else "")
+        lines.append(f"In no measured pair: {shown}. Do not tabulate them against other columns.")
     return tuple(lines)
 
 
