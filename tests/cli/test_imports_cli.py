@@ -155,7 +155,11 @@ def test_draft_of_typed_file_has_types_only(desk: Desk, form: str) -> None:
     text = Path(desk.path("draft.toml")).read_text("utf-8")
     assert CANARY not in text
     assert "41" not in text
-    assert 'declared type: int64; kind = "integer" with min and max: fill in' in text
+    codes = 'or "categorical" with values if these are codes: fill in'
+    assert f'declared type: whole number; kind = "integer" with min and max, {codes}' in text
+    assert "declared type: number; kind" in text
+    assert "declared type: text with a list of values; kind" in text
+    assert 'unit = "row"  # who is protected?' in text
     assert tomllib.loads(text)["columns"]["ok"]["values"] == ["false", "true"]
 
 

@@ -67,6 +67,17 @@ def test_columns_are_named_once_in_order() -> None:
     [
         ("", "missing before the end", "single quotes"),
         ("A", "a comparison is missing before the end", "=="),
+        ("hours-per-week >= 20", "'-' has no meaning", "write `hours-per-week` in backquotes"),
+        ("hours-1 >= 20", "a comparison is missing before '-1'", "write `hours-1` in backquotes"),
+        (
+            "marital status == '1'",
+            "a comparison is missing before 'status'",
+            "`marital status` in backquotes",
+        ),
+        ("A => 18", "'=' has no meaning", "did you mean >=?"),
+        ("birth >= 2010-01-01", "'-01' is one too many", "single quotes: '2010-01-01'"),
+        ("born < 01.02.2010", "", "single quotes: '01.02.2010'"),
+        ("at < 12:30", "':' has no meaning", "single quotes: '12:30'"),
         ("A = 1", "'=' has no meaning here:\n  A = 1\n    ^", "write =="),
         ("A == 1 && B == 2", "'&' has no meaning", "write and"),
         ("0 < A < 9", "'<' is one too many:\n  0 < A < 9\n        ^", "two things at a time"),

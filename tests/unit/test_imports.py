@@ -291,7 +291,8 @@ def test_overlay_narrows_values_with_their_labels_and_maps(excerpt: Document, tm
         ("x = [", "not valid TOML"),
         ("[columns.MSP]\nmin = inf", "not valid TOML"),
         ("[columns.MSP]\nmap = 'overlay.toml'", "is not a map"),
-        ("[columns.MSP]\nmap = 'none.json'", "no file"),
+        ("[columns.MSP]\nmap = 'none.json'", "column 'MSP': there is no file '/.*none.json'"),
+        ("[columns.marital status]\nother = '1'", "marital status"),
     ],
 )
 def test_overlay_mistakes_are_explained(excerpt: Document, tmp_path: Path, text: str, part: str) -> None:
@@ -304,7 +305,25 @@ def test_unknown_overlay_lists_those_that_exist() -> None:
         load_overlay("nist_acs")
     with pytest.raises(SchemaError) as refusal:
         load_overlay("somewhere/else.toml")
+    assert (
+        refusal.value.message
+        == "there is no file 'somewhere/else.toml', and no built-in overlay of that name."
+    )
     assert all(repr(name) in refusal.value.hint for name in packaged())
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_packaged_overlays_ask_for_a_dictionary(name: str) -> None:
+    with pytest.raises(SchemaError, match=f"overlay '{name}' .*\nhint: .*--dictionary"):
+        load_overlay(name).over(Document(columns={"AGEP": {"kind": "integer", "origin": "declared"}}))
+
+
+def test_overlay_that_moves_other_into_the_domain_says_so(excerpt: Document, tmp_path: Path) -> None:
+    text = "[columns.MSP]\nuniverse = 'AGEP >= 15'\noutside = 'N'\n"
+    (remark,) = overlaid(excerpt, tmp_path, text).remarks
+    assert remark.startswith("in 'MSP' everything unknown now becomes '1' (")
+    assert remark.endswith("set other = … in the overlay to choose")
+    assert overlaid(excerpt, tmp_path, text + "other = '2'").remarks == ()
 
 
 def test_packaged_overlays_are_shipped() -> None:

@@ -199,7 +199,7 @@ def test_dates_are_compared_as_dates() -> None:
     [
         ("AGE < 15", "there is no column 'AGE'", "did you mean 'AGEP'?"),
         ('MSP == "N"', "there is no column 'N'", "single quotes"),
-        ("MSP == 'M'", "'M' is no value of column 'MSP'", "compare with a value"),
+        ("MSP == 'M'", "'M' is no value of column 'MSP'", "its values are '"),
         ("NOC == 'nome'", "no value of column 'NOC'", "did you mean 'none'?"),
         ("MSP < '2'", "have no order", 'kind = "ordinal"'),
         ("AGEP < 'N'", "'N', which is no number", "compare with a number"),
@@ -222,7 +222,7 @@ TWO = COLUMN.format("a") + COLUMN.format("b")
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        (TWO + "universe = \"b == '1'\"\noutside = 'N'", "universes of 'b' depend on each other", "[[zeros]]"),
+        (TWO + "universe = \"b == '1'\"\noutside = 'N'", "universe of column 'b' depends on itself", "other columns"),
         (
             COLUMN.format("a") + "universe = \"b == '1'\"\noutside = 'N'\n"
             + COLUMN.format("b") + "universe = \"a == '1'\"\noutside = 'N'",
@@ -230,7 +230,9 @@ TWO = COLUMN.format("a") + COLUMN.format("b")
             "[[zeros]]",
         ),
         (TWO + "universe = 'a = 1'\noutside = 'N'", "the universe of column 'b': '=' has no meaning", "=="),
-        (TWO + "[[zeros]]\nwhen = \"a == '1' or a != '1'\"", "leave column 'a' no code", "contradict"),
+        (TWO + "[[zeros]]\nwhen = \"a == '1' or a != '1'\"", "rule alone forbids every value of column 'a'", "only"),
+        (TWO + "[[zeros]]\nwhen = 'a == b or a != b'", "this rule alone forbids every row", "only"),
+        (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { A = '2' }", "else names 'A'", "did you mean 'a'?"),
         (
             TWO + "[[zeros]]\nwhen = \"a in ['1', '']\"\n[[zeros]]\nwhen = \"a == '2'\"",
             "leave column 'a' no code: never a in ['1', '']; never a == '2'",

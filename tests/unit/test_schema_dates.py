@@ -171,6 +171,7 @@ def test_nonsense_about_dates_is_refused(text: str, message: str) -> None:
         ("%Y %m", "do not tell its bins apart"),
         ("%d.%m.%Y %H", "says more"),
         ("%d %Y", "leaves a gap"),
+        ("DD.MM.YYYY", "has no % codes"),
         ("%m %d", "leaves a gap"),
         ("%Y %Y %m %d", "twice"),
         ("%Y %m %d %I", "half of the day"),

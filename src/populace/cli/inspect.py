@@ -52,7 +52,7 @@ def inspect(
     typed = (
         _arrow_schema(data) if source is None else _parquet_schema(data) if source.kind == "parquet" else ()
     )
-    types = {field.name: (_sort(field.type), str(field.type)) for field in typed}
+    types = {field.name: (_sort(field.type), _words(field.type)) for field in typed}
     names = tuple(field.name for field in typed) if source is None else source.names
     _check_names(names)
     if public:
@@ -100,6 +100,21 @@ def _sort(kind: Any) -> str:
     if pa.types.is_temporal(kind):
         return "time"
     return "text"
+
+
+def _words(kind: Any) -> str:
+    """Return a type in words that people use."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return f"{_words(kind.value_type)} with a list of values"
+    if pa.types.is_timestamp(kind):
+        return "date and time"
+    if pa.types.is_time(kind):
+        return "time"
+    return {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}.get(
+        _sort(kind), "text"
+    )
 
 
 def _is_arrow(data: Path) -> bool:

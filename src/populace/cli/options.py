@@ -41,7 +41,7 @@ LedgerFile = Annotated[
         metavar="FILE",
         readable=False,
         help="The ledger that is charged.",
-        show_default="$XDG_STATE_HOME/populace/ledger.db",
+        show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
     ),
 ]
 Rows = Annotated[

@@ -187,9 +187,10 @@ class Column(ABC):
             (self.outside == (self.other or ""), "what everything else becomes"),
         ):
             if clash:
+                or_other = ", or name another `other`" if what.startswith("what") else ""
                 raise SchemaError(
                     f"column {self.name!r}: outside is {self.outside!r}, which is also {what}.",
-                    hint="give rows outside the universe a code of their own, or name another `other`",
+                    hint=f"give rows outside the universe a code of their own{or_other}",
                 )
 
     def _place_other(self) -> None:

@@ -130,6 +130,11 @@ class Dated(Range):
 
     def _check_directives(self, form: Format) -> None:
         known = {*form.directives}
+        if not known:
+            raise SchemaError(
+                f"column {self.name!r}: its format {self.format!r} has no % codes.",
+                hint="write it with % codes, such as %d.%m.%Y",
+            )
         dated, clocked = bool(known & {*"YymbBd"}), bool(known & {*"HIMS"})
         if (self.unit == DAY and clocked) or (isinstance(self, Time) and dated):
             raise SchemaError(

@@ -72,6 +72,10 @@ _HINTS = {
     "~": "write not",
     "{": "a list stands in square brackets",
 }
+_SWAPPED = {"=>": "did you mean >=?", "=<": "did you mean <=?"}
+# What stands together without a blank, and what in it is a date or a time.
+_RUN = re.compile(r"[^\s'\"`()\[\],=!<>]+")
+_DATE = re.compile(r"[0-9]+(?:[-/.:][0-9]+)+")
 
 
 def parse(text: str) -> Expression:
@@ -125,7 +129,7 @@ class _Parser:
         found = self._either()
         token = self._tokens[self._next]
         if token.kind is not _Kind.END:
-            hint = "join conditions with and, or"
+            hint = self._torn(token.place) or "join conditions with and, or"
             if token.kind is _Kind.OPERATOR:
                 hint = "compare two things at a time: 0 <= A and A < 9"
             raise self._wrong(f"{token} is one too many", token.place, hint=hint)
@@ -148,8 +152,22 @@ class _Parser:
             if match := pattern.match(self._text, place):
                 return kind, match
         sign = self._text[place]
-        hint = _HINTS.get(sign, "a condition is made of columns, values, comparisons, and, or, not")
+        hint = (
+            _SWAPPED.get(self._text[place : place + 2])
+            or _HINTS.get(sign)
+            or self._torn(place)
+            or "a condition is made of columns, values, comparisons, and, or, not"
+        )
         raise self._wrong(f"{sign!r} has no meaning here", place, hint=hint)
+
+    def _torn(self, place: int) -> str | None:
+        """Return a hint where a name or a date without its quotes was read as several things."""
+        for run in _RUN.finditer(self._text):
+            if run.start() <= place < run.end() and _DATE.match(run.group()):
+                return f"dates and times stand in single quotes: '{run.group()}'"
+            if run.start() < place < run.end() and BARE_NAME.match(run.group()):
+                return f"write {Name(run.group())} in backquotes if it is a column"
+        return None
 
     def _either(self) -> Expression:
         return self._joined("or", self._both, Or)
@@ -204,10 +222,11 @@ class _Parser:
     def _comparison(self, left: Name | Literal, start: _Token) -> Expression:
         token = self._tokens[self._next]
         if token.kind is not _Kind.OPERATOR:
+            hint = "write one of == != < <= > >=, in [ … ], is missing"
+            if isinstance(left, Name) and token.kind is _Kind.WORD and token.text not in WORDS:
+                hint = f"write `{left.name} {token.text}` in backquotes if it is a column, or a comparison between"
             raise self._wrong(
-                f"a comparison is missing before {token}",
-                token.place,
-                hint="write one of == != < <= > >=, in [ … ], is missing",
+                f"a comparison is missing before {token}", token.place, hint=self._torn(token.place) or hint
             )
         self._next += 1
         operator, right = Operator(token.text), self._side()

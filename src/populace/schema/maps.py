@@ -59,6 +59,11 @@ def _file(table: Table, name: str, *, folder: Path | None) -> object:
     path = folder / name
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise SchemaError(
+            f"{table.place}: there is no file {str(path.absolute())!r}, which map names.",
+            hint="its path is taken from the schema's folder",
+        ) from None
     except (OSError, ValueError):
         raise SchemaError(
             f"{table.place}: the map {str(path)!r} cannot be read.",

@@ -146,6 +146,8 @@ def _listed(table: Table, kind: Kind, shared: _Shared) -> Column:
                 hint='give kind = "categorical", or list the values from the lowest to the highest',
             )
         return UnknownValues(**shared)
+    if isinstance(given := table.items.get("values"), str):
+        raise SchemaError(f"{table.place}: values is {given!r}.", hint='write a list, or "learn"')
     values = table.texts("values")
     if "values" not in table and shared["map"]:
         # What a map leads to, or where it begins, are the values.
@@ -268,6 +270,7 @@ def _check_bins(table: Table, kind: Kind) -> None:
         return
     _end(table, table.number("min"), table.number("bottom"))
     _end(table, table.number("max"), table.number("top"))
+    _check_climb(table)
     if "bins" in table:
         _check_learning(table)
     elif kind is Kind.NUMERIC and "width" not in table:
@@ -275,6 +278,17 @@ def _check_bins(table: Table, kind: Kind) -> None:
             f"{table.place} has no bins.",
             hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',
         )
+
+
+def _check_climb(table: Table) -> None:
+    """Refuse a top code below, or a bottom code above, the other end; the column itself compares min with max."""
+    for low, high in (("min", "top"), ("bottom", "top"), ("bottom", "max")):
+        first, last = table.number(low), table.number(high)
+        if first is not None and last is not None and first > last:
+            raise SchemaError(
+                f"{table.place}: {low} {table.text(low)} is above {high} {table.text(high)}.",
+                hint="min, bottom, top and max must climb",
+            )
 
 
 def _refuse_beside_edges(table: Table) -> None:

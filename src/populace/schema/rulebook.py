@@ -14,7 +14,7 @@ from populace.marginals import Grouping
 from populace.schema.columns import Column
 from populace.schema.conditions import Condition, Layout
 from populace.schema.expressions import parse
-from populace.schema.hints import listing
+from populace.schema.hints import did_you_mean, listing
 from populace.schema.rules import NO_RULES, Allowed, Rule, Rules
 
 MOST_CELLS = 2**20
@@ -81,7 +81,7 @@ def rulebook(layout: Layout, *, zeros: Sequence[Zero]) -> Rulebook:
     found = [_rule(part, classes) for part in parts]
     rules = Rules(classes=classes, rules=tuple(found))
     for rule, zero in zip(found[len(universes) :], forbidden, strict=True):
-        _check_instead(rule, zero, classes)
+        _check_zero(rule, zero, classes)
     return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_witnesses(rules))
 
 
@@ -94,6 +94,8 @@ def _universes(layout: Layout) -> tuple[Universe, ...]:
         place = f"the universe of column {name!r}"
         condition = layout.condition(parse(column.universe), place=place)
         variable = column.variables[0]
+        if variable.name in condition.variables:
+            raise SchemaError(f"{place} depends on itself.", hint="name only other columns in it")
         if variable.outside_code is None:
             raise TypeError("a universe always comes with a code for the rows outside it")
         found[variable.name] = Universe(
@@ -123,9 +125,12 @@ def _forbidden(zero: Zero, layout: Layout, *, number: int) -> Forbidden:
     for name, text in zero.instead.items():
         column = layout.columns.get(name)
         if column is None or name in layout.functions or len(column.variables) > 1:
+            near = did_you_mean(name, layout.columns) if column is None else None
             raise SchemaError(
                 f"{place}: else names {name!r}, which is no column that is read as it is.",
-                hint="give values to columns of the condition that are neither functions nor split",
+                hint=f"did you mean {near!r}?"
+                if near
+                else "give values to columns of the condition that are neither functions nor split",
             )
         code = layout.view(name).scale.code(text)
         if code is None:
@@ -188,8 +193,13 @@ def _rule(part: Universe | Forbidden, classes: Mapping[str, Grouping]) -> Rule:
     return Rule(text=text, clique=clique, allowed=allowed)
 
 
-def _check_instead(rule: Rule, zero: Forbidden, classes: Mapping[str, Grouping]) -> None:
-    """Refuse an `else` that leaves a row in its zero."""
+def _check_zero(rule: Rule, zero: Forbidden, classes: Mapping[str, Grouping]) -> None:
+    """Refuse a zero that leaves no row, and an `else` that leaves a row in its zero."""
+    if not rule.allowed.any():
+        what = f"every value of column {rule.clique[0]!r}" if len(rule.clique) == 1 else "every row"
+        raise SchemaError(
+            f"“{rule.text}”: this rule alone forbids {what}.", hint="say only which combinations cannot occur"
+        )
     if not zero.instead:
         return
     cells = list(np.nonzero(~rule.allowed))

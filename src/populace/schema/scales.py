@@ -13,7 +13,7 @@ import numpy.typing as npt
 from populace.errors import SchemaError
 from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
-from populace.schema.hints import did_you_mean
+from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import decimal_text, number
 from populace.schema.ranges import Integer, Numeric, Range, special_numbers
 from populace.schema.syntax import Literal, Operator
@@ -252,6 +252,8 @@ class Scale:
         values = self.column.values if isinstance(self.column, Categorical) else ()
         near = did_you_mean(literal.text, [*values, *self.column.specials])
         hint = f"did you mean '{near}'?" if near else "compare with a value, a missing code, outside or other"
+        if values and not near:
+            hint += f"; its values are {listing(values)}"
         if self.column.unknown:
             hint = "its values are learnt: conditions may only compare it with its special codes"
         return SchemaError(f"{literal} is no value of column {self.column.name!r}.", hint=hint)

@@ -21,7 +21,7 @@ from populace.schema.ranges import Integer
 from populace.schema.reader import Kind, read_column, read_unit
 from populace.schema.rulebook import Rulebook, Zero, rulebook
 from populace.schema.rules import Rules, Totals
-from populace.schema.tables import Table
+from populace.schema.tables import Table, toml_hint
 from populace.schema.totals import check_totals, read_totals, totals_lines, totals_toml
 from populace.schema.unit import Unit
 from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
@@ -238,7 +238,8 @@ def _parse_toml(text: str, *, name: str) -> Table:
     except (ValueError, RecursionError) as error:
         raise SchemaError(
             f"{name} is not valid TOML: {error}.",
-            hint="write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
+            hint=toml_hint(text, error)
+            or "write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, time
@@ -15,6 +16,9 @@ from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 
 _E = TypeVar("_E", bound=Enum)
+_HEADER = re.compile(r"\s*\[\s*columns\s*\.([^\"'\]]+)\]\s*(?:#.*)?")
+_BARE = re.compile(r"\s*[A-Za-z0-9_-]+\s*")
+_QUOTED_TWICE = re.compile(r'\s*(when|universe)\s*=\s*"[^"]*"\s*[^\s#]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,27 @@ def as_text(value: object) -> str | None:
     if isinstance(value, date | time):
         return value.isoformat()
     return str(value) if isinstance(value, str | int | Decimal) else None
+
+
+def toml_hint(text: str, error: Exception) -> str | None:
+    """Return what is probably meant by a text that is no TOML, or None.
+
+    >>> toml_hint("[columns.marital status]", ValueError("Expected ']' (at line 1, column 18)"))
+    'quote a name with blanks or signs: [columns."marital status"]'
+    """
+    message = str(error)
+    if twice := re.search(r"Cannot declare \('columns', (.*?),?\) twice", message):
+        return f"column {twice[1]} is declared twice: keep one of the two tables"
+    if "Cannot overwrite a value" in message:
+        return "a key stands twice in its table: keep one of them"
+    place = re.search(r"at line ([0-9]+)", message)
+    lines = text.splitlines()
+    line = lines[int(place[1]) - 1] if place and int(place[1]) <= len(lines) else ""
+    if (header := _HEADER.fullmatch(line)) and not _BARE.fullmatch(header[1]):
+        return f'quote a name with blanks or signs: [columns."{header[1].strip()}"]'
+    if condition := _QUOTED_TWICE.match(line):
+        return f'inside {condition[1]} = "…" use single quotes: {condition[1]} = "SEX == \'2\'"'
+    return None
 
 
 def _short(value: object) -> str:

@@ -38,6 +38,8 @@ class Type(StrEnum):
 
 
 _OTHER_NAMES = {"integer": Type.INT64, "float": Type.FLOAT64, "string": Type.TEXT}
+# What other programs call them.
+_FOREIGN = {"int": "integer", "bigint": "integer", "double": "float", "number": "float", "str": "text"}
 
 
 def type_named(name: str, *, place: str) -> Type:
@@ -48,7 +50,7 @@ def type_named(name: str, *, place: str) -> Type:
     """
     known = {**{each.value: each for each in Type}, **_OTHER_NAMES}
     if name not in known:
-        near = did_you_mean(name, list(known))
+        near = _FOREIGN.get(name.lower()) or did_you_mean(name, list(known))
         hint = f"did you mean {near!r}?" if near else f"choose one of {listing(list(known))}"
         raise SchemaError(f"{place}: type is {name!r}.", hint=hint)
     return known[name]

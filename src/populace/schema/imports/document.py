@@ -41,12 +41,16 @@ class Document:
     zeros: tuple[Keys, ...] = ()
     totals: tuple[Keys, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """Comments behind keys of `[table]`."""
+    remarks: tuple[str, ...] = ()
+    """What whoever makes the schema should hear, and its readers need not."""
 
     def text(self, *, heading: str = "") -> str:
         """Return the document as TOML, remarks as comments."""
         parts = [_comment(heading)] if heading else []
         if self.table:
-            parts.append(_table("[table]", ("table",), self.table))
+            parts.append(_table("[table]", ("table",), self.table, comments=self.asked))
         for name, keys in self.columns.items():
             header = f"[{toml_key('columns', name)}]"
             parts.append(_comment(self.notes.get(name, "")) + _table(header, ("columns", name), keys))
@@ -64,7 +68,9 @@ def number_text(value: Any) -> str:
     return decimal_text(Fraction(value)) or str(value)
 
 
-def _table(header: str, path: tuple[str, ...], keys: Keys) -> str:
+def _table(
+    header: str, path: tuple[str, ...], keys: Keys, *, comments: Mapping[str, str] | None = None
+) -> str:
     """Return one table; what is too long for a line becomes a list over several, or a table of its own."""
     lines, later = [header], []
     ordered = sorted(
@@ -73,7 +79,8 @@ def _table(header: str, path: tuple[str, ...], keys: Keys) -> str:
     for key, value in ordered:
         line = f"{toml_key(key)} = {_value(value)}"
         if len(line) <= _WIDEST:
-            lines.append(line)
+            comment = (comments or {}).get(key)
+            lines.append(f"{line}  # {comment}" if comment else line)
         elif isinstance(value, Mapping):
             rows = [f"{toml_key(inner)} = {_value(item)}" for inner, item in value.items()]
             later += [f"[{toml_key(*path, key)}]", *rows]

@@ -28,11 +28,13 @@ Add missing = ["R"] for codes such as refused, and labels, universe and outside 
 FROM_ROWS = """\
 A draft from the rows of public data: every domain below was taken from them. That is sound only because the rows
 are public already; a schema for private rows must not be made this way."""
+_WHO = {"unit": "who is protected? a person with several rows needs rows_per_unit and id"}
 FILL_IN = "kind, and values or a range: fill in"
 
 _BY_TYPE = {
-    "whole": 'kind = "integer" with min and max: fill in',
-    "decimal": 'kind = "numeric" with edges, or min, max and bins = "learn": fill in',
+    "whole": 'kind = "integer" with min and max, or "categorical" with values if these are codes: fill in',
+    "decimal": 'kind = "numeric" with edges, or min, max and bins = "learn", '
+    'or "categorical" with values if these are codes: fill in',
     "text": 'kind = "categorical" with values, or values = "learn": fill in',
     "time": 'kind = "date", "datetime" or "time" with min and max: fill in',
 }
@@ -47,9 +49,9 @@ class Seen:
 
 
 def draft(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Document:
-    """Return a draft from names and declared types: for each column a sort of type, and the type's own name.
+    """Return a draft from names and declared types: for each column a sort of type, and that type in words.
 
-    >>> draft({"age": ("whole", "int64"), "name": ("", "")}, dataset="people").columns
+    >>> draft({"age": ("whole", "whole number"), "name": ("", "")}, dataset="people").columns
     {'age': {}, 'name': {}}
     """
     columns: dict[str, dict[str, Any]] = {}
@@ -62,7 +64,7 @@ def draft(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Document:
         else:
             todo = _BY_TYPE.get(sort, FILL_IN)
             notes[name] = f"declared type: {declared}; {todo}" if declared else todo
-    return Document(columns=columns, table=_table(dataset), notes=notes)
+    return Document(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
 
 
 def draft_from_rows(seen: Mapping[str, Seen], *, dataset: str) -> Document:
@@ -79,7 +81,7 @@ def draft_from_rows(seen: Mapping[str, Seen], *, dataset: str) -> Document:
         else f'more than {MOST_VALUES} different values; values = "learn", or remove the column: {FILL_IN}'
         for name, keys in columns.items()
     }
-    return Document(columns=columns, table=_table(dataset), notes=notes)
+    return Document(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
 
 
 def unfinished(document: Document) -> list[str]:

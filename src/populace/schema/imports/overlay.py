@@ -14,12 +14,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from populace.errors import SchemaError
+from populace.errors import SchemaError, UsageError
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.imports.binning import first_number
 from populace.schema.imports.document import Document, Keys
 from populace.schema.imports.formats import read_text
 from populace.schema.numbers import exact
+from populace.schema.tables import toml_hint
 
 PACKAGED = Path(__file__).resolve().parents[1] / "overlays"
 
@@ -42,6 +43,12 @@ class Overlay:
     def over(self, document: Document) -> Document:
         """Return the document with these keys laid over it."""
         columns = {name: dict(keys) for name, keys in document.columns.items()}
+        moved: list[str] = []
+        if self.name in packaged() and not any(c.get("origin") == "codebook" for c in columns.values()):
+            raise SchemaError(
+                f"overlay {self.name!r} is about the values of a dictionary, and no column has its values from one.",
+                hint="give the data_dictionary.json or codebook.cbk of the table as --dictionary",
+            )
         for name, keys in self.columns.items():
             if name not in columns and "function_of" not in keys:
                 near = did_you_mean(name, columns)
@@ -51,9 +58,13 @@ class Overlay:
                     if near
                     else "only a function of other columns (function_of) may be new",
                 )
-            columns[name] = _laid(columns.get(name, {}), keys)
+            base = columns.get(name, {})
+            columns[name] = _laid(base, keys)
+            if base and "other" not in keys and columns[name].get("other") != base.get("other"):
+                moved += _moved(name, columns[name])
         return replace(
             document,
+            remarks=(*document.remarks, *moved),
             columns={name: _pruned(keys, columns) for name, keys in columns.items()},
             table={**document.table, **self.table},
             zeros=(*document.zeros, *self.zeros),
@@ -80,7 +91,7 @@ def load_overlay(name: str) -> Overlay:
     if not path.exists():
         near = did_you_mean(name, packaged())
         raise SchemaError(
-            f"there is no overlay {name!r}, neither of that name nor in such a file.",
+            f"there is no file {name!r}, and no built-in overlay of that name.",
             hint=f"did you mean {near!r}?"
             if near
             else f"overlays that come with populace: {listing(packaged())}",
@@ -93,7 +104,8 @@ def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
         content = _plain(tomllib.loads(text, parse_float=Decimal))
     except (ValueError, RecursionError) as error:
         raise SchemaError(
-            f"overlay {name!r} is not valid TOML: {error}.", hint="write it as a schema is written"
+            f"overlay {name!r} is not valid TOML: {error}.",
+            hint=toml_hint(text, error) or "write it as a schema is written",
         ) from None
     for key in content:
         if key not in _TABLES:
@@ -103,7 +115,9 @@ def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
                 hint=f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(_TABLES),
             )
     columns = {
-        column: _with_map(_mapping(keys, name=name), name=name, folder=folder)
+        column: _with_map(
+            _mapping(keys, name=name), place=f"overlay {name!r}, column {column!r}", folder=folder
+        )
         for column, keys in _mapping(content.get("columns", {}), name=name).items()
     }
     return Overlay(
@@ -145,18 +159,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _with_map(keys: Keys, *, name: str, folder: Path) -> Keys:
+def _with_map(keys: Keys, *, place: str, folder: Path) -> Keys:
     """Return the keys with the map of a function read from the file that they name, beside the overlay."""
     if not isinstance(keys.get("map"), str):
         return keys
+    path = (folder / keys["map"]).absolute()
     try:
-        found = json.loads(read_text(folder / keys["map"]))
+        text = read_text(path)
+    except UsageError as error:
+        raise SchemaError(
+            f"{place}: {error.message}", hint="the path of a map is taken from the overlay's folder"
+        ) from None
+    try:
+        found = json.loads(text)
         if isinstance(found, list):
             found = {"|".join(map(str, row[:-1])): row[-1] for row in found}
         return {**keys, "map": {str(source): str(value) for source, value in found.items()}}
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
         raise SchemaError(
-            f"overlay {name!r}: {keys['map']!r} is not a map.",
+            f"{place}: {keys['map']!r} is not a map.",
             hint='write {"value": "result", …}, or [["value", …, "result"], …] for several columns',
         ) from None
 
@@ -193,6 +214,18 @@ def _settled(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
     elif ("min" in keys or "edges" in keys) and keys.get("other") not in missing:
         keys["other"] = first_number(keys)
     return keys
+
+
+def _moved(name: str, keys: Keys) -> list[str]:
+    """Return a remark on a column whose `other` has moved into its domain."""
+    other = keys["other"]
+    if other in {str(code) for code in keys.get("missing", ())}:
+        return []
+    label = keys.get("labels", {}).get(other)
+    words = f" ({label})" if label else ""
+    return [
+        f"in {name!r} everything unknown now becomes {other!r}{words}; set other = … in the overlay to choose"
+    ]
 
 
 def _pruned(keys: Mapping[str, Any], columns: Mapping[str, Keys]) -> Keys:
