@@ -187,6 +187,8 @@ def import_(
     text = replace(document, table={**document.table, **named}).text()
     schema = Schema.parse(text)
     save_text(text, out)
+    for remark in document.remarks:
+        say(f"note: {remark}")
     say(_origins(schema))
     if json:
         emit_json({"schema": str(out), "columns": len(schema.columns), "digest": schema.digest})
