@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from error import COMMAND, SHARED, once
+from error import COMMAND, SHARED, here, once
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "schemas"
 HEAD = (
@@ -174,6 +174,7 @@ def main() -> None:
     ask.add_argument("--runs", type=int, default=3)
     ask.add_argument("--rows", type=int, default=50_000)
     told = ask.parse_args()
+    print(here())
     print(HEAD)
     if told.part in ("all", "acs"):
         acs(told.runs)

@@ -57,11 +57,25 @@ def once(
 
 
 def score(real: Path, synthetic: Path, *, domain: Path | None = None) -> dict[str, float]:
-    """Return what the shared ruler says of two files."""
-    words = [sys.executable, str(SHARED / "tools/score.py"), str(real), str(synthetic)]
-    words += [] if domain is None else ["--domain", str(domain)]
-    told: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+    """Return what the shared ruler says of two files; without a domain it reads them as texts."""
+    with tempfile.TemporaryDirectory() as place:
+        files = [real, synthetic]
+        if domain is None:
+            files = [as_text(file, Path(place) / f"{number}.csv") for number, file in enumerate(files)]
+        words = [sys.executable, str(SHARED / "tools/score.py"), *map(str, files)]
+        words += [] if domain is None else ["--domain", str(domain)]
+        told: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     return told
+
+
+def as_text(file: Path, copy: Path) -> Path:
+    """Return a CSV file as it is, and a Parquet file as a copy in CSV."""
+    if file.suffix == ".csv":
+        return file
+    import pandas as pd
+
+    pd.read_parquet(file).to_csv(copy, index=False)
+    return copy
 
 
 def table(data: str, *, methods: list[str], epsilons: list[str], delta: str, runs: int) -> None:
@@ -88,6 +102,12 @@ def table(data: str, *, methods: list[str], epsilons: list[str], delta: str, run
             )
 
 
+def here() -> str:
+    """Return date, machine and version, for the head of a result."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return f"{datetime.now(UTC).date()}, {machine}, populace {version('populace')}"
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--data", nargs="+", default=["adult", "stroke", "msnbc"])
@@ -96,8 +116,7 @@ def main() -> None:
     ask.add_argument("--delta", default="1e-9")
     ask.add_argument("--runs", type=int, default=None, help="5 for adult, 3 for the larger ones")
     told = ask.parse_args()
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{datetime.now(UTC).date()}, {machine}, populace {version('populace')}, delta {told.delta}")
+    print(f"{here()}, delta {told.delta}")
     print("data     method         eps runs        pairs (sd)      triples (sd)  wall s   cpu s  peak MB")
     for data in told.data:
         runs = told.runs or (5 if data == "adult" else 3)
