@@ -42,7 +42,7 @@ def _totals_lines(schema: Schema) -> list[str]:
         return []
     by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
     return [
-        f"Counts of {named(by)} were declared public and are met exactly. If they were made from these rows, "
+        f"Counts of {named(by)} were declared public, and the rows follow them. If they were made from these rows, "
         "they are not protected."
     ]
 
