@@ -274,3 +274,15 @@ def restore(path, log):
         connection.execute("delete from events")
         for row in log:
             ledger_file.append(connection, row)
+
+
+@pytest.mark.parametrize(
+    ("part", "threshold", "taken"),
+    [("1/20", 146, 0.3), ("1/10", 144, 0.6), ("1/4", 142, 1.7), ("1/2", 141, 4.0)],
+)
+def test_the_figures_of_the_decision_note_hold(part, threshold, taken):
+    """docs/decisions/learnt-domains.md: rows that a value needs, and per cent of the cap, at ε = 1 and δ = 1e-9."""
+    delta, part = Fraction("1e-9"), Fraction(part)
+    whole, left = (Budget.of(Fraction(1), delta * share, unit=Unit()) for share in (1, 1 - part))
+    assert left.key_law(Fraction(6, 100), delta=delta * part).threshold == threshold
+    assert round(100 * float(1 - left.cap / whole.cap), 1) == taken
