@@ -130,13 +130,15 @@ def _bin_labels(column: Column) -> list[str]:
 
 def _moment_label(column: Dated, first: int, last: int) -> str:
     """Return a year or a month as such, and any other bin by its first and last moment."""
-    begin, end, following = (column.iso_text(moment) for moment in (first, last, last + 1))
+    begin, end = column.iso_text(first), column.iso_text(last)
     if first == last:
         return begin
-    if isinstance(column, Date) and begin.endswith("-01") and following.endswith("-01"):
-        if begin[:4] == end[:4] and begin.endswith("-01-01") and following.endswith("-01-01"):
+    if isinstance(column, Date) and begin.endswith("-01"):
+        if begin[:4] == end[:4] and begin.endswith("-01-01") and end.endswith("-12-31"):
             return begin[:4]
-        if begin[:7] == end[:7]:
+        # The calendar has no day after 9999-12-31 to look at.
+        month_ends = end.endswith("-12-31") or column.iso_text(last + 1).endswith("-01")
+        if begin[:7] == end[:7] and month_ends:
             return begin[:7]
     return f"{begin} – {end}"
 
