@@ -287,7 +287,7 @@ def test_models_beyond_memory_are_refused():
 @pytest.mark.parametrize("seed", range(15))
 def test_too_large_for_the_closed_form_still_keeps_every_rule(seed, monkeypatch):
     """Without the sparse system the descent starts further away, from tables that ignore what rules tie together."""
-    monkeypatch.setattr("populace.infer.fit.MOST_ENTRIES", 0)
+    monkeypatch.setattr("populace.infer.estimator.MOST_ENTRIES", 0)
     domain, rules, allowed, _, items = problem(seed)
     model = fit(items, domain=domain, rules=rules, steps=20_000, tolerance=1e-9)
     observations = observe(items, domain=domain, groupings={})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from populace.infer.joints import Joints
 from populace.infer.junction_tree import JunctionTree
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
@@ -63,36 +64,12 @@ class Propagation:
         return tables
 
     def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:
-        """Return the probability table of any columns, from the tables of all nodes.
+        """Return the probability table of any columns, from the tables of all nodes."""
+        return self.joints(beliefs).table(clique)
 
-        Inside one node it is a sum. Otherwise each branch that holds wanted columns is summed down to those columns
-        given its separator, from the leaves up to the node where the branches meet.
-        """
-        homes = self.tree.holding(clique, domain=self.domain)
-        if homes:
-            return Slot.of(clique, inside=self.tree.nodes[homes[0]], domain=self.domain).collapse(
-                beliefs[homes[0]]
-            )
-        top = {column: i for i in range(len(beliefs) - 1, -1, -1) for column in self.tree.nodes[i]}
-        needed = {top[column] for column in clique}
-        pending: dict[int, list[tuple[Table, Clique]]] = {}
-        while True:
-            node = max(needed)
-            needed.remove(node)
-            parts = pending.pop(node, [])
-            if not needed:
-                return _contract([(beliefs[node], self.tree.nodes[node]), *parts], keep=clique)
-            sums = beliefs[node].reshape(self._rows[node], -1).sum(axis=1)
-            given = beliefs[node].reshape(self._rows[node], -1) * _ratio(np.ones_like(sums), sums)[:, None]
-            found = set(self.tree.nodes[node]).union(*(columns for _, columns in parts))
-            separator = self.tree.separators[node]
-            keep = separator + tuple(
-                column for column in clique if column in found and column not in separator
-            )
-            table = _contract([(given.reshape(self.shapes[node]), self.tree.nodes[node]), *parts], keep=keep)
-            parent = self.tree.parents[node]
-            pending.setdefault(parent, []).append((table, keep))
-            needed.add(parent)
+    def joints(self, beliefs: Sequence[Table]) -> Joints:
+        """Return who answers many questions about the tables of all nodes."""
+        return Joints(beliefs, tree=self.tree, domain=self.domain)
 
     def carry(self, beliefs: Sequence[Table], *, source: int, target: int) -> None:
         """Rescale a node's table so that it agrees with a neighbour's on the columns they share."""
@@ -116,16 +93,6 @@ class Propagation:
                 least.reshape(self._separator_shapes[i])
             )
         return float(tables[0].min()) if tables else 0.0
-
-
-def _contract(parts: Sequence[tuple[Table, Clique]], *, keep: Clique) -> Table:
-    """Multiply tables and sum out every column that is not kept."""
-    label = {column: i for i, column in enumerate(dict.fromkeys(c for _, columns in parts for c in columns))}
-    operands: list[object] = []
-    for table, columns in parts:
-        operands += [table, [label[column] for column in columns]]
-    product: Table = np.einsum(*operands, [label[column] for column in keep], optimize=True)  # type: ignore[call-overload]
-    return product
 
 
 def _ratio(wanted: Table, found: Table) -> Table:

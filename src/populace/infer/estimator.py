@@ -1,0 +1,274 @@
+"""Rounds of measurements and what follows from them: a model that is refitted quickly after every round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from populace.errors import UsageError
+from populace.infer.consistency import consistent_tables
+from populace.infer.effects import estimate
+from populace.infer.feasible import MOST_ENTRIES, entries, feasible_tables
+from populace.infer.joints import Joints
+from populace.infer.junction_tree import maximal_tables, table_cells
+from populace.infer.known import known_totals
+from populace.infer.mirror_descent import descend
+from populace.infer.model import Model
+from populace.infer.objective import Objective, Point
+from populace.infer.observations import Observation, observe
+from populace.infer.propagation import FORBIDDEN
+from populace.infer.scaling import fit_tables
+from populace.infer.structure import Layout, Structure, restrict
+from populace.infer.tables import Table
+from populace.infer.within import share_codes
+from populace.marginals import Clique, Domain, Grouping
+from populace.measurements import Measurement
+from populace.progress import Progress
+from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How far a fit goes: rounds of least squares, how empty a cell may get, sweeps of scaling, steps of descent.
+
+    `tolerance` is the relative loss that is not worth another step. A fit in earnest also looks for tables that
+    belong to a distribution under the rules.
+    """
+
+    rounds: int
+    floor: float
+    sweeps: int
+    steps: int
+    tolerance: float
+    earnest: bool
+
+
+# Good enough to choose by: the noise of a round is far larger than what is missed.
+QUICK = Effort(rounds=16, floor=1e-3, sweeps=10, steps=0, tolerance=1e-4, earnest=False)
+
+# Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
+_HARD_SWEEPS, _KNOWN_SWEEPS = 500, 500
+_CLOSE = 1e-9
+
+
+class Estimator:
+    """The model of all measurements so far, on the domain in which grouped columns are seen through their grouping.
+
+    `add` measurements, `refit`, and ask for tables: expected counts of any columns, those of a group together.
+    Measurements of one clique are merged, and a refit starts where the last one ended.
+
+    >>> from fractions import Fraction
+    >>> from populace.marginals import Marginal
+    >>> estimator = Estimator(Domain({"coin": 2, "die": 6}))
+    >>> estimator.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
+    >>> estimator.refit()
+    >>> estimator.total, estimator.table(("coin",)).round(3), estimator.cells_with(("coin", "die"))
+    (40.0, array([30., 10.]), 12)
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        groupings: Iterable[Grouping] = (),
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+    ) -> None:
+        self.groupings = {grouping.column: grouping for grouping in groupings}
+        self._codes = domain
+        self._layout = Layout(rules, domain=domain, groupings=self.groupings)
+        self._known = known_totals(
+            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
+        )
+        self.domain = self._layout.domain
+        self._items: dict[frozenset[str], list[Measurement]] = {}
+        self._observed: dict[Clique, Observation] = {}
+        self._structure: Structure | None = None
+        self._objective: Objective | None = None
+        self._point: Point | None = None
+        self._joints: Joints | None = None
+        self._tables: dict[Clique, Table] = {}
+        self._prices: dict[Clique, int] = {}
+        self.total = 1.0
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Take in measurements; they count from the next refit on."""
+        touched: dict[frozenset[str], None] = {}
+        for item in measurements:
+            key = frozenset(item.marginal.clique)
+            self._items.setdefault(key, []).append(item)
+            touched[key] = None
+        again = [item for key in touched for item in self._items[key]]
+        for seen in observe(again, domain=self._codes, groupings=self.groupings):
+            allowed = self._layout.allowed(seen.clique)
+            # A cell in which no row can be holds noise alone.
+            self._observed[seen.clique] = (
+                seen if allowed.all() else replace(seen, values=seen.values * allowed)
+            )
+        self._prices.clear()
+
+    def refit(
+        self,
+        *,
+        polish: int = 0,
+        effort: Effort = QUICK,
+        start: Model | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Fit the model to all measurements so far; `polish` adds so many steps of descent on the loss itself.
+
+        The loss is ½ Σ (marginal − count)² / variance over every measured cell; the number of rows is its
+        least-squares estimate, at least 1.
+        Least squares with non-negative cells gives tables and a lower bound of the loss; proportional fitting turns
+        them into potentials, which is the answer when the junction tree adds no edges to the measured cliques.
+        Otherwise mirror descent can go on from there.
+        """
+        if not self._observed:
+            raise UsageError(
+                "there are no measurements to fit a model to.", hint="measure at least one marginal"
+            )
+        order = {name: i for i, name in enumerate(self.domain)}
+        observed = [
+            self._observed[c] for c in sorted(self._observed, key=lambda c: (len(c), [order[n] for n in c]))
+        ]
+        even = [_even(o) for o in observed]
+        self.total = max(1.0, self._known.rows or estimate(even, domain=self.domain).total)
+        structure = self._layout.structure([*self._observed, *self._known.tables])
+        hard = restrict(structure.hard, self._known.empty)
+        objective = Objective(
+            self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
+        )
+        tables, bound = self._targets(observed, objective=objective, effort=effort, hard=bool(hard))
+        # The last digits are slow to come under rules, and far below the noise.
+        enough = 10 * effort.tolerance if hard else effort.tolerance
+        first = fit_tables(
+            objective,
+            targets={
+                c: _raised(t, self._layout.allowed(c), floor=effort.floor)
+                for c, t in tables.items()
+                if c in objective.factors
+            },
+            sweeps=_HARD_SWEEPS if hard and effort.earnest else effort.sweeps,
+            close=enough if hard else _CLOSE,
+            start=None if effort.earnest else self._earlier(objective),
+        )
+        # An earlier model that groups columns otherwise says nothing in this domain.
+        if start is not None and start.groupings == self.groupings:
+            earlier = objective.flatten(start.potentials)
+            first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
+        reached = objective.at(first)
+        if hard and effort.earnest:
+            bound = reached.loss - objective.gap(reached)
+        steps = effort.steps + polish
+        if steps:
+            reached = descend(
+                objective,
+                start=first,
+                steps=steps,
+                tolerance=enough,
+                bound=bound,
+                progress=None if progress is None else lambda done: progress("fitting the model", done),
+            ).point
+        if self._known.tables and effort.earnest:
+            exact = {clique: table / self.total for clique, table in self._known.tables.items()}
+            reached = objective.at(
+                fit_tables(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
+            )
+        self._structure, self._objective, self._point = structure, objective, reached
+        beliefs = objective.propagation.beliefs(objective.on_nodes(reached.potentials))
+        self._joints = objective.propagation.joints(beliefs)
+        self._tables.clear()
+
+    def table(self, clique: Clique) -> Table:
+        """Return the expected counts of any columns, as of the last refit."""
+        if self._joints is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        if clique not in self._tables:
+            found = self.total * self._joints.table(clique)
+            found.setflags(write=False)
+            self._tables[clique] = found
+        return self._tables[clique]
+
+    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
+        """Return the expected counts of many cliques; what they have in common is computed once."""
+        return {clique: self.table(clique) for clique in cliques}
+
+    def cells_with(self, clique: Clique) -> int:
+        """Return how many cells the junction tree would hold if a clique were measured too."""
+        if clique not in self._prices:
+            domain = self.domain if self._structure is None else self._structure.domain
+            hard = () if self._structure is None else self._structure.hard
+            bit = {name: 1 << i for i, name in enumerate(domain)}
+            cliques = [*self._observed, *self._known.tables, *hard, clique]
+            masks = [sum(bit[name] for name in held) for held in cliques]
+            sizes = domain.shape(domain)
+            self._prices[clique] = table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
+        return self._prices[clique]
+
+    def model(self) -> Model:
+        """Return the model of the last refit, with shares of codes inside groups."""
+        if self._structure is None or self._objective is None or self._point is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        objective, point = self._objective, self._point
+        potentials = dict(zip(objective.factors, objective.tables(point.potentials), strict=True))
+        for clique, allowed in restrict(self._structure.hard, self._known.empty).items():
+            forbidden = np.where(allowed, 0.0, FORBIDDEN)
+            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+        items = [item for same in self._items.values() for item in same]
+        return Model(
+            domain=self._codes,
+            hidden=self._structure.hidden,
+            exact=tuple(self._known.tables),
+            groupings=self.groupings,
+            potentials=potentials,
+            total=self.total,
+            within={
+                name: share_codes(
+                    items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
+                )
+                for name, grouping in self.groupings.items()
+            },
+        )
+
+    def _targets(
+        self, observed: Sequence[Observation], *, objective: Objective, effort: Effort, hard: bool
+    ) -> tuple[dict[Clique, Table], float]:
+        """Return tables to scale the model to, and a number below which no distribution's loss can be."""
+        nearest = self._known.observed(observed, weight=1e6)
+        if hard and effort.earnest and entries(objective) <= MOST_ENTRIES:
+            return feasible_tables(
+                nearest, objective=objective, total=self.total, tolerance=effort.tolerance
+            ), 0.0
+        agreed = consistent_tables(
+            [_even(o) for o in nearest],
+            domain=self.domain,
+            total=self.total,
+            tolerance=effort.tolerance / 10_000,
+            rounds=effort.rounds,
+        )
+        return agreed.tables, agreed.bound
+
+    def _earlier(self, objective: Objective) -> Table | None:
+        """Return the potentials of the last refit in the factors of the next."""
+        if self._objective is None or self._point is None:
+            return None
+        tables = self._objective.tables(self._point.potentials)
+        return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))
+
+
+def _raised(table: Table, allowed: Allowed, *, floor: float) -> Table:
+    """Return a table's shares with no cell emptier than a tiny part of an average one: potentials stay finite."""
+    raised = np.maximum(table, floor * table.mean()) * allowed
+    return np.asarray(raised / raised.sum())
+
+
+def _even(observation: Observation) -> Observation:
+    """Return what closed-form least squares can use of an observation: all of it, or its sum.
+
+    Several columns together with unequal variances do not separate into effects; the descent still uses every cell.
+    """
+    if len(observation.clique) < 2 or observation.uniform is not None:
+        return observation
+    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))
