@@ -31,6 +31,7 @@ from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.strategy.learn import gridded, learn, set_aside
 from populace.strategy.methods import METHODS, method_named
+from populace.strategy.workload import Workload, asked_workload
 
 
 def synthesize(
@@ -40,6 +41,7 @@ def synthesize(
     epsilon: Number,
     delta: Number,
     method: str = "auto",
+    workload: Workload | Path | str | None = None,
     rows: int | None = None,
     seed: int | None = None,
     ledger: Path | str | None = None,
@@ -51,6 +53,7 @@ def synthesize(
 
     `data` is a path or any frame that narwhals understands; the release's table is of the same kind.
     The budget is reserved in the ledger before a row is read, and stays spent whatever happens later.
+    `workload` says which marginals should be accurate: "pairs", "triples", a TOML file or a `Workload`.
     `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
     system's is for rehearsals and stamps the release as not private.
     """
@@ -63,6 +66,7 @@ def synthesize(
         epsilon=epsilon,
         delta=delta,
         method=method,
+        workload=workload,
         ledger=ledger,
         dataset=dataset,
         progress=progress,
@@ -79,6 +83,7 @@ def measure(
     epsilon: Number,
     delta: Number,
     method: str = "auto",
+    workload: Workload | Path | str | None = None,
     ledger: Path | str | None = None,
     dataset: str | None = None,
     progress: Progress | None = None,
@@ -91,12 +96,14 @@ def measure(
     """
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
+    wanted = asked_workload(workload)
     schema = as_schema(schema)
     keys = set_aside(schema, delta=slack)
     seen = gridded(schema) if schema.unknown else schema
     check_size(seen)
     check_rules(seen.rules, domain=seen.domain)
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
+    wish = wanted(seen)
     table = PrivateTable.of(data, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
@@ -109,6 +116,7 @@ def measure(
         schema_digest=schema.digest,
         rehearsal=not is_secret(source),
         keys=keys,
+        workload=None if workload is None else wish.label,
     )
     progress = progress or silent
     learnt: tuple[Measurement, ...] = ()
@@ -119,7 +127,8 @@ def measure(
 
         schema, learnt = learn(opened, schema, progress=progress)
         table = PrivateTable.of(data, schema=schema)
-    items = METHODS[chosen](Barrier(table, run=run, noise=source), progress=progress)
+        wish = wanted(schema)
+    items = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
     run.finish()
     return Measurements(schema=schema, items=learnt + items, record=run.record())
 

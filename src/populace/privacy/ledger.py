@@ -126,6 +126,7 @@ class Ledger:
         rehearsal: bool,
         plan: Plan = Plan.ADAPTIVE,
         keys: Fraction = Fraction(0),
+        workload: str | None = None,
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
@@ -143,6 +144,7 @@ class Ledger:
             rehearsal=rehearsal,
             plan=plan,
             keys=keys,
+            workload=workload,
         )
         opening = _opening(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
         reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())

@@ -31,6 +31,7 @@ _RESERVATION = (
     "currency",
     "cap",
     "keys",
+    "workload",
 )
 
 
@@ -68,6 +69,8 @@ class RunRecord:
     finished: bool
     digest: str
     keys: Fraction = Fraction(0)
+    workload: str | None = None
+    """What the curator wanted accurate, by name or digest; None where nothing was said."""
 
     @property
     def neighbours(self) -> Neighbours:
@@ -131,6 +134,7 @@ class RunRecord:
             "currency": self.currency.value,
             "cap": str(self.cap),
             **({"keys": str(self.keys)} if self.keys else {}),
+            **({"workload": self.workload} if self.workload else {}),
             "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
             "used": str(self.used),
             "returned": [str(part) for part in self.returned],
@@ -173,6 +177,7 @@ class RunRecord:
         rehearsal: bool,
         plan: Plan,
         keys: Fraction = Fraction(0),
+        workload: str | None = None,
     ) -> RunRecord:
         """Return the record of a run that is not in the ledger yet, under a new random name."""
         check_keys(keys, delta=delta)
@@ -194,6 +199,7 @@ class RunRecord:
             finished=False,
             digest="",
             keys=keys,
+            workload=workload,
         )
 
     @classmethod
@@ -298,6 +304,7 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         "cap": fraction_from_json(told["cap"]),
         # Runs that tell no keys, and all runs of older ledgers, set nothing aside.
         "keys": fraction_from_json(told.get("keys", "0")),
+        "workload": None if told.get("workload") is None else str(told["workload"]),
     }
 
 

@@ -8,14 +8,21 @@ from populace.marginals import Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
 
 TOTAL_SHARE = Fraction(1, 50)
 
 
-def independent(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
+def independent(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (columns are all it measures, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
     """Spend everything on the number of rows and the 1-way marginals.
 
     The right choice when the table is so small, or ε so low, that noise would drown every pair.
+    It ignores the workload.
     Cost: the whole budget, in a plan fixed in advance.
     """
     progress("measuring columns", 0.0)

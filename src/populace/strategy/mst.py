@@ -19,6 +19,7 @@ from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.room import Room
+from populace.strategy.workload import Workload
 
 COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
@@ -26,13 +27,19 @@ CHOICE_SHARE = Fraction(8, 100)
 MOST_CELLS = 2**25
 
 
-def mst(oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]:
+def mst(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (a tree is chosen for its pairs, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
     """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
     A pair's score is the distance of its counts from what its noisy 1-ways and the public rules imply, less the
     error that measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
     again beside the pairs. Pairs that would make the model too large under the rules are left out.
+    It ignores the workload.
     Source: McKenna, Miklau and Sheldon 2021; the penalty, the stop and the rules are ours.
     """
     progress("measuring columns", 0.0)

@@ -11,6 +11,7 @@ from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise
 from populace.progress import Progress
 from populace.schema.rules import Rules, Totals
+from populace.strategy.workload import Workload
 
 
 class Oracle(Protocol):
@@ -48,6 +49,11 @@ class Oracle(Protocol):
 
 
 class Strategy(Protocol):
-    """Asks an oracle what it needs within its budget, and returns what it measured."""
+    """Asks an oracle what it needs within its budget, and returns what it measured.
 
-    def __call__(self, oracle: Oracle, *, progress: Progress) -> tuple[Measurement, ...]: ...
+    The workload says which marginals the curator wants accurate. It is public.
+    """
+
+    def __call__(
+        self, oracle: Oracle, *, workload: Workload, progress: Progress
+    ) -> tuple[Measurement, ...]: ...

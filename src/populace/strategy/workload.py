@@ -1,0 +1,273 @@
+"""The workload: which marginals the curator wants accurate, and how much each of them matters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from types import MappingProxyType
+
+from populace.errors import ResourceError, UsageError
+from populace.marginals import Clique, Domain
+from populace.schema.hints import did_you_mean, listing
+from populace.schema.numbers import exact
+from populace.schema.schema import Schema
+from populace.schema.tables import Table
+
+NAMES = ("pairs", "triples")
+# A triple of more cells is hardly ever worth its noise, and so many of them are all that a method looks through.
+TRIPLE_CELLS, MOST_TRIPLES = 2**16, 2**16
+# A marginal that is named may be larger, as long as its table of counts can be held.
+MOST_CELLS = 2**24
+
+_ONE = Fraction(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """Marginals over the variables of a schema, each with a weight: twice the weight, twice the harm of an error.
+
+    It is a public choice. Methods that choose what to measure look at it; it never changes what a run may spend.
+
+    >>> Workload.pairs(Domain({"a": 2, "b": 3, "c": 2})).weights
+    mappingproxy({('a', 'b'): Fraction(1, 1), ('a', 'c'): Fraction(1, 1), ('b', 'c'): Fraction(1, 1)})
+    """
+
+    weights: Mapping[Clique, Fraction] = field(hash=False)
+    name: str | None = None
+    """What it is called on the command line, or None for marginals of the curator's own."""
+
+    def __post_init__(self) -> None:
+        weights: dict[Clique, Fraction] = {}
+        for clique, given in self.weights.items():
+            if not clique or len(set(clique)) != len(clique):
+                raise UsageError(
+                    f"the workload asks for {listing(clique) or 'no column at all'}.",
+                    hint="name one or more columns, each of them once",
+                )
+            weights[tuple(clique)] = _weight(given, place=" × ".join(clique))
+        object.__setattr__(self, "weights", MappingProxyType(weights))
+
+    @classmethod
+    def pairs(cls, domain: Domain) -> Workload:
+        """Return all pairs of variables."""
+        return cls(weights=dict.fromkeys(combinations(domain, 2), _ONE), name="pairs")
+
+    @classmethod
+    def triples(cls, domain: Domain, *, cells: int = TRIPLE_CELLS) -> Workload:
+        """Return all pairs, and all triples of at most so many cells; the smallest where there are very many."""
+        cliques = [*combinations(domain, 2), *_triples(list(domain), domain=domain, cells=cells)]
+        return cls(weights=dict.fromkeys(cliques, _ONE), name="triples")
+
+    @classmethod
+    def default(cls, domain: Domain) -> Workload:
+        """Return what is wanted where nobody says: pairs and triples."""
+        return cls.triples(domain)
+
+    @classmethod
+    def load(cls, path: str | Path, schema: Schema) -> Workload:
+        """Read a workload from a TOML file, for the columns of a schema."""
+        return cls.parse(_read(Path(path)), schema=schema)
+
+    @classmethod
+    def parse(cls, text: str, *, schema: Schema) -> Workload:
+        """Read a workload from TOML text; `[[marginals]]` go before what `pairs` and `triples` say of them.
+
+        >>> schema = Schema.from_sizes({"AGE": 85, "SEX": 2, "EDU": 16})
+        >>> text = 'pairs = true\\n[[marginals]]\\ncolumns = ["SEX", "AGE"]\\nweight = 2'
+        >>> [(clique, int(weight)) for clique, weight in Workload.parse(text, schema=schema).weights.items()]
+        [(('AGE', 'SEX'), 2), (('AGE', 'EDU'), 1), (('SEX', 'EDU'), 1)]
+        """
+        try:
+            document = Table("the workload", tomllib.loads(text, parse_float=Decimal))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(
+                f"the workload is not valid TOML: {error}.",
+                hint='write [[marginals]] and under it columns = ["AGE", "SEX"]',
+            ) from None
+        document.allow((*NAMES, "marginals"))
+        domain = schema.domain
+        shared: list[Clique] = list(combinations(_variables(document, "pairs", schema=schema), 2))
+        shared += _triples(_variables(document, "triples", schema=schema), domain=domain, cells=TRIPLE_CELLS)
+        weights = dict.fromkeys(shared, _ONE) | _named(document, schema=schema)
+        if not weights:
+            raise UsageError(
+                "the workload asks for nothing.",
+                hint="write pairs = true, triples = true, or [[marginals]] with their columns",
+            )
+        return cls(weights=weights).under(schema)
+
+    def under(self, schema: Schema) -> Workload:
+        """Return the workload in the order of a schema's variables; refuse what the schema does not have."""
+        place = {name: number for number, name in enumerate(schema.variables)}
+        weights: dict[Clique, Fraction] = {}
+        for clique, weight in self.weights.items():
+            for name in clique:
+                if name not in place:
+                    raise _no_column(name, schema, where="the workload")
+            weights[tuple(sorted(clique, key=place.__getitem__))] = weight
+        if len(weights) < len(self.weights):
+            raise UsageError("the workload names a marginal twice.", hint="keep one of the two")
+        order = sorted(weights, key=lambda clique: (len(clique), [place[name] for name in clique]))
+        return Workload(weights={clique: weights[clique] for clique in order}, name=self.name)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the marginals and their weights, in order."""
+        form = [[*clique, str(weight)] for clique, weight in self.weights.items()]
+        return hashlib.sha256(json.dumps(form, ensure_ascii=False).encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls it: its name, or the digest of marginals of the curator's own."""
+        return self.name or f"own {self.digest}"
+
+
+def asked_workload(given: Workload | Path | str | None) -> Callable[[Schema], Workload]:
+    """Return how a wish becomes a workload once the schema is known; a file is read now, and only once.
+
+    >>> asked_workload("pairs")(Schema.from_sizes({"a": 2, "b": 3})).label
+    'pairs'
+    """
+    if given is None:
+        return lambda schema: Workload.default(schema.domain)
+    if isinstance(given, Workload):
+        return given.under
+    if given == "pairs":
+        return lambda schema: Workload.pairs(schema.domain)
+    if given == "triples":
+        return lambda schema: Workload.triples(schema.domain)
+    text = _read(Path(given))
+    return lambda schema: Workload.parse(text, schema=schema)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, IsADirectoryError, ValueError) as failure:
+        near = did_you_mean(str(path), NAMES)
+        what = "is not UTF-8 text" if isinstance(failure, UnicodeDecodeError) else "is no file"
+        raise UsageError(
+            f"the workload {str(path)!r} {what}.",
+            hint=f"did you mean {near!r}?" if near else "give pairs, triples, or the path of a TOML file",
+        ) from None
+    except OSError as error:
+        raise ResourceError(
+            f"the workload {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
+        ) from None
+
+
+def _variables(document: Table, key: str, *, schema: Schema) -> list[str]:
+    """Return the variables behind `true` (all) or a list of columns, in the schema's order."""
+    given = document.items.get(key, False)
+    if isinstance(given, bool):
+        return list(schema.variables) if given else []
+    if not isinstance(given, list):
+        raise UsageError(
+            f"the workload: {key} is neither true nor a list of columns.",
+            hint=f'write {key} = true, or {key} = ["AGE", "SEX", "EDU"]',
+        )
+    names = _columns(document, key, schema=schema)
+    found = {part for name in names for part in _parts(name, schema=schema)}
+    return [name for name in schema.variables if name in found]
+
+
+def _named(document: Table, *, schema: Schema) -> dict[Clique, Fraction]:
+    given = document.items.get("marginals", [])
+    if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
+        raise UsageError(
+            "the workload: marginals is not a list of tables.",
+            hint="write [[marginals]] on a line of its own for each of them",
+        )
+    weights: dict[Clique, Fraction] = {}
+    for number, each in enumerate(given, start=1):
+        table = Table(f"[[marginals]] {number} of the workload", each)
+        table.allow(("columns", "weight"))
+        names = _columns(table, "columns", schema=schema)
+        if not names:
+            raise UsageError(f"{table.place} has no columns.", hint='write columns = ["AGE", "SEX"]')
+        clique = _clique(names, schema=schema)
+        if clique in weights:
+            raise UsageError(
+                f"{table.place} asks for {listing(names)} again.", hint="keep one of the two marginals"
+            )
+        # How large a domain to be learnt becomes is not known yet.
+        parts = [schema.variables[name] for name in clique]
+        cells = math.prod(part.size for part in parts if not part.draft.unknown)
+        if cells > MOST_CELLS:
+            raise UsageError(
+                f"{table.place} has {cells} cells; {MOST_CELLS} is the most.",
+                hint="name fewer columns, or coarsen them in the schema",
+            )
+        weights[clique] = _weight(each.get("weight", 1), place=table.place)
+    return weights
+
+
+def _columns(table: Table, key: str, *, schema: Schema) -> tuple[str, ...]:
+    names = table.texts(key)
+    for place, name in enumerate(names):
+        if name not in schema.columns and name not in schema.variables:
+            raise _no_column(name, schema, where=table.place)
+        if name in names[:place]:
+            raise UsageError(f"{table.place} names column {name!r} twice.", hint="name each column once")
+    return names
+
+
+def _parts(name: str, *, schema: Schema) -> Sequence[str]:
+    """Return all variables behind a name: those a function follows from, both parts of a split column."""
+    if name in schema.variables:
+        return (name,)
+    if name in schema.layout.functions:
+        return schema.layout.sources(name)
+    return [part.name for part in schema.columns[name].variables]
+
+
+def _clique(names: Sequence[str], *, schema: Schema) -> Clique:
+    """Return the variables of a marginal. Beside other columns a split one stands for its coarse part."""
+    found = {
+        part
+        for name in names
+        for part in (
+            _parts(name, schema=schema)
+            if len(names) == 1 or name in schema.variables
+            else schema.layout.sources(name)
+        )
+    }
+    return tuple(name for name in schema.variables if name in found)
+
+
+def _triples(names: Sequence[str], *, domain: Domain, cells: int) -> list[Clique]:
+    """Return the triples of at most so many cells; where there are very many, the smallest of them."""
+    sizes = [domain[name] for name in names]
+    found: list[tuple[int, int, int]] = []
+    for i, j in combinations(range(len(names)), 2):
+        room = cells // (sizes[i] * sizes[j])
+        found += [(i, j, k) for k in range(j + 1, len(names)) if sizes[k] <= room]
+    if len(found) > MOST_TRIPLES:
+        found = sorted(found, key=lambda each: math.prod(sizes[n] for n in each))[:MOST_TRIPLES]
+    return [(names[i], names[j], names[k]) for i, j, k in sorted(found)]
+
+
+def _weight(given: object, *, place: str) -> Fraction:
+    weight = exact(given)
+    if weight is None or weight <= 0:
+        raise UsageError(
+            f"{place}: the weight is {given!s:.60}.", hint="give a finite number above 0; 1 is the default"
+        )
+    return weight
+
+
+def _no_column(name: str, schema: Schema, *, where: str) -> UsageError:
+    known: Iterable[str] = dict.fromkeys([*schema.columns, *schema.variables])
+    near = did_you_mean(name, known)
+    return UsageError(
+        f"{where} names {name!r}, which is no column.",
+        hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+    )
