@@ -1,4 +1,5 @@
-"""The compiled loops: counting rows, where NumPy would make a pass and a temporary for every step.
+"""The compiled loops: counting rows and moving their cells, where NumPy would make a pass and a temporary for every
+step, or could not go cell by cell.
 
 Few, in one file, with explicit signatures and a cache on disk, so that nothing is compiled while a user waits:
 `python -m populace.kernels` compiles them all. Importing this module takes a second, so callers import it only
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from numba import njit, types
 
 from populace.errors import UsageError
+from populace.moves import Plan, sweep
 
 Codes = npt.NDArray[Any]
 Cells = npt.NDArray[np.uint64]
@@ -26,6 +28,9 @@ Counts = npt.NDArray[np.int64]
 _CODES = [types.Array(kind, 1, "C", readonly=True) for kind in (types.uint8, types.uint16, types.uint32)]
 _CELLS = types.Array(types.uint64, 1, "C")
 _COUNTS = types.Array(types.int64, 1, "C")
+_FLOATS = types.Array(types.float64, 1, "C")
+_BLOCK = types.Array(types.int32, 2, "C")
+_PLAN = types.NamedTuple([_FLOATS if name == "weights" else _COUNTS for name in Plan._fields], Plan)
 
 # Rows that follow each other often fall into the same cell, and adding to it twice in a row makes the processor
 # wait: even and odd rows of small tables are counted apart.
@@ -55,6 +60,11 @@ def _append_column(cells: Cells, codes: Codes, size: int) -> None:
 def _count_cells(cells: Cells, counts: Counts) -> None:
     for row in range(cells.size):
         counts[cells[row]] += 1
+
+
+move_cells = njit(
+    [types.void(_BLOCK, _FLOATS, _PLAN, _FLOATS, types.float64, _FLOATS, _FLOATS, _COUNTS)], cache=True
+)(sweep)
 
 
 def count_pair(first: Codes, second: Codes, *, sizes: tuple[int, int]) -> Counts:
@@ -105,5 +115,7 @@ def _checked(columns: Sequence[Codes], sizes: Sequence[int]) -> list[Codes]:
 
 if __name__ == "__main__":
     # Importing has compiled every signature and filled the cache.
-    compiled = sum(len(kernel.signatures) for kernel in (_count_pair, _append_column, _count_cells))
+    compiled = sum(
+        len(kernel.signatures) for kernel in (_count_pair, _append_column, _count_cells, move_cells)
+    )
     print(f"{compiled} compiled loops are ready")

@@ -1,0 +1,279 @@
+"""Rows moved, cell by cell, until they fit all estimated marginals as nearly as whole rows can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence, Sized
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.infer.tables import Table
+from populace.marginals import Clique, Counts, Domain
+from populace.moves import Plan, sweep
+from populace.schema.rules import NO_RULES, Rule, Rules
+
+Codes = npt.NDArray[np.unsignedinteger]
+
+WIDEST = 3
+CHUNK = 1 << 16
+
+# Costs are straight from a deficit of about 2 rows on and quadratic below: straight all the way would round every
+# cell that expects less than half a row down to none.
+SLOPE = 0.25
+
+# Below this many visits of a row to a table, the second that Numba takes to import is more than it saves.
+KERNEL_VISITS = 2_000_000
+
+
+def refine(
+    codes: Mapping[str, Codes],
+    *,
+    targets: Mapping[Clique, Table],
+    domain: Domain,
+    rng: np.random.Generator,
+    rules: Rules = NO_RULES,
+    fixed: Collection[str] = (),
+    sweeps: int = 2,
+    weights: Mapping[Clique, float] | None = None,
+) -> None:
+    """Give cells of rows other codes, in place, so that the tables of the rows come nearer to the targets.
+
+    Targets are expected counts over one, two or three columns of `domain`, scaled to the number of rows, with a weight
+    each (1 if not given). No move breaks a rule, and `fixed` columns stay as they are.
+
+    >>> codes = {"a": np.array([0, 0, 1, 1], np.uint8), "b": np.array([0, 1, 0, 1], np.uint8)}
+    >>> targets = {("a", "b"): np.array([[2.0, 0.0], [0.0, 2.0]])}
+    >>> refine(codes, targets=targets, domain=Domain({"a": 2, "b": 2}), rng=np.random.default_rng(0))
+    >>> sorted(zip(codes["a"].tolist(), codes["b"].tolist()))
+    [(0, 0), (0, 0), (1, 1), (1, 1)]
+    """
+    fit = RowFit(targets, domain=domain, rules=rules, fixed=fixed, weights=weights)
+    fit.fit(codes, sweeps=sweeps, rng=rng)
+
+
+class RowFit:
+    """What the rows met so far lack of their targets, made up for by moves in the rows that come.
+
+    Rows may come in parts: each is fitted to the targets of all rows up to its last, so that the whole file fits and
+    not only every part.
+    """
+
+    __slots__ = ("_bars", "_columns", "_deficits", "_domain", "_plan", "_shares")
+
+    def __init__(
+        self,
+        targets: Mapping[Clique, Table],
+        *,
+        domain: Domain,
+        rules: Rules = NO_RULES,
+        fixed: Collection[str] = (),
+        weights: Mapping[Clique, float] | None = None,
+    ) -> None:
+        weighed = {clique: float((weights or {}).get(clique, 1.0)) for clique in targets}
+        _check(targets, domain=domain, rules=rules, weights=weighed)
+        heaviest = max(weighed.values(), default=0.0) or 1.0
+        weighed = {clique: weight / heaviest for clique, weight in weighed.items()}
+        # A table none of whose columns may change cannot be mended.
+        cliques = [clique for clique in targets if weighed[clique] > 0 and not set(clique) <= set(fixed)]
+        free = {name for clique in cliques for name in clique} - set(fixed)
+        kept = [rule for rule in rules.rules if free & set(rule.clique)]
+        needed = {name for clique in cliques for name in clique}.union(*(rule.clique for rule in kept))
+        self._domain = domain
+        self._columns = tuple(name for name in domain if name in needed)
+        self._shares = {clique: targets[clique] / targets[clique].sum() for clique in cliques}
+        self._plan = _plan(cliques, self._columns, kept, domain=domain, rules=rules, weights=weighed)
+        # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
+        costs = {name: SLOPE * sum(weighed[c] for c in cliques if name in c) for name in self._columns}
+        self._bars = np.array([costs[name] if name in free else -np.inf for name in self._columns])
+        self._deficits = np.zeros(sum(len(clique) * domain.cells(clique) for clique in cliques))
+
+    def deficit(self, clique: Clique) -> Table:
+        """Return what all rows so far lack of a target, cell by cell; below 0 where they have too many."""
+        at = 0
+        for held in self._shares:
+            if held == clique:
+                shape = self._domain.shape(clique)
+                return self._deficits[at : at + self._domain.cells(clique)].reshape(shape).copy()
+            at += len(held) * self._domain.cells(held)
+        raise UsageError(f"there is no target over {clique} to fit.", hint="ask for one that was given")
+
+    def fit(self, codes: Mapping[str, Codes], *, sweeps: int, rng: np.random.Generator) -> None:
+        """Take further rows, in place, to the targets, in passes over them in random order.
+
+        The first pass looks at columns that should rather leave their code, later passes also at those that could
+        leave it cheaply.
+        """
+        rows = _rows(codes, self._columns, domain=self._domain)
+        if sweeps < 0:
+            raise UsageError(f"{sweeps} sweeps cannot be made.", hint="ask for 0 or more")
+        if not self._shares or not rows:
+            return
+        compiled = rows * len(self._shares) * sweeps >= KERNEL_VISITS
+        self._take(codes, rows=rows, compiled=compiled)
+        for number in range(sweeps):
+            bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 2
+            if not self._sweep(codes, bars=bars, order=rng.permutation(rows), compiled=compiled):
+                break
+
+    def _take(self, codes: Mapping[str, Codes], *, rows: int, compiled: bool) -> None:
+        """Add what new rows should hold to the deficits, and subtract what they do hold."""
+        at = 0
+        for clique, shares in self._shares.items():
+            counts = _count([codes[name] for name in clique], self._domain.shape(clique), compiled=compiled)
+            lack = rows * shares - counts
+            for axis in reversed(range(len(clique))):
+                self._deficits[at : at + lack.size] += np.moveaxis(lack, axis, -1).ravel()
+                at += lack.size
+
+    def _sweep(
+        self, codes: Mapping[str, Codes], *, bars: Table, order: npt.NDArray[np.int64], compiled: bool
+    ) -> int:
+        """Pass once over the rows and return the number of moves."""
+        moves = 0
+        sizes = [self._domain[name] for name in self._columns]
+        for start in range(0, len(order), CHUNK):
+            here = order[start : start + CHUNK]
+            block = np.empty((len(here), len(sizes)), dtype=np.int32)
+            for column, name in enumerate(self._columns):
+                block[:, column] = codes[name][here]
+            leaving, entering = np.zeros(len(sizes)), np.zeros(max(sizes))
+            moved = np.zeros(len(sizes), dtype=np.int64)
+            if compiled:
+                from populace.kernels import move_cells
+
+                move_cells(block, self._deficits, self._plan, bars, SLOPE, leaving, entering, moved)
+            else:
+                listed, lists = block.tolist(), self._deficits.tolist()
+                plan, counted = Plan(*(np.asarray(part).tolist() for part in self._plan)), moved.tolist()
+                sweep(listed, lists, plan, bars.tolist(), SLOPE, leaving.tolist(), entering.tolist(), counted)
+                block, self._deficits = np.array(listed, dtype=np.int32), np.array(lists)
+                moved = np.array(counted)
+            for column in np.flatnonzero(moved).tolist():
+                codes[self._columns[column]][here] = block[:, column]
+            moves += int(moved.sum())
+        return moves
+
+
+def _plan(
+    cliques: Sequence[Clique],
+    columns: Sequence[str],
+    kept: Sequence[Rule],
+    *,
+    domain: Domain,
+    rules: Rules,
+    weights: Mapping[Clique, float],
+) -> Plan:
+    """Lay out tables and rules in flat arrays."""
+    number = {name: i for i, name in enumerate(columns)}
+    places: list[int] = []
+    table_of: list[int] = []
+    tables, at = [0], 0
+    ends: list[list[int]] = [[] for _ in columns]
+    for table, clique in enumerate(cliques):
+        for own in reversed(clique):
+            ends[number[own]].append(len(table_of))
+            table_of.append(table)
+            places += [number[own], at]
+            stride = domain[own]
+            others = [name for name in reversed(clique) if name != own]
+            for other in others:
+                places += [number[other], stride]
+                stride *= domain[other]
+            places += [0, 0] * (WIDEST - len(clique))
+            at += stride
+        tables.append(len(table_of))
+    corners, starts = [0], [0]
+    members: list[int] = []
+    guards: list[list[int]] = [[] for _ in columns]
+    for place, rule in enumerate(kept):
+        stride = 1
+        for name, size in zip(reversed(rule.clique), reversed(rule.allowed.shape), strict=True):
+            members += [number[name], stride]
+            guards[number[name]].append(place)
+            stride *= size
+        starts.append(starts[-1] + len(rule.clique))
+        corners.append(corners[-1] + stride)
+    unruled = np.zeros(max((domain[name] for name in columns), default=0), dtype=np.int64)
+    classes = [
+        rules.classes[name].lookup if name in rules.classes else unruled[: domain[name]] for name in columns
+    ]
+    return Plan(
+        sizes=_flat([domain[name] for name in columns]),
+        places=_flat(places),
+        table_of=_flat(table_of),
+        tables=_flat(tables),
+        weights=np.array([weights[clique] for clique in cliques]),
+        starts=_starts(ends),
+        ends=_flat(list(chain.from_iterable(ends))),
+        class_starts=_starts(classes),
+        classes=_flat(list(chain.from_iterable(classes))),
+        allowed=_flat([cell for rule in kept for cell in rule.allowed.ravel().tolist()]),
+        corners=_flat(corners),
+        rules=_flat(starts),
+        members=_flat(members),
+        watched=_starts(guards),
+        guards=_flat(list(chain.from_iterable(guards))),
+    )
+
+
+def _flat(numbers: Sequence[int]) -> Counts:
+    return np.array(numbers, dtype=np.int64)
+
+
+def _starts(lists: Sequence[Sized]) -> Counts:
+    """Return where each of several lists begins when they follow each other, and where the last ends."""
+    return np.cumsum([0, *map(len, lists)], dtype=np.int64)
+
+
+def _count(columns: Sequence[Codes], shape: tuple[int, ...], *, compiled: bool) -> Counts:
+    """Count the rows in each combination of some columns."""
+    if compiled:
+        from populace.kernels import count_columns, count_pair
+
+        if len(shape) == 2:
+            return count_pair(columns[0], columns[1], sizes=(shape[0], shape[1]))
+        return count_columns(columns, sizes=shape)
+    cells = np.ravel_multi_index([column.astype(np.intp) for column in columns], shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+
+
+def _rows(codes: Mapping[str, Codes], columns: Sequence[str], *, domain: Domain) -> int:
+    """Return the number of rows; refuse codes that a loop without checks would take for places elsewhere."""
+    if not set(columns) <= set(codes) or len({len(codes[name]) for name in columns}) > 1:
+        raise UsageError(
+            "the rows to fit lack a column, or their columns differ in length.",
+            hint="give all columns of the targets and the rules, of one length",
+        )
+    for name in columns:
+        if codes[name].dtype.kind != "u" or (codes[name].size and codes[name].max() >= domain[name]):
+            raise UsageError(
+                f"column {name!r} holds codes outside its domain.", hint="give codes 0 … size − 1"
+            )
+    return len(codes[columns[0]]) if columns else 0
+
+
+def _check(
+    targets: Mapping[Clique, Table], *, domain: Domain, rules: Rules, weights: Mapping[Clique, float]
+) -> None:
+    for clique, table in targets.items():
+        if not 1 <= len(set(clique)) == len(clique) <= WIDEST or not set(clique) <= set(domain):
+            raise UsageError(
+                f"rows cannot be fitted to a target over {clique}.",
+                hint=f"give targets over one to {WIDEST} columns of the domain",
+            )
+        if table.shape != domain.shape(clique) or not 0 < table.sum() < np.inf:
+            raise UsageError(
+                f"the target over {clique} has another shape than the domain, or no rows.",
+                hint="give one expected count per cell",
+            )
+        if not 0 <= weights[clique] < np.inf:
+            raise UsageError(f"the target over {clique} weighs {weights[clique]}.", hint="give a weight ≥ 0")
+    for name, classes in rules.classes.items():
+        if len(classes.groups) != domain[name]:
+            raise UsageError(
+                f"the rules know {len(classes.groups)} codes of column {name!r}; the domain has {domain[name]}.",
+                hint="take the classes of the domain's groups where columns are grouped",
+            )
