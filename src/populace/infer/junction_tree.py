@@ -16,7 +16,8 @@ class JunctionTree:
     """Sets of columns joined into a tree in which every column's nodes are connected.
 
     `nodes[0]` is the root, a node's parent stands before it (`parents[0]` is −1), and `separators[i]` holds the
-    columns node i shares with its parent. Each node lists its separator first, the rest in the domain's order.
+    columns node i shares with its parent. Each node lists its separator first, and the rest with the largest
+    column last: loops over a table are then long.
     """
 
     nodes: tuple[Clique, ...]
@@ -53,9 +54,8 @@ def junction_tree(
     """
     columns = tuple(domain)
     bit = {column: 1 << i for i, column in enumerate(columns)}
-    masks = maximal_tables(
-        [sum(bit[column] for column in clique) for clique in cliques], sizes=domain.shape(columns)
-    )
+    sizes = domain.shape(columns)
+    masks = maximal_tables([sum(bit[column] for column in clique) for clique in cliques], sizes=sizes)
     masks.sort(key=_bits)
     top = sum(bit[column] for column in root)
     first = next((i for i, mask in enumerate(masks) if mask & top == top), 0)
@@ -64,7 +64,11 @@ def junction_tree(
     separators = [masks[node] & masks[parents[node]] if parents[node] >= 0 else 0 for node in order]
     return JunctionTree(
         nodes=tuple(
-            tuple(columns[i] for part in (separator, masks[node] & ~separator) for i in _bits(part))
+            tuple(
+                columns[i]
+                for part in (_bits(separator), sorted(_bits(masks[node] & ~separator), key=sizes.__getitem__))
+                for i in part
+            )
             for node, separator in zip(order, separators, strict=True)
         ),
         parents=tuple(place[parents[node]] if parents[node] >= 0 else -1 for node in order),

@@ -66,7 +66,6 @@ def fit_tables(
                 np.clip(ratio, 1 / _LARGEST_FACTOR, _LARGEST_FACTOR, out=ratio)
                 ratio[found <= 0] = 1.0
                 beliefs[node] *= part.inside.spread(ratio)
-                beliefs[node] /= beliefs[node].sum()
                 part.potential[...] += part.into.spread(np.log(ratio))
         if moved <= close:
             break
