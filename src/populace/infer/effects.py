@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from populace.errors import UsageError
+from populace.infer.columns import Column, Evidence, Lookup
 from populace.infer.observations import Observation
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
@@ -26,20 +28,7 @@ class Effect:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column's counts given the total T: `given + (T − given.sum()) · share`, with their variance given T.
-
-    `share` sums to 1. A column measured with equal variances has equal shares; where variances differ, a wrong total
-    moves the uncertain cells most.
-    """
-
-    given: Table
-    share: Table
-    variance: Table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Effects:
     """The least-squares estimate of every marginal that the measurements determine.
 
@@ -68,8 +57,8 @@ class Effects:
         cells = self.domain.cells(clique)
         table = np.full(self.domain.shape(clique), self.total / cells)
         for axis, name in enumerate(clique):
-            column, size = self.columns[name], self.domain[name]
-            counts = column.given + (self.total - column.given.sum()) * column.share
+            (given, share, _), size = self._grouped[name], self.domain[name]
+            counts = given + (self.total - given.sum()) * share
             table += _along(counts - self.total / size, axis=axis, rank=len(clique)) * (size / cells)
         for part in _parts(clique):
             if len(part) > 1:
@@ -89,14 +78,25 @@ class Effects:
         table = np.zeros(self.domain.shape(clique))
         slope = np.full(table.shape, 1 / cells)
         for axis, name in enumerate(clique):
-            column, size = self.columns[name], self.domain[name]
-            table += _along(column.variance, axis=axis, rank=len(clique)) * (size / cells) ** 2
-            slope += _along(column.share - 1 / size, axis=axis, rank=len(clique)) * (size / cells)
+            (_, share, variance), size = self._grouped[name], self.domain[name]
+            table += _along(variance, axis=axis, rank=len(clique)) * (size / cells) ** 2
+            slope += _along(share - 1 / size, axis=axis, rank=len(clique)) * (size / cells)
         for part in _parts(clique):
             if len(part) > 1:
                 freedom = math.prod(1 - 1 / self.domain[name] for name in part)
                 table += freedom / self.interactions[part].weight * (self.domain.cells(part) / cells) ** 2
         return table + self.total_variance * slope**2
+
+    def sums(self, name: str, sets: Lookup) -> tuple[Table, Table] | None:
+        """Return counts of sets of a column's own codes with their exact variances, or None if not determined."""
+        column = self.columns.get(name)
+        if column is None:
+            return None
+        return column.sums(sets, total=self.total, variance=self.total_variance)
+
+    @cached_property
+    def _grouped(self) -> dict[str, tuple[Table, Table, Table]]:
+        return {name: column.grouped() for name, column in self.columns.items()}
 
     def _check(self, clique: Clique) -> None:
         if not self.covers(clique):
@@ -106,32 +106,34 @@ class Effects:
             )
 
 
-def estimate(observations: Sequence[Observation], *, domain: Domain, total: float | None = None) -> Effects:
+def estimate(
+    observations: Sequence[Observation],
+    *,
+    domain: Domain,
+    total: float | None = None,
+    own: Mapping[str, Evidence] | None = None,
+) -> Effects:
     """Combine observations by weighted least squares; `total` overrides the estimated number of rows.
 
     With equal noise variance σ² in the cells of clique c, its component on τ ⊆ c (sum out the rest, then subtract
     the mean along every axis of τ) has covariance σ²·n_{c∖τ} times a projector, and different components are
     independent: least squares is one weighted mean per effect (weights 1 / (σ²·n_{c∖τ})).
-    A single column whose cells have different variances (codes summed into groups) mixes its own effect with the
-    total. For column a let ω and e be weight and mean of its effect elsewhere, p and z precision and value of these
-    cells, and q = ω + p. Given T, least squares gives h + (T − Σh)·k with h = (ωe + pz)/q and k = q⁻¹ / Σq⁻¹, with
-    covariance diag(q⁻¹) − kkᵀ·Σq⁻¹, and the column holds 1/Σq⁻¹ − ω/n of information on T, centred so that the
-    score at T is T·(1/Σq⁻¹ − ω/n) − Σh/Σq⁻¹.
+    A column's own tables may have other variances in every cell (codes summed into groups), which mixes the column's
+    effect with the total. Given the total T, `Column.solve` joins them with the effect (mean e, weight ω) that other
+    tables have; with its h and Q the column holds 1/1ᵀQ⁻¹1 − ω/n of information on T, centred so that the score at
+    T is T·(1/1ᵀQ⁻¹1 − ω/n) − 1ᵀh/1ᵀQ⁻¹1. `own` is evidence on
+    columns in place of observations of them alone.
     """
     sums: dict[Clique, tuple[Table, float]] = {}
-    uneven: dict[str, tuple[Table, Table]] = {}
+    single: dict[str, list[Observation]] = {}
     for observation in observations:
-        if observation.uniform is not None:
+        if len(observation.clique) == 1:
+            single.setdefault(observation.clique[0], []).append(observation)
+        elif observation.uniform is not None:
             for part, table, spread in _components(observation.values, observation.clique, domain):
                 weight = 1 / (observation.uniform * spread)
                 earlier, weights = sums.get(part, (np.zeros(table.shape), 0.0))
                 sums[part] = (earlier + weight * table, weights + weight)
-        elif len(observation.clique) == 1:
-            precision = 1 / observation.variance
-            value, known = uneven.get(
-                observation.clique[0], (np.zeros(precision.shape), np.zeros(precision.shape))
-            )
-            uneven[observation.clique[0]] = (value + precision * observation.values, known + precision)
         else:
             raise UsageError(
                 f"the cells of {observation.clique} have different variances.",
@@ -139,21 +141,16 @@ def estimate(observations: Sequence[Observation], *, domain: Domain, total: floa
             )
     scores, information = sums.pop((), (np.zeros(()), 0.0))
     score = float(scores)
+    alone = {name: Evidence.of_cells(same) for name, same in single.items()} | dict(own or {})
     columns: dict[str, Column] = {}
-    for name in {part[0] for part in sums if len(part) == 1} | set(uneven):
+    # Sorted: sums of floating-point numbers depend on their order.
+    for name in sorted({part[0] for part in sums if len(part) == 1} | set(alone)):
         size = domain[name]
         effect, weight = sums.get((name,), (np.zeros(size), 0.0))
-        if name not in uneven:
-            even = np.full(size, 1 / size)
-            columns[name] = Column(effect / weight, even, np.full(size, (1 - 1 / size) / weight))
-            continue
-        value, precision = uneven[name]
-        loose = 1 / (weight + precision)
-        given, whole = (effect + value) * loose, float(loose.sum())
-        share = loose / whole
-        columns[name] = Column(given, share, np.maximum(loose - whole * share**2, 0))
-        score += float(given.sum()) / whole
-        information += 1 / whole - weight / size
+        evidence = alone.get(name) or Evidence.nothing(size)
+        column = columns[name] = Column.solve(evidence, weight=weight, effect=effect)
+        score += float(column.given.sum()) / column.whole
+        information += 1 / column.whole - weight / size
     if information <= 0:
         raise UsageError("nothing was measured.", hint="measure at least one marginal")
     return Effects(

@@ -1,0 +1,273 @@
+"""How sure the counts are: what all measurements together say about a marginal, with an interval for every cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+
+from populace.errors import UsageError
+from populace.infer.columns import Evidence, Lookup
+from populace.infer.effects import Effects, estimate
+from populace.infer.observations import Observation, observe, shared_groupings, sum_groups
+from populace.infer.possible import Possible
+from populace.infer.tables import Table
+from populace.marginals import Clique, Domain, Grouping, Marginal
+from populace.measurements import Measurement, Measurements
+from populace.privacy.mechanisms import DiscreteLaplace
+from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
+
+LEVEL = 0.95
+# Public totals enter least squares as measurements with so small a part of the smallest variance.
+_CERTAIN = Fraction(1, 10**6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Interval:
+    """The counts of one marginal: unbiased estimates, their standard errors, and how far their intervals reach.
+
+    Counts may come out below 0, as noise does; cutting them there would make sums of them too large.
+    """
+
+    marginal: Marginal
+    estimate: Table
+    error: Table
+    reach: Table
+
+    @property
+    def low(self) -> Table:
+        """The lower ends of the intervals."""
+        return self.estimate - self.reach
+
+    @property
+    def high(self) -> Table:
+        """The upper ends of the intervals."""
+        return self.estimate + self.reach
+
+
+class Intervals:
+    """The marginals that measurements determine, with intervals that hold the true count with probability `level`.
+
+    >>> flips = Measurement(Marginal(("coin",)), np.array([33, 13]), Fraction(25))
+    >>> rows = Measurement(Marginal(()), np.array(40), Fraction(4))
+    >>> coin = Intervals([flips, rows], domain=Domain({"coin": 2})).of("coin")
+    >>> coin.estimate.round(1), coin.low.round(1), coin.high.round(1)
+    (array([30.2, 10.2]), array([22.8,  2.8]), array([37.7, 17.7]))
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Measurement],
+        *,
+        domain: Domain,
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+        laplace: bool = False,
+        level: float = LEVEL,
+    ) -> None:
+        if not items:
+            raise UsageError("there are no measurements.", hint="measure at least one marginal")
+        if not 0 < level < 1:
+            raise UsageError(f"the level is {level}.", hint="give a number between 0 and 1, such as 0.95")
+        self._items = tuple(items)
+        self._domain = domain
+        self._rules = rules
+        self._totals = tuple(totals)
+        self._laplace = laplace
+        self._level = level
+        self._groupings = shared_groupings(items)
+
+    @property
+    def measured(self) -> tuple[Marginal, ...]:
+        """What was measured, repeats once, in the order of measuring."""
+        return tuple(dict.fromkeys(item.marginal for item in self._items))
+
+    def __iter__(self) -> Iterator[Interval]:
+        return (self.at(marginal) for marginal in self.measured)
+
+    def of(self, *columns: str) -> Interval:
+        """Return the counts over some columns, as finely as they are determined; no column asks for the rows.
+
+        Codes that measurements of several columns merge stay merged, except in a column by itself.
+        """
+        unknown = [name for name in columns if name not in self._domain]
+        if unknown:
+            raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
+        grouped = Marginal(columns, tuple(self._groupings[n] for n in columns if n in self._groupings))
+        for marginal in dict.fromkeys((Marginal(columns), grouped)):
+            if self._counts(marginal) is not None:
+                return self.at(marginal)
+        raise UsageError(
+            f"the measurements do not determine {' × '.join(columns)}.",
+            hint="ask for columns that were measured together, or ask the model",
+        )
+
+    def at(self, marginal: Marginal) -> Interval:
+        """Return the counts of a marginal in the very groups that it names."""
+        found = self._counts(marginal)
+        if found is None:
+            raise UsageError(
+                f"the measurements do not determine {marginal} in these groups.",
+                hint="ask for what was measured",
+            )
+        values, variance = found
+        known = self._known(marginal)
+        values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
+        allowed = self._allowed(marginal)
+        values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
+        return Interval(
+            marginal=marginal,
+            estimate=values,
+            error=np.sqrt(variance),
+            reach=reach(
+                variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
+            ),
+        )
+
+    @cached_property
+    def _joint(self) -> tuple[Observation, ...]:
+        """The number of rows and the tables of several columns, public totals among them."""
+        return observe(
+            [item for item in self._evidence if len(item.marginal.clique) != 1],
+            domain=self._domain,
+            groupings=self._groupings,
+        )
+
+    @cached_property
+    def _evidence(self) -> tuple[Measurement, ...]:
+        certain = _CERTAIN * min(item.variance for item in self._items)
+        known = (Measurement(Marginal(total.clique), total.counts, certain) for total in self._totals)
+        return (*self._items, *known)
+
+    @cached_property
+    def _effects(self) -> Effects:
+        grouped = self._domain.grouped(self._groupings.values())
+        own: dict[str, list[Measurement]] = {name: [] for o in self._joint for name in o.clique}
+        for item in self._evidence:
+            if len(item.marginal.clique) == 1:
+                own.setdefault(item.marginal.clique[0], []).append(item)
+        rows = float(self._totals[0].counts.sum()) if self._totals else None
+        return estimate(
+            [_even(observation) for observation in self._joint],
+            domain=grouped,
+            total=rows,
+            own={
+                name: Evidence.of_tables(same, size=self._domain[name], grouping=self._groupings.get(name))
+                for name, same in own.items()
+            },
+        )
+
+    def _counts(self, marginal: Marginal) -> tuple[Table, Table] | None:
+        """Return estimates and variances in the axes of the marginal, or None where they are not determined."""
+        clique, effects = marginal.clique, self._effects
+        if len(clique) == 1:
+            own = marginal.grouping(clique[0])
+            return effects.sums(clique[0], _codes(own, self._domain[clique[0]]))
+        ordered = tuple(name for name in self._domain if name in clique)
+        if effects.covers(ordered) and all(marginal.grouping(n) == self._groupings.get(n) for n in clique):
+            axes = [ordered.index(name) for name in clique]
+            return effects.marginal(ordered).transpose(axes), effects.variance(ordered).transpose(axes)
+        return self._alone(marginal)
+
+    def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
+        """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
+        same = [item for item in self._items if item.marginal == marginal]
+        if not same:
+            return None
+        precision = sum(1 / float(item.variance) for item in same)
+        values = np.sum([item.counts / float(item.variance) for item in same], axis=0) / precision
+        return values, np.full(values.shape, 1 / precision)
+
+    def _known(self, marginal: Marginal) -> Table | None:
+        """Return the counts of a marginal if they are public."""
+        for total in self._totals:
+            if set(marginal.clique) <= set(total.clique):
+                others = tuple(i for i, name in enumerate(total.clique) if name not in marginal.clique)
+                table: Table = total.counts.sum(axis=others).astype(np.float64)
+                kept = [name for name in total.clique if name in marginal.clique]
+                table = table.transpose([kept.index(name) for name in marginal.clique])
+                for axis, name in enumerate(marginal.clique):
+                    grouping = marginal.grouping(name)
+                    table = table if grouping is None else sum_groups(table, grouping, axis=axis)
+                return table
+        return None
+
+    def _noise(self, clique: Clique) -> float:
+        """Return the smallest variance of noise in a table that holds the clique."""
+        within = (item for item in self._items if set(clique) <= set(item.marginal.clique))
+        return min((float(item.variance) for item in within), default=math.inf)
+
+    @cached_property
+    def _possible(self) -> Possible | None:
+        return Possible(self._rules) if self._rules.rules else None
+
+    def _allowed(self, marginal: Marginal) -> Allowed:
+        """Say of every cell whether the rules let a row be in it."""
+        shape = marginal.shape(self._domain)
+        ruled = [name for name in marginal.clique if self._possible is not None and name in self._possible]
+        if self._possible is None or not ruled:
+            return np.broadcast_to(np.True_, shape)
+        table = self._possible.table(ruled).astype(np.float64)
+        for axis, name in enumerate(ruled):
+            classes = self._rules.classes[name]
+            cells = _codes(marginal.grouping(name), self._domain[name])
+            meets = np.zeros((int(cells.max()) + 1, classes.size))
+            meets[cells, classes.lookup] = 1.0
+            table = np.moveaxis(np.tensordot(meets, table, axes=(1, axis)), 0, axis)
+        sizes = [size if name in ruled else 1 for name, size in zip(marginal.clique, shape, strict=True)]
+        return np.broadcast_to(table.reshape(sizes) > 0, shape)
+
+
+def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
+    """Return how sure the counts of one run are: the marginals that it determines, with intervals.
+
+    All measurements are joined by weighted least squares, and the variances of its estimates are exact. Where the
+    schema declares public totals, these are certain, and so are cells that a rule forbids; the rules are not used
+    beyond that.
+    """
+    schema, laws = measurements.schema, (charged.spend.law for charged in measurements.record.spends)
+    return Intervals(
+        measurements.items,
+        domain=schema.domain,
+        rules=schema.rules,
+        totals=schema.totals,
+        laplace=any(isinstance(law, DiscreteLaplace) for law in laws),
+        level=level,
+    )
+
+
+def reach(variance: Table, *, noise: float, laplace: bool = False, level: float = LEVEL) -> Table:
+    """Return how far intervals reach to both sides of estimates with these variances.
+
+    An estimate is a sum of many noise terms, near a normal law, with at most one large term: that of the same cell
+    in the most precise table, of variance `noise`. Its factor is c = variance / noise, because a best estimate has
+    covariance `variance` with every unbiased one. Noise is whole numbers, so the estimate may move in steps of c: with
+    a uniform number between −c/2 and c/2 added it has a smooth law of variance + c²/12, and c/2 more covers all of
+    a step. Where the terms are Laplace, the quantile lies between the normal one and that of one such term, by that
+    term's part of the variance.
+
+    >>> [round(float(reach(np.array(s**2), noise=s**2)), 2) for s in (0.5, 4.0, 100.0)]
+    [1.63, 8.36, 196.5]
+    """
+    quantile = np.full(variance.shape, NormalDist().inv_cdf((1 + level) / 2))
+    step = np.minimum(1.0, variance / noise)
+    if laplace:
+        part = np.minimum(1.0, step**2 * noise / np.maximum(variance, np.finfo(np.float64).tiny))
+        quantile += part * (-math.log(1 - level) / math.sqrt(2) - quantile)
+    return quantile * np.sqrt(variance + step**2 / 12) + step / 2
+
+
+def _codes(grouping: Grouping | None, size: int) -> Lookup:
+    return np.arange(size) if grouping is None else grouping.lookup
+
+
+def _even(observation: Observation) -> Observation:
+    """Return what separates into effects: a table with equal variances, or else its sum."""
+    if observation.uniform is not None:
+        return observation
+    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))
