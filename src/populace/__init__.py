@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from populace.release.bundle import Release as Release
     from populace.release.verify import verify as verify
     from populace.schema.schema import Schema as Schema
+    from populace.strategy.workload import Workload as Workload
 
 _HOMES = {
     "Ledger": "privacy.ledger",
@@ -27,6 +28,7 @@ _HOMES = {
     "PopulaceError": "errors",
     "Release": "release.bundle",
     "Schema": "schema.schema",
+    "Workload": "strategy.workload",
     "fit": "infer.fit",
     "measure": "pipeline",
     "release_from": "pipeline",
@@ -42,6 +44,7 @@ __all__ = [
     "PopulaceError",
     "Release",
     "Schema",
+    "Workload",
     "fit",
     "measure",
     "release_from",

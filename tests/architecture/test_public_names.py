@@ -15,6 +15,7 @@ PINNED = [
     "PopulaceError",
     "Release",
     "Schema",
+    "Workload",
     "fit",
     "measure",
     "release_from",

@@ -13,6 +13,7 @@ def measure(
     delta: options.Delta,
     out: options.Out,
     method: options.Method = "auto",
+    workload: options.Workload = None,
     ledger: options.LedgerFile = None,
     json: options.Json = False,
 ) -> None:
@@ -45,6 +46,7 @@ def measure(
             epsilon=epsilon,
             delta=delta,
             method=method,
+            workload=workload,
             ledger=ledger,
             progress=moved,
         )

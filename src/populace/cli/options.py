@@ -34,6 +34,17 @@ Method = Annotated[
         help="How to synthesize: mst (columns and a tree of pairs), independent (columns), or auto, which is mst.",
     ),
 ]
+Workload = Annotated[
+    str | None,
+    typer.Option(
+        "--workload",
+        metavar="pairs|triples|FILE",
+        help="Which marginals should be accurate: all pairs of columns, pairs and small triples, or those that "
+        "a TOML file lists with weights. It moves accuracy to where you need it and costs nothing more; mst and "
+        "independent ignore it.",
+        show_default="triples",
+    ),
+]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(

@@ -20,6 +20,7 @@ from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
 from populace.release.statement import Statement
+from populace.strategy.workload import NAMES as WORKLOADS
 
 FORMAT = "populace release 1"
 NAME = "manifest.json"
@@ -142,8 +143,10 @@ def parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
 def command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
     """Return the command that would make such a release, with words in place of paths."""
     rows = [] if rows_asked is None else ["--rows", str(rows_asked)]
+    wanted = statement.get("workload")
+    workload = [] if wanted is None else ["--workload", wanted if wanted in WORKLOADS else "FILE"]
     words = [
-        *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"]),
+        *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"], *workload),
         *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
         *rows,
         *("--seed", str(seed), "--format", table_format, "--out", "DIR"),

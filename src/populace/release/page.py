@@ -37,6 +37,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         f"| neighbouring tables | {_neighbours(statement)} |",
         f"| account in the ledger | {_cell(statement['dataset'])} |",
         f"| method | {_cell(statement['method'])} |",
+        *_workload(statement),
         f"| synthetic rows | {_cell(_rows(statement))} |",
         "",
         "How useful the rows are: see report.html.",
@@ -100,6 +101,16 @@ def _rules(statement: Statement) -> list[str]:
         *([f"- and {more} more, in codebook.json"] if more > 0 else []),
         "",
     ]
+
+
+def _workload(statement: Statement) -> list[str]:
+    """Return the line about what should be accurate, where the curator said so."""
+    wanted = statement.get("workload")
+    if wanted is None:
+        return []
+    words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
+    told = words.get(wanted, f"marginals that the curator named ({wanted})")
+    return [f"| asked to be accurate | {_cell(told)} |"]
 
 
 def _neighbours(statement: Statement) -> str:

@@ -114,6 +114,7 @@ class Statement(TypedDict):
     id: str | None
     dataset: str
     method: str
+    workload: NotRequired[str]
     total: Total
     found: float
     reading: str
@@ -169,6 +170,8 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
         ledger_entry=record.digest,
         record=record.to_json(),
     )
+    if record.workload is not None:
+        statement["workload"] = record.workload
     if record.keys:
         statement["delta_parts"] = DeltaParts(
             noise=exact_text(delta - record.keys),
