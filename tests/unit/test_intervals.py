@@ -11,6 +11,7 @@ from estimates import measured, random_counts
 
 from populace.errors import UsageError
 from populace.infer.intervals import Intervals, reach
+from populace.infer.pool import Groups
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.schema.rules import Rule, Rules, Totals
@@ -85,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize("seed", range(5))
 def test_estimates_and_variances_equal_dense_least_squares(case: str, seed: int) -> None:
     items = noisy(CASES[case], seed)
-    found = Intervals(items, domain=DOMAIN)
+    found = Intervals(items, domain=DOMAIN, groups=Groups.FIXED)
     cliques = [clique for size in range(4) for clique in combinations(("d", "b", "a", "c"), size)]
     asked = {way(*clique) for clique in cliques for way in (grouped, lambda *c: Marginal(c))}
     asked |= {item.marginal for item in items}
@@ -110,10 +111,32 @@ def test_a_code_in_a_group_follows_the_better_count_of_its_group() -> None:
     """By hand: codes 10 and 20 (variance 4), their group counted again as 40 (variance 8), so 35 with variance 4."""
     codes = Measurement(Marginal(("x",)), np.array([10, 20]), Fraction(4))
     whole = Measurement(Marginal(("x",), (Grouping("x", (0, 0)),)), np.array([40]), Fraction(8))
-    found = Intervals([codes, whole], domain=Domain({"x": 2})).of("x")
+    found = Intervals([codes, whole], domain=Domain({"x": 2}), groups=Groups.FIXED).of("x")
     np.testing.assert_allclose(found.estimate, [12.5, 22.5])
     # (4 − 8/4) between the codes of the group, and 4/4 from their sum.
     np.testing.assert_allclose(found.error**2, [3.0, 3.0])
+
+
+def test_counts_that_chose_the_groups_speak_for_codes_alone() -> None:
+    """Groups rest on tables of groups only, codes on their own tables and the rows; each equals least squares."""
+    items = noisy(CASES["learnt bins, compressed pairs"], seed=5)
+    found = Intervals(items, domain=DOMAIN)
+    assert {grouping.column for item in items for grouping in item.marginal.groupings} == {"a", "b"}
+    after = [item for item in items if item.marginal.clique not in (("a",), ("b",))]
+    for marginal in (Marginal(()), grouped("a"), grouped("b"), grouped("a", "b"), grouped("a", "c", "d")):
+        truth, interval = dense(after, marginal), found.at(marginal)
+        assert truth is not None
+        np.testing.assert_allclose(interval.estimate, truth[0], rtol=1e-8, atol=1e-6)
+        np.testing.assert_allclose(interval.error**2, truth[1], rtol=1e-8)
+    (codes,) = [item for item in items if item.marginal == Marginal(("a",))]
+    own, rows = float(codes.variance), found.of()
+    weights = 1 / (6 * own), 1 / float(rows.error) ** 2
+    total = (weights[0] * codes.counts.sum() + weights[1] * float(rows.estimate)) / sum(weights)
+    np.testing.assert_allclose(found.of("a").estimate, codes.counts + (total - codes.counts.sum()) / 6)
+    np.testing.assert_allclose(found.of("a").error ** 2, own * 5 / 6 + 1 / sum(weights) / 36)
+    halves = Marginal(("a",), (Grouping("a", (0, 0, 0, 1, 1, 1)),))
+    np.testing.assert_allclose(found.at(halves).estimate, found.of("a").estimate.reshape(2, 3).sum(axis=1))
+    np.testing.assert_allclose(found.at(halves).error ** 2, own * 3 / 2 + 1 / sum(weights) / 4)
 
 
 def test_axes_come_in_the_order_asked_for() -> None:

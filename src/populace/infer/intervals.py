@@ -12,12 +12,11 @@ from statistics import NormalDist
 import numpy as np
 
 from populace.errors import UsageError
-from populace.infer.columns import Evidence, Lookup
-from populace.infer.effects import Effects, estimate
-from populace.infer.observations import Observation, observe, shared_groupings, sum_groups
+from populace.infer.observations import sum_groups
+from populace.infer.pool import Groups, Pool, codes_in
 from populace.infer.possible import Possible
 from populace.infer.tables import Table
-from populace.marginals import Clique, Domain, Grouping, Marginal
+from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.privacy.mechanisms import DiscreteLaplace
 from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
@@ -68,6 +67,7 @@ class Intervals:
         rules: Rules = NO_RULES,
         totals: Sequence[Totals] = (),
         laplace: bool = False,
+        groups: Groups = Groups.CHOSEN,
         level: float = LEVEL,
     ) -> None:
         if not items:
@@ -80,7 +80,14 @@ class Intervals:
         self._totals = tuple(totals)
         self._laplace = laplace
         self._level = level
-        self._groupings = shared_groupings(items)
+        certain = _CERTAIN * min(item.variance for item in items)
+        self._pool = Pool(
+            items,
+            domain=domain,
+            certain=[Measurement(Marginal(total.clique), total.counts, certain) for total in totals],
+            rows=float(totals[0].counts.sum()) if totals else None,
+            groups=groups,
+        )
 
     @property
     def measured(self) -> tuple[Marginal, ...]:
@@ -98,9 +105,10 @@ class Intervals:
         unknown = [name for name in columns if name not in self._domain]
         if unknown:
             raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
-        grouped = Marginal(columns, tuple(self._groupings[n] for n in columns if n in self._groupings))
+        groupings = self._pool.groupings
+        grouped = Marginal(columns, tuple(groupings[name] for name in columns if name in groupings))
         for marginal in dict.fromkeys((Marginal(columns), grouped)):
-            if self._counts(marginal) is not None:
+            if self._pool.counts(marginal) is not None:
                 return self.at(marginal)
         raise UsageError(
             f"the measurements do not determine {' × '.join(columns)}.",
@@ -109,7 +117,7 @@ class Intervals:
 
     def at(self, marginal: Marginal) -> Interval:
         """Return the counts of a marginal in the very groups that it names."""
-        found = self._counts(marginal)
+        found = self._pool.counts(marginal)
         if found is None:
             raise UsageError(
                 f"the measurements do not determine {marginal} in these groups.",
@@ -128,60 +136,6 @@ class Intervals:
                 variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
             ),
         )
-
-    @cached_property
-    def _joint(self) -> tuple[Observation, ...]:
-        """The number of rows and the tables of several columns, public totals among them."""
-        return observe(
-            [item for item in self._evidence if len(item.marginal.clique) != 1],
-            domain=self._domain,
-            groupings=self._groupings,
-        )
-
-    @cached_property
-    def _evidence(self) -> tuple[Measurement, ...]:
-        certain = _CERTAIN * min(item.variance for item in self._items)
-        known = (Measurement(Marginal(total.clique), total.counts, certain) for total in self._totals)
-        return (*self._items, *known)
-
-    @cached_property
-    def _effects(self) -> Effects:
-        grouped = self._domain.grouped(self._groupings.values())
-        own: dict[str, list[Measurement]] = {name: [] for o in self._joint for name in o.clique}
-        for item in self._evidence:
-            if len(item.marginal.clique) == 1:
-                own.setdefault(item.marginal.clique[0], []).append(item)
-        rows = float(self._totals[0].counts.sum()) if self._totals else None
-        return estimate(
-            [_even(observation) for observation in self._joint],
-            domain=grouped,
-            total=rows,
-            own={
-                name: Evidence.of_tables(same, size=self._domain[name], grouping=self._groupings.get(name))
-                for name, same in own.items()
-            },
-        )
-
-    def _counts(self, marginal: Marginal) -> tuple[Table, Table] | None:
-        """Return estimates and variances in the axes of the marginal, or None where they are not determined."""
-        clique, effects = marginal.clique, self._effects
-        if len(clique) == 1:
-            own = marginal.grouping(clique[0])
-            return effects.sums(clique[0], _codes(own, self._domain[clique[0]]))
-        ordered = tuple(name for name in self._domain if name in clique)
-        if effects.covers(ordered) and all(marginal.grouping(n) == self._groupings.get(n) for n in clique):
-            axes = [ordered.index(name) for name in clique]
-            return effects.marginal(ordered).transpose(axes), effects.variance(ordered).transpose(axes)
-        return self._alone(marginal)
-
-    def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
-        """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
-        same = [item for item in self._items if item.marginal == marginal]
-        if not same:
-            return None
-        precision = sum(1 / float(item.variance) for item in same)
-        values = np.sum([item.counts / float(item.variance) for item in same], axis=0) / precision
-        return values, np.full(values.shape, 1 / precision)
 
     def _known(self, marginal: Marginal) -> Table | None:
         """Return the counts of a marginal if they are public."""
@@ -215,7 +169,7 @@ class Intervals:
         table = self._possible.table(ruled).astype(np.float64)
         for axis, name in enumerate(ruled):
             classes = self._rules.classes[name]
-            cells = _codes(marginal.grouping(name), self._domain[name])
+            cells = codes_in(marginal.grouping(name), self._domain[name])
             meets = np.zeros((int(cells.max()) + 1, classes.size))
             meets[cells, classes.lookup] = 1.0
             table = np.moveaxis(np.tensordot(meets, table, axes=(1, axis)), 0, axis)
@@ -260,14 +214,3 @@ def reach(variance: Table, *, noise: float, laplace: bool = False, level: float 
         part = np.minimum(1.0, step**2 * noise / np.maximum(variance, np.finfo(np.float64).tiny))
         quantile += part * (-math.log(1 - level) / math.sqrt(2) - quantile)
     return quantile * np.sqrt(variance + step**2 / 12) + step / 2
-
-
-def _codes(grouping: Grouping | None, size: int) -> Lookup:
-    return np.arange(size) if grouping is None else grouping.lookup
-
-
-def _even(observation: Observation) -> Observation:
-    """Return what separates into effects: a table with equal variances, or else its sum."""
-    if observation.uniform is not None:
-        return observation
-    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))

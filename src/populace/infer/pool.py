@@ -1,0 +1,132 @@
+"""Best counts of marginals from all tables that may speak for them, with exact variances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+from populace.infer.columns import Evidence, Lookup
+from populace.infer.effects import Effects, estimate
+from populace.infer.observations import Observation, observe, shared_groupings
+from populace.infer.tables import Table
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement
+
+
+class Groups(Enum):
+    """How groupings came about: chosen by noisy counts, or fixed before anything was measured."""
+
+    CHOSEN = "chosen"
+    FIXED = "fixed"
+
+
+class Pool:
+    """Least squares over measurements and over `certain` ones, which are public and all but free of noise.
+
+    Where groups were chosen by the noisy counts of a column, codes are merged because their noise was low, and
+    the sum of these counts is too low by more than its variance says. So these counts speak for the codes of their
+    column, and tables of groups, which were measured after the choice, for the groups; the two meet only in the number
+    of rows. In the same way tables by which bins were learnt give way to tables that were measured on the bins.
+    Where groups were fixed in advance, every table speaks for everything.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Measurement],
+        *,
+        domain: Domain,
+        certain: Sequence[Measurement] = (),
+        rows: float | None = None,
+        groups: Groups = Groups.CHOSEN,
+    ) -> None:
+        self.groupings = shared_groupings(items)
+        self._items = tuple(items)
+        self._domain = domain
+        self._certain = tuple(certain)
+        self._rows = rows
+        self._groups = groups
+        self._of_codes: dict[str, Effects] = {}
+
+    def counts(self, marginal: Marginal) -> tuple[Table, Table] | None:
+        """Return estimates and their variances in the axes of a marginal, or None where they are not determined."""
+        clique = marginal.clique
+        if len(clique) == 1:
+            name, own = clique[0], marginal.grouping(clique[0])
+            effects = self._joint if own == self.groupings.get(name) else self._codes(name)
+            return effects.sums(name, codes_in(own, self._domain[name]))
+        ordered = tuple(name for name in self._domain if name in clique)
+        alike = all(marginal.grouping(name) == self.groupings.get(name) for name in clique)
+        if alike and self._joint.covers(ordered):
+            axes = [ordered.index(name) for name in clique]
+            values, variance = self._joint.marginal(ordered), self._joint.variance(ordered)
+            return values.transpose(axes), variance.transpose(axes)
+        return self._alone(marginal)
+
+    @cached_property
+    def _joint(self) -> Effects:
+        """Least squares over the number of rows, tables of several columns, and columns alone in the same groups."""
+        several = [i for i in (*self._items, *self._certain) if len(i.marginal.clique) != 1]
+        observed = observe(several, domain=self._domain, groupings=self.groupings)
+        names = {name for item in (*self._items, *self._certain) for name in item.marginal.clique}
+        return estimate(
+            [_even(observation) for observation in observed],
+            domain=self._domain.grouped(self.groupings.values()),
+            total=self._rows,
+            own={
+                name: Evidence.of_tables(
+                    self._speaking(name, self.groupings.get(name)),
+                    size=self._domain[name],
+                    grouping=self.groupings.get(name),
+                )
+                for name in sorted(names)
+            },
+        )
+
+    def _codes(self, name: str) -> Effects:
+        """Return least squares for the codes of a column whose groups were chosen: its own counts and the rows."""
+        if self._groups is Groups.FIXED or name not in self.groupings:
+            return self._joint
+        if name not in self._of_codes:
+            joint, size = self._joint, self._domain[name]
+            rows = Observation((), np.asarray(joint.total), np.asarray(joint.total_variance))
+            self._of_codes[name] = estimate(
+                [rows] if joint.total_variance > 0 else [],
+                domain=Domain({name: size}),
+                total=None if joint.total_variance > 0 else joint.total,
+                own={name: Evidence.of_tables(self._speaking(name, None), size=size, grouping=None)},
+            )
+        return self._of_codes[name]
+
+    def _speaking(self, name: str, grouping: Grouping | None) -> list[Measurement]:
+        """Return the tables of a column alone that may speak for it in some groups, or for its codes."""
+        own = [item for item in self._items if item.marginal.clique == (name,)]
+        certain = [item for item in self._certain if item.marginal.clique == (name,)]
+        if self._groups is Groups.FIXED:
+            return own + certain
+        same = [item for item in own if item.marginal.grouping(name) == grouping]
+        # Bins that nothing was measured on know only what the tables say by which they were learnt.
+        return (same or (own if grouping is None else [])) + certain
+
+    def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
+        """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
+        same = [item for item in self._items if item.marginal == marginal]
+        if not same:
+            return None
+        precision = sum(1 / float(item.variance) for item in same)
+        values = np.sum([item.counts / float(item.variance) for item in same], axis=0) / precision
+        return values, np.full(values.shape, 1 / precision)
+
+
+def codes_in(grouping: Grouping | None, size: int) -> Lookup:
+    """Return for every code the cell that it falls into: its group, or one of its own."""
+    return np.arange(size) if grouping is None else grouping.lookup
+
+
+def _even(observation: Observation) -> Observation:
+    """Return what separates into effects: a table with equal variances, or else its sum."""
+    if observation.uniform is not None:
+        return observation
+    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))
