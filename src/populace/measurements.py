@@ -6,19 +6,23 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.errors import ReleaseError
 from populace.marginals import Counts, Grouping, Marginal
 from populace.privacy.record import RunRecord
 from populace.schema.schema import Schema
+
+Numbers = npt.NDArray[np.float64]
 
 FORMAT = "populace measurements 1"
 FILES = ("measurements.json", "measurements.parquet")
@@ -75,8 +79,11 @@ class Measurements:
             told.update(item.counts.astype("<i8").tobytes())
         return told.hexdigest()
 
-    def save(self, folder: Path) -> None:
-        """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else)."""
+    def save(self, folder: Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})) -> None:
+        """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else).
+
+        `beside` are columns to write next to the counts, such as their intervals: a table for every measurement.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -88,6 +95,7 @@ class Measurements:
                 "cell": pa.array(np.concatenate([np.arange(size) for size in sizes]), pa.int64()),
                 "count": pa.array(np.concatenate([item.counts.ravel() for item in self.items]), pa.int64()),
             }
+            | {name: np.concatenate([table.ravel() for table in tables]) for name, tables in beside.items()}
         )
         pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
         text = json.dumps(self._describe(), indent=1, ensure_ascii=False)

@@ -108,7 +108,7 @@ class Intervals:
         groupings = self._pool.groupings
         grouped = Marginal(columns, tuple(groupings[name] for name in columns if name in groupings))
         for marginal in dict.fromkeys((Marginal(columns), grouped)):
-            if self._pool.counts(marginal) is not None:
+            if self._pool.estimate(marginal) is not None:
                 return self.at(marginal)
         raise UsageError(
             f"the measurements do not determine {' × '.join(columns)}.",
@@ -117,7 +117,7 @@ class Intervals:
 
     def at(self, marginal: Marginal) -> Interval:
         """Return the counts of a marginal in the very groups that it names."""
-        found = self._pool.counts(marginal)
+        found = self._pool.estimate(marginal)
         if found is None:
             raise UsageError(
                 f"the measurements do not determine {marginal} in these groups.",
@@ -193,6 +193,18 @@ def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
         laplace=any(isinstance(law, DiscreteLaplace) for law in laws),
         level=level,
     )
+
+
+def interval_columns(measurements: Measurements) -> dict[str, list[Table]]:
+    """Return what stands beside the counts of saved measurements: `estimate`, `low` and `high`, to a thousandth."""
+    found = intervals(measurements)
+    shown = {marginal: found.at(marginal) for marginal in found.measured}
+    same = [shown[item.marginal] for item in measurements.items]
+    return {
+        "estimate": [interval.estimate.round(3) for interval in same],
+        "low": [interval.low.round(3) for interval in same],
+        "high": [interval.high.round(3) for interval in same],
+    }
 
 
 def reach(variance: Table, *, noise: float, laplace: bool = False, level: float = LEVEL) -> Table:

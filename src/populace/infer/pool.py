@@ -50,7 +50,7 @@ class Pool:
         self._groups = groups
         self._of_codes: dict[str, Effects] = {}
 
-    def counts(self, marginal: Marginal) -> tuple[Table, Table] | None:
+    def estimate(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return estimates and their variances in the axes of a marginal, or None where they are not determined."""
         clique = marginal.clique
         if len(clique) == 1:
