@@ -25,7 +25,8 @@ from populace.schema.columns import Categorical
 from populace.schema.ranges import Beyond, Integer, Numeric
 
 CHECKS = [
-    "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "domains", "codebook", "rows",
+    "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "intervals",
+    "domains", "codebook", "rows",
 ]  # fmt: skip
 
 

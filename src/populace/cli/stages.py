@@ -22,6 +22,7 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
 
     The statement lacks `total`: no synthetic rows exist yet.
     """
+    from populace.infer.intervals import interval_columns
     from populace.release.bundle import becoming
     from populace.release.manifest import dump
     from populace.release.statement import RowsFrom, state
@@ -29,7 +30,7 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
     told = state(measurements.record, schema=measurements.schema, rows=0, rows_from=RowsFrom.CURATOR)
     words = {key: value for key, value in told.items() if key != "total"}
     with becoming(folder) as place:
-        measurements.save(place)
+        measurements.save(place, beside=interval_columns(measurements))
         (place / "statement.json").write_text(dump(words), encoding="utf-8")
 
 

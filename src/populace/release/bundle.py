@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.infer.intervals import interval_columns
 from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.release.codebook import codebook
@@ -136,7 +137,7 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
     measured = [item.marginal for item in release.measurements.items]
     with becoming(folder) as place:
         write_table(release.synthetic, place / f"synthetic.{table_format}")
-        release.measurements.save(place)
+        release.measurements.save(place, beside=interval_columns(release.measurements))
         release.model.save(place)
         texts = {
             "statement.json": dump(statement),

@@ -21,6 +21,7 @@ from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
 from populace.release.frame import read_table
 from populace.release.inside import first_outside
+from populace.release.intervals import check_intervals
 from populace.release.manifest import (
     ALWAYS,
     NAME,
@@ -91,6 +92,7 @@ def _contents(folder: Path, manifest: Manifest) -> list[Check]:
         _checked("statement", lambda: _statement(manifest, parts)),
         _checked("budget", lambda: _budget(parts.record)),
         _checked("measurements", lambda: _measurements(parts)),
+        _checked("intervals", lambda: check_intervals(folder, measurements=parts.measurements)),
         _checked("domains", lambda: _learnt(parts)),
         _checked("codebook", lambda: _codebook(parts)),
         _checked("rows", lambda: _rows(folder, manifest, parts)),
