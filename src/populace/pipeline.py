@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
+from populace.infer.condition import check_possible, condition
 from populace.infer.fit import fit_run
 from populace.infer.known import check_known
 from populace.infer.model import Model
@@ -27,11 +28,16 @@ from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable, check_size
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
+from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
+from populace.schema.where import Where
 from populace.strategy.learn import gridded, learn, set_aside
 from populace.strategy.methods import METHODS, method_named
 from populace.strategy.workload import Workload, asked_workload
+
+# Below this share of a model's rows, there is nothing but noise.
+UNKNOWN = 1e-9
 
 
 def synthesize(
@@ -43,6 +49,8 @@ def synthesize(
     method: str = "auto",
     workload: Workload | Path | str | None = None,
     rows: int | None = None,
+    where: str | None = None,
+    implicates: int = 1,
     seed: int | None = None,
     ledger: Path | str | None = None,
     dataset: str | None = None,
@@ -54,12 +62,15 @@ def synthesize(
     `data` is a path or any frame that narwhals understands; the release's table is of the same kind.
     The budget is reserved in the ledger before a row is read, and stays spent whatever happens later.
     `workload` says which marginals should be accurate: "pairs", "triples", a TOML file or a `Workload`.
-    `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
+    `where` keeps rows that meet a condition, `implicates` draws as many tables: both are done with the fitted model and
+    cost nothing. `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
     system's is for rehearsals and stamps the release as not private.
     """
     schema = as_schema(schema)
-    check_rows(rows)
-    check_size(schema, rows=rows)
+    check_rows(rows, implicates=implicates)
+    check_size(schema, rows=None if rows is None else rows * implicates)
+    if where is not None:
+        checked_where(where, schema=schema)
     measurements = measure(
         data,
         schema=schema,
@@ -73,7 +84,18 @@ def synthesize(
         noise=noise,
     )
     model = fit_run(measurements, progress=progress)
-    return release_from(measurements, model, rows=rows, seed=seed, like=data, progress=progress)
+    given, selection = _given(model, where, schema=measurements.schema)
+    return _release(
+        measurements,
+        model,
+        given=given,
+        selection=selection,
+        rows=rows,
+        implicates=implicates,
+        seed=seed,
+        like=data,
+        progress=progress,
+    )
 
 
 def measure(
@@ -138,26 +160,104 @@ def release_from(
     model: Model,
     *,
     rows: int | None = None,
+    where: str | None = None,
+    implicates: int = 1,
     seed: int | None = None,
     like: Any = None,
     progress: Progress | None = None,
 ) -> Release:
     """Draw synthetic rows from a fitted model and return them as a release.
 
-    Without `rows` there are as many as the model's noisy total says. `like` names the kind of frame wanted.
+    Without `rows` there are as many as the model's noisy total says. With `where`, the rows are those of the model
+    given that the condition holds. `implicates` draws as many tables, of which the first is the same for any number
+    of them. `like` names the kind of frame wanted.
     """
-    check_rows(rows)
+    check_rows(rows, implicates=implicates)
     if model.measurements != measurements.digest:
         raise ReleaseError(
             "the model was fitted to other measurements.", hint="fit it again to these with `populace fit`"
         )
-    (progress or silent)("drawing rows", 0.0)
-    seed = secrets.randbits(63) if seed is None else seed
-    count = default_rows(measurements.schema, model) if rows is None else rows
-    table = draw_table(measurements.schema, model, rows=count, rng=np.random.default_rng(seed))
-    return Release.made(
-        table=table, measurements=measurements, model=model, seed=seed, rows_asked=rows, like=like
+    given, selection = _given(model, where, schema=measurements.schema)
+    if selection is not None:
+        _refuse_unlikely(selection, expected=selection.share * model.total, rows=rows)
+    return _release(
+        measurements,
+        model,
+        given=given,
+        selection=selection,
+        rows=rows,
+        implicates=implicates,
+        seed=seed,
+        like=like,
+        progress=progress,
     )
+
+
+def _release(
+    measurements: Measurements,
+    model: Model,
+    *,
+    given: Model,
+    selection: Selection | None,
+    rows: int | None,
+    implicates: int,
+    seed: int | None,
+    like: Any,
+    progress: Progress | None,
+) -> Release:
+    """Draw rows from a model, given its condition, and return them as a release of the whole model."""
+    schema = measurements.schema
+    seed = secrets.randbits(63) if seed is None else seed
+    count = rows
+    if count is None:
+        count = default_rows(schema, model)
+        count = count if selection is None else round(selection.share * count)
+    tables = []
+    for number in range(1, implicates + 1):
+        (progress or silent)("drawing rows", (number - 1) / implicates)
+        # The first is drawn as if it were the only one.
+        rng = np.random.default_rng(seed if number == 1 else [seed, number])
+        tables.append(draw_table(schema, given, rows=count, rng=rng))
+    return Release.made(
+        table=tables[0],
+        measurements=measurements,
+        model=model,
+        seed=seed,
+        rows_asked=rows,
+        selection=selection,
+        further=tuple(tables[1:]),
+        like=like,
+    )
+
+
+def checked_where(text: str, *, schema: Schema) -> Where:
+    """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
+    where = Where.of(text, schema=schema)
+    check_possible(where, domain=schema.domain, totals=schema.totals)
+    return where
+
+
+def _given(model: Model, where: str | None, *, schema: Schema) -> tuple[Model, Selection | None]:
+    """Return the model from which rows are drawn, and which of all rows these are."""
+    if where is None:
+        return model, None
+    asked = checked_where(where, schema=schema)
+    found = condition(model, asked.rules)
+    return found.model, Selection(where=asked.text, share=float(f"{found.share:.6g}"))
+
+
+def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None) -> None:
+    """Refuse rows of which the model knows nothing. Only where nothing was spent for them just now."""
+    if rows is None and expected < 0.5:
+        raise UsageError(
+            f"the model expects fewer than one row where {selection.where} (about {expected:.2g}).",
+            hint="ask for rows that are more common, or give --rows to draw some all the same",
+        )
+    if rows and selection.share < UNKNOWN:
+        raise UsageError(
+            f"the model knows nothing of rows where {selection.where}: their share of it is {selection.share:.2g}.",
+            hint="ask for rows that are more common",
+        )
 
 
 def default_rows(schema: Schema, model: Model) -> int:
@@ -185,7 +285,11 @@ def dataset_name(data: Any) -> str:
     return Path(data).stem if isinstance(data, (str, Path)) else "table"
 
 
-def check_rows(rows: int | None) -> None:
-    """Refuse a number of rows that cannot be drawn."""
+def check_rows(rows: int | None, *, implicates: int = 1) -> None:
+    """Refuse a number of rows that cannot be drawn, or too many tables of them."""
     if rows is not None and rows < 0:
         raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+    if not 1 <= implicates <= MOST_IMPLICATES:
+        raise UsageError(
+            f"{implicates} implicates cannot be drawn.", hint=f"give --implicates 1 to {MOST_IMPLICATES}"
+        )

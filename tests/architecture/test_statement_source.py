@@ -16,6 +16,7 @@ from populace.pipeline import synthesize
 from populace.privacy.ledger import Ledger, Run
 from populace.privacy.record import RunRecord
 from populace.release.bundle import Release
+from populace.release.drawing import Selection
 from populace.release.statement import RowsFrom, state
 from populace.schema.schema import Schema
 
@@ -68,8 +69,26 @@ def test_a_statement_from_the_configuration_is_seen(tmp_path: Path, monkeypatch:
 
 
 def test_statement_can_only_see_the_record_and_the_schema() -> None:
-    """There is no argument through which a configuration could reach it."""
-    assert list(inspect.signature(state).parameters) == ["record", "schema", "rows", "rows_from"]
+    """There is no argument through which a configuration could reach it; the last four tell of rows already drawn."""
+    assert list(inspect.signature(state).parameters) == [
+        *("record", "schema"),
+        *("rows", "rows_from", "selection", "implicates"),
+    ]
+
+
+def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
+    record = made(tmp_path).measurements.record
+    plain = state(record, schema=SCHEMA, rows=4, rows_from=RowsFrom.NOISE)
+    drawn = state(
+        record,
+        schema=SCHEMA,
+        rows=4,
+        rows_from=RowsFrom.NOISE,
+        selection=Selection(where="a == 1", share=0.5),
+        implicates=3,
+    )
+    told = {"total", "where", "implicates"}
+    assert {key for key in drawn if drawn.get(key) != plain.get(key)} == told
 
 
 def test_every_word_about_cost_comes_from_the_record(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def test_no_file_tells_where_or_when_it_was_made(release: Release, tmp_path: Pat
         assert b"ledger.db" not in data, name
     manifest = json.loads((folder / "manifest.json").read_text())
     assert set(manifest) == {
-        "format", "stamp", "dataset", "command", "sampling_seed", "rows_asked", "versions", "parents", "files",
+        "format", "stamp", "dataset", "command", "sampling_seed", "rows_asked", "where", "share",
+        "implicates", "versions", "parents", "files",
     }  # fmt: skip
     assert manifest["command"] == (
         "populace synth DATA --schema FILE --method mst --epsilon 1 --delta 1e-9 --seed 7 --format parquet --out DIR"

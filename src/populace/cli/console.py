@@ -120,11 +120,11 @@ def check_new_folder(folder: Path) -> None:
         ) from failure
 
 
-def check_table(*, rows: int | None, table_format: str | None) -> None:
-    """Refuse a number of rows or a format that no table can have, before anything is spent."""
+def check_table(*, rows: int | None, implicates: int, table_format: str | None) -> None:
+    """Refuse a number of rows or tables, or a format, that no release can have, before anything is spent."""
     from populace.pipeline import check_rows
     from populace.release.frame import format_named
 
-    check_rows(rows)
+    check_rows(rows, implicates=implicates)
     if table_format is not None:
         format_named(table_format)

@@ -20,6 +20,8 @@ def generate(
     ],
     out: options.Out,
     rows: options.Rows = None,
+    where: options.Where = None,
+    implicates: options.Implicates = 1,
     table_format: options.TableFormat = None,
     seed: options.Seed = None,
     json: options.Json = False,
@@ -32,16 +34,19 @@ def generate(
     Examples:
       populace generate model --out release
       populace generate release --out larger --rows 10000 --seed 7 --format parquet
+      populace generate model --out older-women --where "age >= 65 and sex == 'f'"
+      populace generate model --out five --implicates 5
     """
     from populace.cli.stages import load_fitted
     from populace.pipeline import release_from
 
     check_new_folder(out)
-    check_table(rows=rows, table_format=table_format)
+    check_table(rows=rows, implicates=implicates, table_format=table_format)
     measurements, fitted = load_fitted(model)
     with progress() as moved:
-        moved("drawing rows", 0.0)
-        release = release_from(measurements, fitted, rows=rows, seed=seed)
+        release = release_from(
+            measurements, fitted, rows=rows, where=where, implicates=implicates, seed=seed, progress=moved
+        )
         moved("writing the release", 0.5)
         release.save(out, format=table_format)
     if json:

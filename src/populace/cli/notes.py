@@ -31,18 +31,21 @@ def tell_weak_promise(*, epsilon: str, delta: str) -> None:
 
 def tell_lost(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
-    from populace.release.frame import encode_table
     from populace.report.compare import Reading
     from populace.report.document import build
 
+    if release.selection is not None and not release.synthetic.num_rows:
+        say(
+            f"note: the model expects fewer than one row where {release.selection.where}, so the table is empty "
+            "(hint: `populace generate` draws other rows from this release, free of cost)"
+        )
     for name, column in release.measurements.schema.columns.items():
         if column.draft.unknown and not column.levels:
             say(
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"
             )
-    codes = encode_table(release.synthetic, schema=release.measurements.schema)
-    shown = build(release.statement, measurements=release.measurements, codes=codes)
+    shown = build(release.statement, measurements=release.measurements, codes=release.compared)
     compared = [part.comparison for part in shown.columns] + [part.comparison for part in shown.pairs]
     lost = sum(comparison.reading is Reading.LOST for comparison in compared)
     if 2 * lost > len(compared):

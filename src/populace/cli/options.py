@@ -58,7 +58,28 @@ LedgerFile = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="N", help="Synthetic rows to make.", show_default="the noisy number of rows"
+        "--rows",
+        metavar="N",
+        help="Synthetic rows to make.",
+        show_default="the noisy number of rows, of those that meet --where",
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="EXPR",
+        help="Release only rows that meet a condition, such as \"AGE >= 65 and SEX == 'f'\", in the language of "
+        "universes. It is applied to the model, not to the data: every row drawn meets it, and it costs nothing.",
+    ),
+]
+Implicates = Annotated[
+    int,
+    typer.Option(
+        "--implicates",
+        metavar="M",
+        help="Draw so many tables from the one model, 1 to 100: synthetic.csv, synthetic-2.csv and so on. They cost "
+        "nothing more, and differ by the drawing of rows alone, not by the noise.",
     ),
 ]
 Seed = Annotated[

@@ -15,6 +15,8 @@ def synth(
     method: options.Method = "auto",
     workload: options.Workload = None,
     rows: options.Rows = None,
+    where: options.Where = None,
+    implicates: options.Implicates = 1,
     table_format: options.TableFormat = None,
     ledger: options.LedgerFile = None,
     seed: options.Seed = None,
@@ -31,6 +33,8 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
       populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
       populace synth people.csv --schema schema.toml --epsilon 2 --delta 0 --method independent --out release
+      populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --workload wanted.toml --out release
+      populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
     from populace.cli.account import look_up, tell_account
     from populace.cli.notes import tell_lost, tell_weak_promise
@@ -38,7 +42,7 @@ def synth(
     from populace.schema.schema import Schema
 
     check_new_folder(out)
-    check_table(rows=rows, table_format=table_format)
+    check_table(rows=rows, implicates=implicates, table_format=table_format)
     described = Schema.load(schema)
     dataset = described.dataset or dataset_name(data)
     found = look_up(dataset, ledger=ledger)
@@ -52,6 +56,8 @@ def synth(
             method=method,
             workload=workload,
             rows=rows,
+            where=where,
+            implicates=implicates,
             seed=seed,
             ledger=ledger,
             progress=moved,

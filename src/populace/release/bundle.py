@@ -6,16 +6,21 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.generate import generate
 from populace.infer.intervals import interval_columns
 from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.release.codebook import codebook
+from populace.release.drawing import Selection
 from populace.release.frame import (
     Format,
     encode_table,
@@ -26,7 +31,15 @@ from populace.release.frame import (
     to_native,
     write_table,
 )
-from populace.release.manifest import NAME, TABLE_FILES, Manifest, describe, dump, versions
+from populace.release.manifest import (
+    NAME,
+    TABLE_FILES,
+    Manifest,
+    describe,
+    dump,
+    table_names,
+    versions,
+)
 from populace.release.page import markdown
 from populace.release.statement import RowsFrom, Statement, state
 
@@ -34,11 +47,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+# So many rows tell a report everything about a model.
+MOST_COMPARED = 2**20
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
     """A synthetic table with its measurements, its model and the seed that drew the rows.
 
     `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
+    `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
     `library` and `format` say as which kind of frame and of file the table is wanted.
     """
 
@@ -47,6 +65,8 @@ class Release:
     model: Model
     seed: int
     rows_asked: int | None = None
+    selection: Selection | None = None
+    further: tuple[pa.Table, ...] = ()
     library: str = "pyarrow"
     format: Format = Format.CSV
 
@@ -59,6 +79,8 @@ class Release:
         model: Model,
         seed: int,
         rows_asked: int | None,
+        selection: Selection | None = None,
+        further: tuple[pa.Table, ...] = (),
         like: object = None,
     ) -> Self:
         """Return a release whose table is of the same kind as `like`: a path or a frame."""
@@ -68,6 +90,8 @@ class Release:
             model=model,
             seed=seed,
             rows_asked=rows_asked,
+            selection=selection,
+            further=further,
             library=library_of(like),
             format=format_like(like),
         )
@@ -76,14 +100,24 @@ class Release:
         told = self.statement
         stamp = f"\n  {told['stamp']}" if told["stamp"] else ""
         return (
-            f"Release of “{told['dataset']}”: {told['total']['rows']} synthetic rows, {len(told['domains'])} columns\n"
+            f"Release of “{told['dataset']}”: {self._tables}{told['total']['rows']} synthetic rows, "
+            f"{len(told['domains'])} columns\n"
             f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
         )
+
+    @property
+    def _tables(self) -> str:
+        return f"{1 + len(self.further)} tables of " if self.further else ""
 
     @property
     def table(self) -> Any:
         """The synthetic rows, as the kind of frame that came in; their types come from the schema."""
         return to_native(self.synthetic, library=self.library)
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The synthetic rows of every implicate; the first is `table`."""
+        return tuple(to_native(each, library=self.library) for each in (self.synthetic, *self.further))
 
     @property
     def statement(self) -> Statement:
@@ -92,16 +126,31 @@ class Release:
             self.measurements.record,
             schema=self.measurements.schema,
             rows=self.synthetic.num_rows,
-            rows_from=RowsFrom.of(self.measurements.schema, asked=self.rows_asked),
+            rows_from=RowsFrom.of(
+                self.measurements.schema, asked=self.rows_asked, some=self.selection is not None
+            ),
+            selection=self.selection,
+            implicates=1 + len(self.further),
         )
+
+    @property
+    def compared(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The codes of the rows that a report compares with what was measured.
+
+        Measurements are of all rows. Where only some are released, the model is asked for all of them once more.
+        """
+        schema = self.measurements.schema
+        if self.selection is None:
+            return encode_table(self.synthetic, schema=schema)
+        rows = max(1, min(round(self.model.total), MOST_COMPARED))
+        return next(generate(self.model, rows=rows, rng=np.random.default_rng(self.seed), chunk=rows))
 
     def report(self) -> str:
         """Return the report as one HTML page. It takes a second or two and is no part of making the release."""
         from populace.report.document import build
         from populace.report.render import render
 
-        codes = encode_table(self.synthetic, schema=self.measurements.schema)
-        return render(build(self.statement, measurements=self.measurements, codes=codes))
+        return render(build(self.statement, measurements=self.measurements, codes=self.compared))
 
     def save(self, folder: str | Path, *, format: str | None = None) -> None:  # noqa: A002 (the word of the CLI)
         """Write the release folder, with its report. The folder appears complete or not at all."""
@@ -121,12 +170,18 @@ class Release:
                 f"{NAME} in {folder} lists no synthetic table.",
                 hint="give the folder that `populace synth` wrote",
             )
+        first, *further = (
+            read_table(folder / name, schema=measurements.schema)
+            for name in table_names(table.name, implicates=manifest.implicates)
+        )
         return cls(
-            synthetic=read_table(table, schema=measurements.schema),
+            synthetic=first,
             measurements=measurements,
             model=Model.load(folder),
             seed=manifest.sampling_seed,
             rows_asked=manifest.rows_asked,
+            selection=manifest.selection,
+            further=tuple(further),
             format=format_named(table.suffix[1:]),
         )
 
@@ -136,7 +191,9 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
     statement = release.statement
     measured = [item.marginal for item in release.measurements.items]
     with becoming(folder) as place:
-        write_table(release.synthetic, place / f"synthetic.{table_format}")
+        names = table_names(f"synthetic.{table_format}", implicates=1 + len(release.further))
+        for name, table in zip(names, (release.synthetic, *release.further), strict=True):
+            write_table(table, place / name)
         release.measurements.save(place, beside=interval_columns(release.measurements))
         release.model.save(place)
         texts = {
@@ -148,7 +205,14 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
             texts["report.html"] = report
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8", newline="\n")
-        manifest = describe(place, statement=statement, seed=release.seed, rows_asked=release.rows_asked)
+        manifest = describe(
+            place,
+            statement=statement,
+            seed=release.seed,
+            rows_asked=release.rows_asked,
+            selection=release.selection,
+            implicates=1 + len(release.further),
+        )
         (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
 
 

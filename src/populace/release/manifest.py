@@ -19,6 +19,7 @@ from typing import Any, Self
 from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
+from populace.release.drawing import Selection
 from populace.release.statement import Statement
 from populace.strategy.workload import NAMES as WORKLOADS
 
@@ -42,6 +43,8 @@ class Manifest:
     command: str
     sampling_seed: int
     rows_asked: int | None
+    selection: Selection | None
+    implicates: int
     versions: Mapping[str, str]
     parents: Mapping[str, Digests]
     files: Digests
@@ -55,6 +58,9 @@ class Manifest:
             "command": self.command,
             "sampling_seed": self.sampling_seed,
             "rows_asked": self.rows_asked,
+            "where": None if self.selection is None else self.selection.where,
+            "share": None if self.selection is None else self.selection.share,
+            "implicates": self.implicates,
             "versions": dict(self.versions),
             "parents": {name: dict(digests) for name, digests in self.parents.items()},
             "files": dict(self.files),
@@ -76,6 +82,11 @@ class Manifest:
                     command=str(told["command"]),
                     sampling_seed=int(told["sampling_seed"]),
                     rows_asked=None if told["rows_asked"] is None else int(told["rows_asked"]),
+                    # Older releases hold all rows of the model, once.
+                    selection=None
+                    if told.get("where") is None
+                    else Selection(where=str(told["where"]), share=float(told["share"])),
+                    implicates=int(told.get("implicates", 1)),
                     versions=dict(told["versions"]),
                     parents={name: dict(digests) for name, digests in told["parents"].items()},
                     files={str(name): str(digest) for name, digest in told["files"].items()},
@@ -114,7 +125,25 @@ def _no_manifest(folder: Path) -> ReleaseError:
     )
 
 
-def describe(folder: Path, *, statement: Statement, seed: int, rows_asked: int | None) -> Manifest:
+def table_names(table: str, *, implicates: int) -> list[str]:
+    """Return the names of the files of all implicates, given that of the first.
+
+    >>> table_names("synthetic.csv", implicates=3)
+    ['synthetic.csv', 'synthetic-2.csv', 'synthetic-3.csv']
+    """
+    first = Path(table)
+    return [table, *(f"{first.stem}-{number}{first.suffix}" for number in range(2, implicates + 1))]
+
+
+def describe(
+    folder: Path,
+    *,
+    statement: Statement,
+    seed: int,
+    rows_asked: int | None,
+    selection: Selection | None = None,
+    implicates: int = 1,
+) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
     files = {path.name: digest(path) for path in sorted(folder.iterdir())}
     table = next(name for name in TABLE_FILES if name in files)
@@ -124,6 +153,8 @@ def describe(folder: Path, *, statement: Statement, seed: int, rows_asked: int |
         command=command(statement, seed=seed, rows_asked=rows_asked, table_format=Path(table).suffix[1:]),
         sampling_seed=seed,
         rows_asked=rows_asked,
+        selection=selection,
+        implicates=implicates,
         versions=versions(),
         parents=parents(statement, files=files),
         files=files,
@@ -149,6 +180,8 @@ def command(statement: Statement, *, seed: int, rows_asked: int | None, table_fo
         *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"], *workload),
         *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
         *rows,
+        *(["--where", statement["where"]["condition"]] if "where" in statement else []),
+        *(["--implicates", str(statement["implicates"]["tables"])] if "implicates" in statement else []),
         *("--seed", str(seed), "--format", table_format, "--out", "DIR"),
     ]
     return shlex.join(words)

@@ -39,7 +39,14 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         f"| method | {_cell(statement['method'])} |",
         *_workload(statement),
         f"| synthetic rows | {_cell(_rows(statement))} |",
+        *_drawn(statement),
         "",
+        *(
+            line
+            for part in (statement.get("where"), statement.get("implicates"))
+            if part
+            for line in (_cell(part["text"]), "")
+        ),
         "How useful the rows are: see report.html.",
         "",
         "## What it cost",
@@ -111,6 +118,15 @@ def _workload(statement: Statement) -> list[str]:
     words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
     told = words.get(wanted, f"marginals that the curator named ({wanted})")
     return [f"| asked to be accurate | {_cell(told)} |"]
+
+
+def _drawn(statement: Statement) -> list[str]:
+    """Return the lines about how rows were drawn, where it was not the usual way."""
+    where, implicates = statement.get("where"), statement.get("implicates")
+    return [
+        *([f"| only rows where | {_cell(where['condition'])} |"] if where else []),
+        *([f"| implicates | {implicates['tables']} tables of so many rows each |"] if implicates else []),
+    ]
 
 
 def _neighbours(statement: Statement) -> str:

@@ -16,6 +16,14 @@ from typing import Any, NotRequired, TypedDict
 from populace.privacy.loss import Currency, cap
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
+from populace.release.drawing import (
+    Implicates,
+    Kept,
+    Selection,
+    rare,
+    told_implicates,
+    told_selection,
+)
 from populace.release.limits import named, not_covered
 from populace.schema.columns import Column, Origin
 from populace.schema.dates import Dated
@@ -41,11 +49,14 @@ class RowsFrom(Enum):
     TOTALS = "declared public"
 
     @classmethod
-    def of(cls, schema: Schema, *, asked: int | None) -> RowsFrom:
-        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy."""
+    def of(cls, schema: Schema, *, asked: int | None, some: bool = False) -> RowsFrom:
+        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy.
+
+        `some` says that only rows that meet a condition are released; how many there are is never declared.
+        """
         if asked is not None:
             return cls.CURATOR
-        return cls.TOTALS if schema.totals else cls.NOISE
+        return cls.TOTALS if schema.totals and not some else cls.NOISE
 
 
 class Total(TypedDict):
@@ -116,6 +127,8 @@ class Statement(TypedDict):
     method: str
     workload: NotRequired[str]
     total: Total
+    where: NotRequired[Kept]
+    implicates: NotRequired[Implicates]
     found: float
     reading: str
     warnings: list[str]
@@ -129,10 +142,19 @@ class Statement(TypedDict):
     record: dict[str, Any]
 
 
-def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) -> Statement:
+def state(
+    record: RunRecord,
+    *,
+    schema: Schema,
+    rows: int,
+    rows_from: RowsFrom,
+    selection: Selection | None = None,
+    implicates: int = 1,
+) -> Statement:
     """Return the statement of one run.
 
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`.
+    How rows were drawn from the model afterwards is told beside it and has no price.
     """
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
@@ -150,7 +172,7 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
         id=record.unit.id,
         dataset=record.dataset,
         method=record.method,
-        total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from)),
+        total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from, selection)),
         found=found,
         reading=_reading(record, found=found),
         warnings=_warnings(
@@ -172,6 +194,11 @@ def state(record: RunRecord, *, schema: Schema, rows: int, rows_from: RowsFrom) 
     )
     if record.workload is not None:
         statement["workload"] = record.workload
+    if selection is not None:
+        statement["where"] = told_selection(selection)
+        statement["warnings"] += rare(selection)
+    if implicates > 1:
+        statement["implicates"] = told_implicates(implicates)
     if record.keys:
         statement["delta_parts"] = DeltaParts(
             noise=exact_text(delta - record.keys),
@@ -285,9 +312,10 @@ def _outside(column: Column) -> Iterator[str]:
         yield "anything else becomes an empty cell"
 
 
-def _total_text(rows: int, rows_from: RowsFrom) -> str:
+def _total_text(rows: int, rows_from: RowsFrom, selection: Selection | None) -> str:
     if rows_from is RowsFrom.NOISE:
-        return f"The {rows} synthetic rows follow a noisy count; the real number of rows is protected."
+        of = "" if selection is None else " of the rows that meet the condition"
+        return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
     if rows_from is RowsFrom.TOTALS:
         return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
     return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from populace.errors import PopulaceError, ReleaseError
+from populace.infer.condition import condition
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
+from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.release.frame import read_table
 from populace.release.inside import first_outside
 from populace.release.intervals import check_intervals
@@ -31,6 +33,7 @@ from populace.release.manifest import (
     command,
     digest,
     parents,
+    table_names,
     versions,
 )
 from populace.release.page import markdown
@@ -38,6 +41,10 @@ from populace.release.statement import RowsFrom, Statement, state
 from populace.schema.coding import TableCodec
 from populace.schema.columns import Origin
 from populace.schema.schema import Schema
+from populace.schema.where import Where
+
+# A share is told to six digits, and two machines may sum it in another order.
+SAME_SHARE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +155,16 @@ def _read(path: Path, *, inner: str) -> tuple[Any, Any]:
 def _files(folder: Path, manifest: Manifest) -> str:
     present = {path.name for path in folder.iterdir()} - {NAME}
     listed = set(manifest.files)
+    if not 1 <= manifest.implicates <= MOST_IMPLICATES:
+        raise _wrong(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
+    first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
+    further = set(table_names(first, implicates=manifest.implicates)) - {first}
     for names, what in (
         (listed - present, "is listed but missing"),
         (present - listed, "is not listed"),
         (set(ALWAYS) - listed, "belongs to every release and is not listed"),
-        (listed - set(ALWAYS) - set(SOMETIMES), "has no place in a release"),
+        (further - listed, "holds one of the implicates and is not listed"),
+        (listed - set(ALWAYS) - set(SOMETIMES) - further, "has no place in a release"),
         ({name for name in present if not (folder / name).is_file()}, "is not a file"),
     ):
         if names:
@@ -206,8 +218,16 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
 
 def _statement(manifest: Manifest, parts: _Parts) -> str:
     total, version = parts.statement["total"], manifest.versions.get("populace", "")
-    origin = RowsFrom.of(parts.schema, asked=manifest.rows_asked)
-    expected = state(parts.record, schema=parts.schema, rows=total["rows"], rows_from=origin)
+    selection = manifest.selection
+    origin = RowsFrom.of(parts.schema, asked=manifest.rows_asked, some=selection is not None)
+    expected = state(
+        parts.record,
+        schema=parts.schema,
+        rows=total["rows"],
+        rows_from=origin,
+        selection=selection,
+        implicates=manifest.implicates,
+    )
     if parts.statement != expected:
         wrong = next(
             key for key in {**expected, **parts.statement} if parts.statement.get(key) != expected.get(key)
@@ -277,19 +297,36 @@ def _codebook(parts: _Parts) -> str:
 
 
 def _rows(folder: Path, manifest: Manifest, parts: _Parts) -> str:
-    name = next(name for name in TABLE_FILES if name in manifest.files)
-    table = read_table(folder / name, schema=parts.schema)
-    if table.num_rows != parts.statement["total"]["rows"]:
-        raise _wrong(f"{name} does not have the number of rows that the statement gives")
-    outside = first_outside(table, schema=parts.schema)
-    if outside is not None:
-        raise _wrong(f"column {outside!r} of {name} holds values outside its codebook")
-    rules = TableCodec(parts.schema).broken(table)
-    broken = next((text for text, count in rules.items() if count), None)
-    if broken is not None:
-        raise _wrong(f"rows of {name} break a rule of the codebook: {broken}")
+    first = next(name for name in TABLE_FILES if name in manifest.files)
+    where = _where(manifest.selection, parts)
+    for name in table_names(first, implicates=manifest.implicates):
+        table = read_table(folder / name, schema=parts.schema)
+        if table.num_rows != parts.statement["total"]["rows"]:
+            raise _wrong(f"{name} does not have the number of rows that the statement gives")
+        outside = first_outside(table, schema=parts.schema)
+        if outside is not None:
+            raise _wrong(f"column {outside!r} of {name} holds values outside its codebook")
+        rules = TableCodec(parts.schema).broken(table)
+        broken = next((text for text, count in rules.items() if count), None)
+        if broken is not None:
+            raise _wrong(f"rows of {name} break a rule of the codebook: {broken}")
+        if where is not None and not where.holds(table).all():
+            raise _wrong(f"rows of {name} are not where {where.text}")
     kept = f" and keep its {len(rules)} rules" if rules else ""
-    return f"{table.num_rows} rows, all within the codebook{kept}"
+    some = f", all where {where.text}" if where is not None else ""
+    tables = f"{manifest.implicates} tables of " if manifest.implicates > 1 else ""
+    return f"{tables}{table.num_rows} rows, all within the codebook{kept}{some}"
+
+
+def _where(selection: Selection | None, parts: _Parts) -> Where | None:
+    """Return the condition of all rows, after making sure that the model has the share of them that is told."""
+    if selection is None:
+        return None
+    where = Where.of(selection.where, schema=parts.schema)
+    share = condition(parts.model, where.rules).share
+    if abs(share - selection.share) > SAME_SHARE * share:
+        raise _wrong(f"the model has another share of rows where {where.text} than the statement gives")
+    return where
 
 
 def _wrong(message: str) -> ReleaseError:

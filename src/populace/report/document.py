@@ -121,9 +121,11 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     return Document(
         format=FORMAT,
         promise=promise(statement),
-        summary=_summary(columns, pairs, alone=alone),
+        summary=(*_drawn(statement), *_summary(columns, pairs, alone=alone)),
         statement=statement,
-        rows=int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
+        rows=statement["total"]["rows"]
+        if "where" in statement
+        else int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
         stages=stages(statement, measured=[item.marginal for item in items]),
         noise=_noise_levels(repeats, total=total, shape=shape),
@@ -133,6 +135,22 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         alone=alone,
         forest=branches([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
     )
+
+
+def _drawn(statement: Statement) -> tuple[str, ...]:
+    """Return what must be known of the rows before they are compared with anything."""
+    lines = []
+    if "where" in statement:
+        lines.append(
+            f"The release holds rows where {statement['where']['condition']}. What was measured is of all rows, so "
+            "this page compares it with all rows of the model."
+        )
+    if "implicates" in statement:
+        lines.append(
+            f"There are {statement['implicates']['tables']} implicates, tables drawn from one model; this page shows "
+            "the first. Their differences show the drawing of rows alone, not the noise."
+        )
+    return tuple(lines)
 
 
 def _repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:

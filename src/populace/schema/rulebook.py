@@ -16,6 +16,7 @@ from populace.schema.conditions import Condition, Layout
 from populace.schema.expressions import parse
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.rules import NO_RULES, Allowed, Rule, Rules
+from populace.schema.syntax import Not
 
 MOST_CELLS = 2**20
 # Choices that are tried before a search for a row that keeps all rules gives up.
@@ -83,6 +84,23 @@ def rulebook(layout: Layout, *, zeros: Sequence[Zero]) -> Rulebook:
     for rule, zero in zip(found[len(universes) :], forbidden, strict=True):
         _check_zero(rule, zero, classes)
     return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_witnesses(rules))
+
+
+def demanded(conditions: Sequence[Condition], *, layout: Layout, beside: Rulebook | None = None) -> Rules:
+    """Return conditions that must hold as rules, alone or together with the rules of a schema."""
+    universes = beside.universes if beside else ()
+    refused = [
+        Forbidden(
+            condition=Condition(expression=Not(each.expression), tests=each.tests),
+            instead={},
+            text=str(each.expression),
+        )
+        for each in conditions
+    ]
+    zeros = [*(beside.zeros if beside else ()), *refused]
+    classes = _classes(layout.variables, universes, zeros)
+    parts: list[Universe | Forbidden] = [*universes, *zeros]
+    return Rules(classes=classes, rules=tuple(_rule(part, classes) for part in parts))
 
 
 def _universes(layout: Layout) -> tuple[Universe, ...]:
