@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -15,6 +16,7 @@ import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 
+from populace.infer.intervals import Intervals, intervals, reach
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.release.bundle import Release
@@ -30,13 +32,13 @@ from populace.report.compare import (
     Reading,
     combined,
     compare,
-    estimated_total,
     synthetic_counts,
 )
 from populace.report.document import Document, build
 from populace.report.forest import branches
 from populace.report.names import bin_ends
 from populace.schema.ranges import Integer, Numeric
+from populace.schema.rules import Totals
 from populace.schema.schema import Schema
 
 
@@ -150,8 +152,6 @@ def test_repeated_measurements_are_weighed_by_their_precision() -> None:
     both = combined([first, second])
     assert both.counts.tolist() == [20]
     assert both.variance == Fraction(2, 3)
-    assert estimated_total([first, second]) == pytest.approx(20)
-    assert estimated_total([]) == 1.0
 
 
 # --------------------------------------------------------------------------------- bars and trees
@@ -171,14 +171,16 @@ def test_every_code_is_in_exactly_one_bar(values: int, special: int, seed: int) 
         assert [slot.codes for slot in slots if slot.special] == [(values + code,) for code in range(special)]
 
 
-def test_bars_add_codes_and_noise() -> None:
-    item = Measurement(Marginal(("a",)), np.arange(100), Fraction(4))
+def test_bars_add_codes_and_their_intervals() -> None:
+    """Without a second source for the total, five codes of variance 4 have an interval of variance 20."""
+    items = [Measurement(Marginal(("a",)), np.arange(100), Fraction(4))]
+    found = Intervals(items, domain=Domain({"a": 100}))
     slots = neighbouring_slots([(str(code), str(code)) for code in range(100)], values=100)
-    shown = bars(item, slots=slots, synthetic=np.arange(100), total=4950.0, shape=GAUSSIAN)
+    shown = bars(found, "a", slots=slots, synthetic=np.arange(100), total=4950.0)
     assert sum(bar.measured for bar in shown) == pytest.approx(1)
     assert [bar.measured for bar in shown] == pytest.approx([bar.synthetic for bar in shown])
     assert shown[0].label == "0–4"
-    assert shown[0].reach == pytest.approx(1.96 * 2 * 5**0.5 / 4950)
+    assert shown[0].reach == pytest.approx(float(reach(np.array(20.0), noise=4.0)) / 4950)
 
 
 def test_bins_of_whole_and_other_numbers_are_named_alike() -> None:
@@ -232,6 +234,35 @@ def test_the_document_covers_everything_worst_first(document: Document, release:
     assert [stage.label for stage in document.stages][1::2] == ["measure 5 columns", "measure 4 pairs"]
     assert len(document.forest) == 5
     assert document.alone == ()
+
+
+def test_the_report_tells_how_sure_the_counts_are(
+    document: Document, release: Release, no_script: None
+) -> None:
+    found = intervals(release.measurements)
+    assert [len(sure.columns) for sure in document.sure] == [0, *[1] * 5, *[2] * 4]
+    assert document.estimated_total == float(found.of().estimate)
+    for sure in document.sure:
+        interval = found.of(*sure.columns)
+        assert sure.reach == pytest.approx(float(np.median(interval.reach)))
+        assert (sure.cells, sure.share) == (interval.estimate.size, sure.reach / document.estimated_total)
+    pairs = [sure.reach for sure in document.sure if len(sure.columns) == 2]
+    assert pairs == sorted(pairs, reverse=True)
+    page = render.render(document)
+    assert f"± {math.ceil(document.sure[0].reach)}." in page
+    assert f"4 pairs: ± {math.ceil(pairs[-1])} to {math.ceil(pairs[0])} rows" in page
+    column = next(column for column in document.columns if column.name == "sex")
+    assert column.bars[0].reach == pytest.approx(found.of("sex").reach[0] / document.estimated_total)
+
+
+def test_public_rows_are_told_as_such(release: Release, no_script: None) -> None:
+    measured = release.measurements
+    counts = np.array(release.synthetic.num_rows)
+    known = replace(measured.schema, totals=(Totals(clique=(), counts=counts),))
+    found = documented(replace(release, measurements=replace(measured, schema=known)))
+    assert found.sure[0].reach == 0
+    assert found.estimated_total == int(counts)
+    assert "The number of rows is public." in render.render(found)
 
 
 def test_the_summary_leads_with_the_worst(document: Document) -> None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.marginals import Counts
-from populace.measurements import Measurement
-from populace.report.compare import NoiseShape
+from populace.infer.intervals import Intervals
+from populace.marginals import Counts, Grouping, Marginal
 from populace.report.names import Ends, span
 
 MOST_BARS = 24
@@ -18,7 +17,9 @@ MOST_BARS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar: the share of the rows in some codes, as measured (with the reach of its noise) and as synthesized.
+    """One bar: the share of the rows in some codes, as estimated from all measurements and as synthesized.
+
+    `reach` is how far 19 of 20 true shares are from the estimate at most.
 
     `special` bars stand for a code of missing values or for empty cells.
     """
@@ -82,18 +83,20 @@ def _special_slots(ends: Sequence[Ends], *, values: int) -> tuple[Slot, ...]:
 
 
 def bars(
-    item: Measurement, *, slots: Sequence[Slot], synthetic: Counts, total: float, shape: NoiseShape
+    found: Intervals, name: str, *, slots: Sequence[Slot], synthetic: Counts, total: float
 ) -> tuple[Bar, ...]:
-    """Return one bar per slot; noise of standard deviation σ in each of m codes is √m·σ in their sum."""
+    """Return one bar per slot; the codes of a slot are estimated together, with the interval of their sum."""
     rows = max(int(synthetic.sum()), 1)
-    reach = shape.reach * math.sqrt(item.variance) / total
+    places = [(code, place) for place, slot in enumerate(slots) for code in slot.codes]
+    grouping = Grouping(name, tuple(place for _, place in sorted(places)))
+    interval = found.at(Marginal((name,), (grouping,)))
     return tuple(
         Bar(
             label=slot.label,
             special=slot.special,
-            measured=float(item.counts[list(slot.codes)].sum()) / total,
-            reach=reach * math.sqrt(len(slot.codes)),
+            measured=float(interval.estimate[place]) / total,
+            reach=float(interval.reach[place]) / total,
             synthetic=float(synthetic[list(slot.codes)].sum()) / rows,
         )
-        for slot in slots
+        for place, slot in enumerate(slots)
     )

@@ -1,6 +1,6 @@
 """Vega-Lite specifications of the report's charts, as plain JSON.
 
-Shape and position carry the meaning, colour only helps: a bar is synthetic, a diamond with whiskers is measured.
+Shape and position carry the meaning, colour only helps: a bar is synthetic, a diamond with whiskers is estimated.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def budget(stages: Sequence[Stage]) -> Spec:
 
 
 def column(shown: Column) -> Spec:
-    """Return one small multiple: bars of synthetic shares, diamonds with whiskers of measured ones."""
+    """Return one small multiple: bars of synthetic shares, diamonds of estimated ones with their intervals."""
     values = [
         {
             "place": _placed(place, bar.label),
@@ -119,14 +119,14 @@ def column(shown: Column) -> Spec:
     tooltip = [
         {"field": "label", "title": shown.name},
         {"field": "synthetic", "title": "synthetic", "format": ".2%"},
-        {"field": "measured", "title": "measured", "format": ".2%"},
-        {"field": "low", "title": "noise from", "format": ".2%"},
-        {"field": "high", "title": "noise to", "format": ".2%"},
+        {"field": "measured", "title": "estimated", "format": ".2%"},
+        {"field": "low", "title": "19 of 20 from", "format": ".2%"},
+        {"field": "high", "title": "19 of 20 to", "format": ".2%"},
     ]
     scale = {"domain": [-WHOLE, WHOLE], "clamp": True} if reaches_beyond(shown) else {}
     upright = shown.kind == "categorical" and len(values) > ALL_LABELS
     return _spec(
-        f"Shares of the values of {shown.name}: synthetic as bars, measured with noise intervals.",
+        f"Shares of the values of {shown.name}: synthetic as bars, estimated with intervals.",
         height=150,
         data={"values": values},
         encoding={

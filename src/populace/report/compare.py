@@ -127,16 +127,6 @@ def combined(items: Sequence[Measurement]) -> Measurement:
     return Measurement(items[0].marginal, np.rint(mean).astype(np.int64), 1 / precision)
 
 
-def estimated_total(items: Sequence[Measurement]) -> float:
-    """Return the number of rows as the measurements tell it together, at least 1.
-
-    Each marginal's sum estimates it with variance cells·σ²; the inverse-variance mean is the best of them.
-    """
-    weights = np.array([1 / (item.counts.size * float(item.variance)) for item in items])
-    sums = np.array([float(item.counts.sum()) for item in items])
-    return max(float(weights @ sums / weights.sum()), 1.0) if len(items) else 1.0
-
-
 def cramers_v(counts: Counts) -> float:
     """Return Cramér's V of a table of two or more columns, the first against the rest: 0 independent, 1 determined.
 

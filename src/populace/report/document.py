@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from populace.infer.intervals import Intervals, intervals
 from populace.marginals import Marginal
 from populace.measurements import Measurement, Measurements, counted
 from populace.release.cost import Stage, stages
@@ -27,11 +28,11 @@ from populace.report.compare import (
     combined,
     compare,
     cramers_v,
-    estimated_total,
     synthetic_counts,
 )
 from populace.report.forest import Branch, branches
 from populace.report.names import bin_ends
+from populace.report.sure import Sure, sureness
 from populace.schema.schema import Schema
 
 FORMAT = "populace report 1"
@@ -85,6 +86,7 @@ class Document:
     estimated_total: float
     stages: tuple[Stage, ...]
     noise: tuple[NoiseLevel, ...]
+    sure: tuple[Sure, ...]
     columns: tuple[Column, ...]
     unmeasured: tuple[str, ...]
     pairs: tuple[Pair, ...]
@@ -99,7 +101,8 @@ class Document:
 def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> Document:
     """Return the report of a release, from its statement, its measurements and its synthetic codes."""
     schema, items = measurements.schema, measurements.items
-    total = estimated_total(items)
+    found = intervals(measurements)
+    total = max(1.0, float(found.of().estimate))
     shape = LAPLACE if any("Laplace" in spend["law"] for spend in statement["spends"]) else GAUSSIAN
     repeats = _repeats(items)
     merged = [combined(group) for group in repeats]
@@ -109,7 +112,7 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         if len(item.marginal.clique) > 1
     )
     columns = tuple(
-        _column(item, schema=schema, codes=codes, total=total, shape=shape)
+        _column(item, schema=schema, codes=codes, total=total, shape=shape, found=found)
         for item in merged
         if len(item.marginal.clique) == 1 and not item.marginal.groupings
     )
@@ -129,6 +132,7 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         estimated_total=total,
         stages=stages(statement, measured=[item.marginal for item in items]),
         noise=_noise_levels(repeats, total=total, shape=shape),
+        sure=sureness(found, total=total),
         columns=columns,
         unmeasured=tuple(name for name in schema.variables if name not in measured),
         pairs=pairs,
@@ -161,7 +165,9 @@ def _repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
     return list(same.values())
 
 
-def _column(item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape) -> Column:
+def _column(
+    item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape, found: Intervals
+) -> Column:
     (name,) = item.marginal.clique
     column = schema.variables[name]
     synthetic = synthetic_counts(item.marginal, codes=codes, domain=schema.domain)
@@ -175,7 +181,7 @@ def _column(item: Measurement, *, schema: Schema, codes: Codes, total: float, sh
         kind=column.kind,
         codes=column.size,
         comparison=compare(item, synthetic=synthetic, total=total, shape=shape),
-        bars=bars(item, slots=slots, synthetic=synthetic, total=total, shape=shape),
+        bars=bars(found, name, slots=slots, synthetic=synthetic, total=total),
     )
 
 

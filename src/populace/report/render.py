@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from populace.errors import ResourceError
+from populace.measurements import counted
 from populace.report import charts
 from populace.report.document import Document
+from populace.report.sure import Sure
 
 WORST = 12
 MOST_CHARTS = 120
@@ -28,7 +33,13 @@ def render(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=charts.percent, number=number, reaches_beyond=charts.reaches_beyond)
+    environment.filters.update(
+        percent=charts.percent,
+        number=number,
+        ceiling=math.ceil,
+        reaches=_reaches,
+        reaches_beyond=charts.reaches_beyond,
+    )
     page = environment.get_template("report.html")
     return page.render(
         document=document,
@@ -36,6 +47,7 @@ def render(document: Document) -> str:
         worst=document.columns[:WORST],
         other=document.columns[WORST:MOST_CHARTS],
         worst_pairs=document.pairs[:WORST],
+        sure=_by_kind(document.sure),
         specs_json=_for_script(_specs(document)),
         document_json=_for_script(document.to_json()),
         script=_script(),
@@ -51,6 +63,19 @@ def number(value: float) -> str:
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     return f"{value:.3g}"
+
+
+def _by_kind(found: Sequence[Sure]) -> list[tuple[str, list[Sure]]]:
+    """Return what is known of columns, of pairs and of larger tables, under their names."""
+    kinds = groupby(found, key=lambda sure: len(sure.columns))
+    same = [(size, list(rows)) for size, rows in kinds if size > 0]
+    return [(counted(len(rows), columns=size), rows) for size, rows in same]
+
+
+def _reaches(found: Sequence[Sure]) -> str:
+    """Return how far intervals reach in words: from the surest table to the least sure."""
+    least, most = (number(math.ceil(sure.reach)) for sure in (found[-1], found[0]))
+    return f"± {most} rows" if least == most else f"± {least} to {most} rows"
 
 
 def _specs(document: Document) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""How sure the counts of each measured marginal are, once all measurements are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from populace.infer.intervals import Interval, Intervals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sure:
+    """One measured marginal: how far 19 of 20 true counts are from their estimates at most, in rows and as a share.
+
+    `reach` is that of the cell in the middle; cells that are certain are left out, unless all of them are.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    reach: float
+    share: float
+
+
+def sureness(found: Intervals, *, total: float) -> tuple[Sure, ...]:
+    """Return how sure each measured marginal is: the number of rows, columns, pairs, the least sure of each first."""
+    shown = [_sure(interval, total=total) for interval in _shown(found)]
+    return tuple(sorted(shown, key=lambda sure: (len(sure.columns), -sure.reach, sure.columns)))
+
+
+def _shown(found: Intervals) -> Iterator[Interval]:
+    """Yield everything measured but the tables by which bins were learnt."""
+    for marginal in found.measured:
+        if len(marginal.clique) != 1 or not marginal.groupings:
+            yield found.at(marginal)
+
+
+def _sure(interval: Interval, *, total: float) -> Sure:
+    open_cells = interval.reach[interval.reach > 0]
+    reach = float(np.median(open_cells)) if open_cells.size else 0.0
+    return Sure(
+        columns=interval.marginal.clique, cells=interval.estimate.size, reach=reach, share=reach / total
+    )
