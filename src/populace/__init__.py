@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from populace.errors import OverBudget as OverBudget
     from populace.errors import PopulaceError as PopulaceError
     from populace.infer.fit import fit as fit
+    from populace.infer.intervals import intervals as intervals
     from populace.infer.model import Model as Model
     from populace.measurements import Measurements as Measurements
     from populace.pipeline import measure as measure
@@ -30,6 +31,7 @@ _HOMES = {
     "Schema": "schema.schema",
     "Workload": "strategy.workload",
     "fit": "infer.fit",
+    "intervals": "infer.intervals",
     "measure": "pipeline",
     "release_from": "pipeline",
     "synthesize": "pipeline",
@@ -46,6 +48,7 @@ __all__ = [
     "Schema",
     "Workload",
     "fit",
+    "intervals",
     "measure",
     "release_from",
     "synthesize",

@@ -17,6 +17,7 @@ PINNED = [
     "Schema",
     "Workload",
     "fit",
+    "intervals",
     "measure",
     "release_from",
     "synthesize",

@@ -17,7 +17,7 @@ from populace.infer.pool import Groups, Pool, codes_in
 from populace.infer.possible import Possible
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Marginal
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurement, Measurements, in_words
 from populace.privacy.mechanisms import DiscreteLaplace
 from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
 
@@ -54,7 +54,10 @@ class Intervals:
 
     >>> flips = Measurement(Marginal(("coin",)), np.array([33, 13]), Fraction(25))
     >>> rows = Measurement(Marginal(()), np.array(40), Fraction(4))
-    >>> coin = Intervals([flips, rows], domain=Domain({"coin": 2})).of("coin")
+    >>> found = Intervals([flips, rows], domain=Domain({"coin": 2}))
+    >>> found
+    Intervals of number of rows, 1 column, each right with probability 0.95
+    >>> coin = found.of("coin")
     >>> coin.estimate.round(1), coin.low.round(1), coin.high.round(1)
     (array([30.2, 10.2]), array([22.8,  2.8]), array([37.7, 17.7]))
     """
@@ -88,6 +91,9 @@ class Intervals:
             rows=float(totals[0].counts.sum()) if totals else None,
             groups=groups,
         )
+
+    def __repr__(self) -> str:
+        return f"Intervals of {in_words(self.measured)}, each right with probability {self._level:g}"
 
     @property
     def measured(self) -> tuple[Marginal, ...]:
