@@ -18,9 +18,13 @@ _CHECK_EVERY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistent:
-    """One table per observed clique, and a number below which no distribution's loss can be."""
+    """One table per observed clique, and a number below which no distribution's loss can be.
+
+    `pulls` are the tables less what holds their empty cells at 0: how far these would fall below it.
+    """
 
     tables: dict[Clique, Table]
+    pulls: dict[Clique, Table]
     bound: float
 
 
@@ -58,7 +62,7 @@ def consistent_tables(
     nearest = values.copy()
     for done in range(rounds):
         nearest = values + ahead
-        agreement.project(views(nearest))
+        agreement.project(nearest)
         if done % _CHECK_EVERY == 0:
             missed = nearest - values
             found = constant + float(((0.5 * missed * missed - ahead * nearest) / variance).sum())
@@ -74,5 +78,9 @@ def consistent_tables(
         # Where the extrapolation went below 0 it is no multiplier and would spoil the bound.
         np.maximum(ahead, 0.0, out=ahead)
         lifted, momentum = risen, following
-    tables = {o.clique: np.maximum(table, 0.0) for o, table in zip(kept, views(nearest), strict=True)}
-    return Consistent(tables=tables, bound=bound)
+    cut = np.maximum(nearest, 0.0)
+    return Consistent(
+        tables={o.clique: table for o, table in zip(kept, views(cut), strict=True)},
+        pulls={o.clique: table for o, table in zip(kept, views(cut - lifted), strict=True)},
+        bound=bound,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from populace.infer.within import share_codes
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
+from populace.schema.rules import NO_RULES, Rules, Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,10 @@ class Effort:
 
 
 # Good enough to choose by: the noise of a round is far larger than what is missed.
-QUICK = Effort(rounds=16, floor=1e-3, sweeps=10, steps=0, tolerance=1e-4, earnest=False)
+QUICK = Effort(rounds=8, floor=1e-3, sweeps=5, steps=0, tolerance=1e-4, earnest=False)
 
 # Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
 _HARD_SWEEPS, _KNOWN_SWEEPS = 500, 500
-_CLOSE = 1e-9
 
 
 class Estimator:
@@ -140,20 +139,9 @@ class Estimator:
         objective = Objective(
             self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
         )
-        tables, bound = self._targets(observed, objective=objective, effort=effort, hard=bool(hard))
         # The last digits are slow to come under rules, and far below the noise.
         enough = 10 * effort.tolerance if hard else effort.tolerance
-        first = fit_tables(
-            objective,
-            targets={
-                c: _raised(t, self._layout.allowed(c), floor=effort.floor)
-                for c, t in tables.items()
-                if c in objective.factors
-            },
-            sweeps=_HARD_SWEEPS if hard and effort.earnest else effort.sweeps,
-            close=enough if hard else _CLOSE,
-            start=None if effort.earnest else self._earlier(objective),
-        )
+        first, bound = self._scaled(observed, objective=objective, effort=effort, enough=enough)
         # An earlier model that groups columns otherwise says nothing in this domain.
         if start is not None and start.groupings == self.groupings:
             earlier = objective.flatten(start.potentials)
@@ -177,8 +165,7 @@ class Estimator:
                 fit_tables(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
             )
         self._structure, self._objective, self._point = structure, objective, reached
-        beliefs = objective.propagation.beliefs(objective.on_nodes(reached.potentials))
-        self._joints = objective.propagation.joints(beliefs)
+        self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
         self._tables.clear()
 
     def table(self, clique: Clique) -> Table:
@@ -232,15 +219,18 @@ class Estimator:
             },
         )
 
-    def _targets(
-        self, observed: Sequence[Observation], *, objective: Objective, effort: Effort, hard: bool
-    ) -> tuple[dict[Clique, Table], float]:
-        """Return tables to scale the model to, and a number below which no distribution's loss can be."""
+    def _scaled(
+        self, observed: Sequence[Observation], *, objective: Objective, effort: Effort, enough: float
+    ) -> tuple[Table, float]:
+        """Return potentials near the least loss, and a number below which no distribution's loss can be."""
         nearest = self._known.observed(observed, weight=1e6)
-        if hard and effort.earnest and entries(objective) <= MOST_ENTRIES:
-            return feasible_tables(
+        start = None if effort.earnest else self._earlier(objective)
+        if objective.hard and effort.earnest and entries(objective) <= MOST_ENTRIES:
+            tables = feasible_tables(
                 nearest, objective=objective, total=self.total, tolerance=effort.tolerance
-            ), 0.0
+            )
+            targets = self._shares(tables, objective=objective, floor=effort.floor)
+            return fit_tables(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
         agreed = consistent_tables(
             [_even(o) for o in nearest],
             domain=self.domain,
@@ -248,7 +238,33 @@ class Estimator:
             tolerance=effort.tolerance / 10_000,
             rounds=effort.rounds,
         )
-        return agreed.tables, agreed.bound
+        if objective.closed and not objective.hard:
+            targets = self._shares(agreed.tables, objective=objective, floor=effort.floor)
+            return fit_tables(objective, targets=targets, sweeps=effort.sweeps, start=start), agreed.bound
+        # Agreeing tables may belong to no distribution: each is followed as far as it stands out of its noise.
+        deviations = {o.clique: np.sqrt(o.variance) for o in nearest if o.clique in objective.factors}
+        potentials = fit_tables(
+            objective,
+            targets={c: agreed.pulls[c] / self.total for c in deviations if c in agreed.pulls},
+            soft={c: deviation / self.total for c, deviation in deviations.items()},
+            floor=effort.floor,
+            sweeps=effort.sweeps,
+            close=enough,
+            start=start,
+        )
+        return potentials, agreed.bound
+
+    def _shares(
+        self, tables: Mapping[Clique, Table], *, objective: Objective, floor: float
+    ) -> dict[Clique, Table]:
+        """Return the factors' tables as shares, no cell emptier than `floor` times an average one."""
+        found = {}
+        for clique in objective.factors:
+            if clique in tables:
+                table = tables[clique]
+                raised = np.maximum(table, floor * table.mean()) * self._layout.allowed(clique)
+                found[clique] = np.asarray(raised / raised.sum())
+        return found
 
     def _earlier(self, objective: Objective) -> Table | None:
         """Return the potentials of the last refit in the factors of the next."""
@@ -256,12 +272,6 @@ class Estimator:
             return None
         tables = self._objective.tables(self._point.potentials)
         return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))
-
-
-def _raised(table: Table, allowed: Allowed, *, floor: float) -> Table:
-    """Return a table's shares with no cell emptier than a tiny part of an average one: potentials stay finite."""
-    raised = np.maximum(table, floor * table.mean()) * allowed
-    return np.asarray(raised / raised.sum())
 
 
 def _even(observation: Observation) -> Observation:

@@ -22,7 +22,7 @@ def fit(
     totals: Sequence[Totals] = (),
     groupings: Iterable[Grouping] = (),
     start: Model | None = None,
-    steps: int = 1000,
+    steps: int = 300,
     tolerance: float = 1e-6,
     progress: Progress | None = None,
 ) -> Model:
@@ -45,7 +45,7 @@ def fit(
     seen = shared_groupings(measurements, also=groupings, classes=rules.classes)
     estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
     estimator.add(measurements)
-    effort = Effort(rounds=500, floor=1e-9, sweeps=10, steps=steps, tolerance=tolerance, earnest=True)
+    effort = Effort(rounds=500, floor=1e-9, sweeps=30, steps=steps, tolerance=tolerance, earnest=True)
     estimator.refit(effort=effort, start=start, progress=progress)
     return estimator.model()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from populace.infer.junction_tree import junction_tree
 from populace.infer.observations import Observation
+from populace.infer.products import Products
 from populace.infer.propagation import FORBIDDEN, Propagation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
@@ -49,10 +50,11 @@ class Objective:
         total: float,
         hard: Mapping[Clique, Allowed] | None = None,
     ) -> None:
-        hard = hard or {}
+        self.hard = hard or {}
         self.factors = maximal_cliques([o.clique for o in observations], domain=domain)
+        self._sets = [frozenset(factor) for factor in self.factors]
         self.domain = domain
-        self.tree = junction_tree([*self.factors, *hard], domain=domain)
+        self.tree = junction_tree([*self.factors, *self.hard], domain=domain)
         self.propagation = Propagation(self.tree, domain=domain)
         self._shapes = [domain.shape(factor) for factor in self.factors]
         self._ends = np.cumsum([0, *(math.prod(shape) for shape in self._shapes)]).tolist()
@@ -62,10 +64,17 @@ class Objective:
             for factor, home in zip(self.factors, self.homes, strict=True)
         ]
         self._forbidden: dict[int, Allowed] = {}
-        for clique, allowed in hard.items():
+        for clique, allowed in self.hard.items():
             home = self.tree.holding(clique, domain=domain)[0]
             mask = self._forbidden.setdefault(home, np.zeros(self.propagation.shapes[home], dtype=np.bool_))
             mask |= Slot.of(clique, inside=self.tree.nodes[home], domain=domain).spread(~allowed)
+        self._products = Products(
+            self.propagation,
+            factors=self.factors,
+            homes=self.homes,
+            slots=self.slots,
+            hard={home: ~mask for home, mask in self._forbidden.items()},
+        )
         self._terms = [self._term(o, total=total) for o in observations if o.clique]
         # The total is fixed, so what it says about the number of rows is a constant.
         self._constant = sum(
@@ -75,8 +84,15 @@ class Objective:
 
     def first_holding(self, clique: Clique) -> int:
         """Return the number of the first factor that holds a clique; every observed clique has one."""
-        wanted = set(clique)
-        return next(i for i, factor in enumerate(self.factors) if wanted <= set(factor))
+        wanted = frozenset(clique)
+        return next(i for i, factor in enumerate(self._sets) if wanted <= factor)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no node joins columns that no factor joins: then tables that agree belong to a distribution."""
+        return all(
+            len(node) < 2 or any(set(node) <= factor for factor in self._sets) for node in self.tree.nodes
+        )
 
     def zeros(self) -> Table:
         """Return the potentials of the uniform distribution over the cells that can be."""
@@ -109,12 +125,18 @@ class Objective:
             nodes[home][mask] = forbidden
         return nodes
 
+    def beliefs(self, flat: Table) -> list[Table]:
+        """Return the probability table of every node; the next call may overwrite it."""
+        tables = self.tables(flat)
+        found = self._products.beliefs([np.exp(table - table.max()) for table in tables])
+        return self.propagation.beliefs(self.on_nodes(flat)) if found is None else found
+
     def at(self, potentials: Table) -> Point:
         """Return loss and gradient where the model has these potentials.
 
         The gradient is with respect to the probabilities: the direction of a mirror descent step on potentials.
         """
-        beliefs = self.propagation.beliefs(self.on_nodes(potentials))
+        beliefs = self.beliefs(potentials)
         shares, gradient = np.empty_like(potentials), np.zeros_like(potentials)
         shared, graded = self.tables(shares), self.tables(gradient)
         for home, slot, into in zip(self.homes, self.slots, shared, strict=True):

@@ -24,9 +24,9 @@ class Propagation:
         self.domain = domain
         self.shapes = tuple(domain.shape(node) for node in tree.nodes)
         # A node lists its separator first, so as a matrix (separator cells × other cells) it needs no transposing.
-        self._separator_shapes = tuple(domain.shape(separator) for separator in tree.separators)
-        self._rows = tuple(math.prod(shape) for shape in self._separator_shapes)
-        self._above = tuple(
+        self.separator_shapes = tuple(domain.shape(separator) for separator in tree.separators)
+        self._rows = tuple(math.prod(shape) for shape in self.separator_shapes)
+        self.above = tuple(
             Slot.of(separator, inside=tree.nodes[parent], domain=domain)
             for parent, separator in zip(tree.parents[1:], tree.separators[1:], strict=True)
         )
@@ -40,7 +40,7 @@ class Propagation:
         tables = self.conditionals(potentials)
         for i in range(1, len(tables)):
             matrix = tables[i].reshape(self._rows[i], -1)
-            matrix *= self._above[i - 1].collapse(tables[self.tree.parents[i]]).reshape(-1, 1)
+            matrix *= self.above[i - 1].collapse(tables[self.tree.parents[i]]).reshape(-1, 1)
         return tables
 
     def conditionals(self, potentials: Sequence[Table]) -> list[Table]:
@@ -59,8 +59,8 @@ class Propagation:
             sums = np.add.reduce(matrix, axis=1, keepdims=True)
             matrix /= sums
             if i:
-                message = (largest + np.log(sums)).reshape(self._separator_shapes[i])
-                tables[self.tree.parents[i]] += self._above[i - 1].spread(message)
+                message = (largest + np.log(sums)).reshape(self.separator_shapes[i])
+                tables[self.tree.parents[i]] += self.above[i - 1].spread(message)
         return tables
 
     def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:
@@ -74,7 +74,7 @@ class Propagation:
     def carry(self, beliefs: Sequence[Table], *, source: int, target: int) -> None:
         """Rescale a node's table so that it agrees with a neighbour's on the columns they share."""
         lower = max(source, target)
-        above = self._above[lower - 1]
+        above = self.above[lower - 1]
         upper = self.tree.parents[lower]
         up = above.collapse(beliefs[upper])
         matrix = beliefs[lower].reshape(self._rows[lower], -1)
@@ -89,9 +89,7 @@ class Propagation:
         tables = list(costs)
         for i in range(len(tables) - 1, 0, -1):
             least = tables[i].reshape(self._rows[i], -1).min(axis=1)
-            tables[self.tree.parents[i]] += self._above[i - 1].spread(
-                least.reshape(self._separator_shapes[i])
-            )
+            tables[self.tree.parents[i]] += self.above[i - 1].spread(least.reshape(self.separator_shapes[i]))
         return float(tables[0].min()) if tables else 0.0
 
 

@@ -14,6 +14,10 @@ from populace.marginals import Clique
 
 # Tables that no distribution has would drive potentials to infinity; a bounded factor per visit does not.
 _LARGEST_FACTOR = 1e9
+_TINY = 1e-300
+_NEWTON = 2
+# Potentials of tables that contradict each other would drift apart; a trace of softness holds them back.
+_HELD = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,15 @@ class _Part:
     into: Slot
     inside: Slot
     target: Table
+    soft: Table | None
 
 
 def fit_tables(
     objective: Objective,
     *,
     targets: Mapping[Clique, Table],
+    soft: Mapping[Clique, Table] | None = None,
+    floor: float = 0.0,
     sweeps: int = 10,
     close: float = 1e-9,
     start: Table | None = None,
@@ -39,20 +46,26 @@ def fit_tables(
     Visiting node after node along an Euler tour keeps the visited node's table exact, so each table is scaled to its
     target against the current model (iterative proportional fitting, Deming and Stephan 1940; on junction trees
     Jiroušek and Přeučil 1995). Two sweeps suffice when targets agree and the tree has no added edges.
+    Targets that no distribution has are given `soft` tables s: a cell m then moves to m·exp(δ) with
+    m·exp(δ) + s·δ = target, which minimises (m·exp(δ) − target)² / 2s plus the relative entropy of the move (an
+    incremental proximal step, Bertsekas 2011). Cells above s go nearly all the way and the others a little, so that
+    tables which contradict each other settle near their least squares. Such targets may be below 0; no cell
+    falls below `floor` times an average one, and a hundredth of s pulls potentials towards 0.
     Starts from the uniform distribution over the cells that can be, or from other potentials, and ends when a whole
     sweep moves no table by more than `close`. Cells that cannot be stay empty.
     """
     flat = objective.zeros() if start is None else start.copy()
     potentials = objective.tables(flat)
     plan = objective.propagation
-    beliefs = plan.beliefs(objective.on_nodes(flat))
+    beliefs = [table.copy() for table in objective.beliefs(flat)]
     here: list[list[_Part]] = [[] for _ in beliefs]
-    for factor, home in enumerate(objective.homes):
-        for clique, target in targets.items():
-            if objective.first_holding(clique) == factor:
-                inside = Slot.of(clique, inside=objective.tree.nodes[home], domain=objective.domain)
-                into = Slot.of(clique, inside=objective.factors[factor], domain=objective.domain)
-                here[home].append(_Part(potentials[factor], into, inside, target))
+    for clique, target in targets.items():
+        factor = objective.first_holding(clique)
+        home = objective.homes[factor]
+        inside = Slot.of(clique, inside=objective.tree.nodes[home], domain=objective.domain)
+        into = Slot.of(clique, inside=objective.factors[factor], domain=objective.domain)
+        give = None if soft is None else soft[clique]
+        here[home].append(_Part(potentials[factor], into, inside, target, give))
     visits = list(_tour(objective.tree))
     for _ in range(sweeps):
         moved = 0.0
@@ -61,15 +74,45 @@ def fit_tables(
                 plan.carry(beliefs, source=came_from, target=node)
             for part in here[node]:
                 found = part.inside.collapse(beliefs[node])
-                moved = max(moved, float(np.abs(part.target - found).sum()))
-                ratio = part.target / np.maximum(found, 1e-300)
-                np.clip(ratio, 1 / _LARGEST_FACTOR, _LARGEST_FACTOR, out=ratio)
-                ratio[found <= 0] = 1.0
-                beliefs[node] *= part.inside.spread(ratio)
-                part.potential[...] += part.into.spread(np.log(ratio))
+                if part.soft is None:
+                    change = _whole_way(found, part.target)
+                else:
+                    held = part.potential - part.potential.mean()
+                    change = _part_way(
+                        found, part.target - _HELD * part.soft * held, part.soft, least=floor / found.size
+                    )
+                ratio = np.exp(change)
+                moved = max(moved, float((found * np.abs(ratio - 1)).sum()))
+                part.inside.scale(beliefs[node], ratio)
+                part.potential[...] += part.into.spread(change)
         if moved <= close:
             break
     return flat
+
+
+def _whole_way(found: Table, target: Table) -> Table:
+    """Return the logarithm of target / found, within bounds, and 0 where nothing can be."""
+    ratio = target / np.maximum(found, _TINY)
+    np.clip(ratio, 1 / _LARGEST_FACTOR, _LARGEST_FACTOR, out=ratio)
+    ratio[found <= 0] = 1.0
+    return np.log(ratio)
+
+
+def _part_way(found: Table, target: Table, soft: Table, *, least: float) -> Table:
+    """Return δ with found·exp(δ) + soft·δ = target, unless the cell would fall below `least`.
+
+    The left side is convex and rising in δ, so Newton's method from above falls onto the root; where found is the
+    target already it stays.
+    """
+    here = np.maximum(found, _TINY)
+    change = np.minimum(target / soft, np.log(np.maximum(target / here, 1.0)))
+    for _ in range(_NEWTON):
+        grown = here * np.exp(change)
+        change -= (grown + soft * change - target) / (grown + soft)
+    lowest = np.minimum(np.log(max(least, _TINY) / here), 0.0)
+    change = np.maximum(change, lowest)
+    change[found <= 0] = 0.0
+    return change
 
 
 def _tour(tree: JunctionTree) -> Iterator[tuple[int | None, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from populace.marginals import Clique, Domain
 
 Table = npt.NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound=np.generic)
+_SHORT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +53,40 @@ class Slot:
             return table.transpose(self.order)
         for before, summed, behind in self.sums:
             if behind == 1:
-                table = table.reshape(before, summed) @ np.ones(summed)
+                table = table.reshape(before, summed) @ ones(summed)
             else:
-                table = np.ones(summed) @ table.reshape(before, summed, behind)
+                table = ones(summed) @ table.reshape(before, summed, behind)
         return table.reshape(self.kept).transpose(self.order)
 
     def spread(self, values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """View values over the clique in a shape that broadcasts against the table."""
         return values.transpose(self.back).reshape(self.shape)
+
+    def scale(self, table: Table, values: Table) -> None:
+        """Multiply a table, in place, by values over the clique."""
+        table *= widened(self.spread(values), table.shape)
+
+
+@lru_cache(maxsize=4096)
+def ones(size: int) -> Table:
+    """Return a vector of ones, made once."""
+    found = np.ones(size)
+    found.setflags(write=False)
+    return found
+
+
+def widened(values: Table, shape: tuple[int, ...]) -> Table:
+    """Return values that broadcast over a shape with the last axes written out, where those are so short that loops
+    over them would cost more than the work in them.
+    """
+    at, width = len(shape), 1
+    while at and width < _SHORT:
+        at -= 1
+        width *= shape[at]
+    behind = values.shape[at:]
+    if behind == shape[at:] or all(size == 1 for size in behind):
+        return values
+    return np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:at], *shape[at:])))
 
 
 def _runs(sizes: Sequence[int], kept: Sequence[bool]) -> tuple[tuple[int, int, int], ...]:
