@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
-from populace.infer.condition import check_possible, condition
+from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.fit import fit_run
 from populace.infer.known import check_known
 from populace.infer.model import Model
@@ -197,7 +197,7 @@ def _release(
     measurements: Measurements,
     model: Model,
     *,
-    given: Model,
+    given: Conditioned | None,
     selection: Selection | None,
     rows: int | None,
     implicates: int,
@@ -205,7 +205,7 @@ def _release(
     like: Any,
     progress: Progress | None,
 ) -> Release:
-    """Draw rows from a model, given its condition, and return them as a release of the whole model."""
+    """Draw rows from a model, or from what it is given a condition, and return them as a release of the whole model."""
     schema = measurements.schema
     seed = secrets.randbits(63) if seed is None else seed
     count = rows
@@ -217,7 +217,11 @@ def _release(
         (progress or silent)("drawing rows", (number - 1) / implicates)
         # The first is drawn as if it were the only one.
         rng = np.random.default_rng(seed if number == 1 else [seed, number])
-        tables.append(draw_table(schema, given, rows=count, rng=rng))
+        tables.append(
+            draw_table(schema, model, rows=count, rng=rng)
+            if given is None
+            else draw_given(schema, given, rows=count, rng=rng)
+        )
     return Release.made(
         table=tables[0],
         measurements=measurements,
@@ -237,13 +241,13 @@ def checked_where(text: str, *, schema: Schema) -> Where:
     return where
 
 
-def _given(model: Model, where: str | None, *, schema: Schema) -> tuple[Model, Selection | None]:
-    """Return the model from which rows are drawn, and which of all rows these are."""
+def _given(model: Model, where: str | None, *, schema: Schema) -> tuple[Conditioned | None, Selection | None]:
+    """Return a model given a condition, and which of all rows these are; nothing where nothing was asked."""
     if where is None:
-        return model, None
+        return None, None
     asked = checked_where(where, schema=schema)
-    found = condition(model, asked.rules)
-    return found.model, Selection(where=asked.text, share=float(f"{found.share:.6g}"))
+    found = condition(model, asked.rules, text=asked.text)
+    return found, Selection(where=asked.text, share=float(f"{found.share:.6g}"))
 
 
 def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None) -> None:
@@ -273,6 +277,18 @@ def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Genera
     codec = TableCodec(schema)
     parts = [codec.decode(codes, rng=rng) for codes in generate(model, rows=rows, rng=rng)]
     return pa.concat_tables(parts).combine_chunks()
+
+
+def draw_given(schema: Schema, given: Conditioned, *, rows: int, rng: np.random.Generator) -> pa.Table:
+    """Return synthetic rows of a model given a condition, in random order."""
+    counts = given.allotted(rows, rng=rng)
+    parts = [
+        draw_table(schema, part, rows=int(count), rng=rng)
+        for part, count in zip(given.parts, counts, strict=True)
+        if count or not rows
+    ]
+    table = pa.concat_tables(parts).combine_chunks()
+    return table if len(parts) == 1 else table.take(pa.array(rng.permutation(rows)))
 
 
 def as_schema(schema: Schema | Path | str) -> Schema:

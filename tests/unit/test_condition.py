@@ -10,7 +10,8 @@ from ruled import allowed_rows, broken_rows, random_rules
 
 from populace.errors import UsageError
 from populace.generate import generate
-from populace.infer.condition import LEAST_SHARE, condition, log_mass
+from populace.infer.boxes import MOST_BOXES, boxes, cut
+from populace.infer.condition import LEAST_SHARE, Conditioned, condition, log_mass
 from populace.infer.model import Model
 from populace.infer.propagation import FORBIDDEN
 from populace.marginals import Domain, Grouping
@@ -42,6 +43,26 @@ def random_model(rng: np.random.Generator) -> Model:
     )
 
 
+def mixed(found: Conditioned, clique: str) -> np.ndarray:
+    """Return the probabilities of all parts together."""
+    assert found.weights.sum() == pytest.approx(1)
+    return sum(
+        weight * part.marginal(clique) / part.total
+        for weight, part in zip(found.weights, found.parts, strict=True)
+    )
+
+
+def drawn(found: Conditioned, rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    counts = found.allotted(rows, rng=rng)
+    assert counts.sum() == rows
+    parts = [
+        part
+        for model, count in zip(found.parts, counts, strict=True)
+        for part in generate(model, rows=int(count), rng=rng)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_it_is_the_conditional_distribution(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -49,10 +70,10 @@ def test_it_is_the_conditional_distribution(seed: int) -> None:
     rules = random_rules(rng, model.domain, count=int(rng.integers(1, 4)))
     allowed = allowed_rows(rules, model.domain)
     wanted = np.where(allowed, model.marginal(NAMES), 0.0)
-    found = condition(model, rules)
+    found = condition(model, rules, text="…")
     assert found.share == pytest.approx(wanted.sum() / 100, rel=1e-9)
-    given = found.model.marginal(NAMES)
-    np.testing.assert_allclose(given, wanted, rtol=1e-7, atol=1e-10)
+    given = mixed(found, NAMES)
+    np.testing.assert_allclose(given, wanted / wanted.sum(), rtol=1e-7, atol=1e-12)
     assert not given[~allowed].any(), "exactly nothing where the rules do not hold"
 
 
@@ -61,24 +82,10 @@ def test_every_row_drawn_meets_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = random_model(rng)
     rules = random_rules(rng, model.domain, count=3)
-    found = condition(model, rules)
-    [rows] = generate(found.model, rows=500, rng=rng)
+    found = condition(model, rules, text="…")
+    rows = drawn(found, 500, rng)
     assert len(rows["a"]) == 500, "no row is thrown away"
     assert set(broken_rows(rows, rules).values()) == {0}
-
-
-def test_conditions_can_follow_each_other() -> None:
-    """Hidden variables of the first do not get in the way of the second."""
-    rng = np.random.default_rng(5)
-    model = random_model(rng)
-    first, second = (random_rules(np.random.default_rng(n), model.domain, count=2) for n in (8, 9))
-    both = allowed_rows(first, model.domain) & allowed_rows(second, model.domain)
-    assert both.any()
-    once = condition(model, first)
-    twice = condition(once.model, second)
-    wanted = np.where(both, model.marginal(NAMES), 0.0)
-    np.testing.assert_allclose(twice.model.marginal(NAMES), wanted, rtol=1e-7, atol=1e-10)
-    assert once.share * twice.share == pytest.approx(wanted.sum() / 100)
 
 
 def unary(column: str, allowed: list[bool]) -> Rules:
@@ -96,9 +103,9 @@ def unary(column: str, allowed: list[bool]) -> Rules:
 
 def test_a_condition_that_always_holds_changes_nothing() -> None:
     model = random_model(np.random.default_rng(3))
-    found = condition(model, unary("b", [True] * model.domain["b"]))
+    found = condition(model, unary("b", [True] * model.domain["b"]), text="…")
     assert found.share == pytest.approx(1.0)
-    np.testing.assert_allclose(found.model.marginal(NAMES), model.marginal(NAMES), rtol=1e-9)
+    np.testing.assert_allclose(mixed(found, NAMES), model.marginal(NAMES) / 100, rtol=1e-9)
 
 
 def test_rows_far_rarer_than_a_float_can_tell_are_drawn_all_the_same() -> None:
@@ -106,9 +113,9 @@ def test_rows_far_rarer_than_a_float_can_tell_are_drawn_all_the_same() -> None:
     model = Model(
         domain=Domain({"a": 2, "b": 2}), groupings={}, potentials={("a", "b"): table}, total=10.0, within={}
     )
-    found = condition(model, unary("a", [False, True]))
+    found = condition(model, unary("a", [False, True]), text="a == 1")
     assert found.share == 0.0
-    [rows] = generate(found.model, rows=8, rng=np.random.default_rng(0))
+    rows = drawn(found, 8, np.random.default_rng(0))
     assert rows["a"].tolist() == [1] * 8
     assert sorted(rows["b"].tolist()) == [0, 0, 1, 1, 1, 1, 1, 1], "as the model has them among themselves"
 
@@ -121,10 +128,9 @@ def test_codes_without_a_share_of_their_group_are_next_to_nothing() -> None:
         total=10.0,
         within={"a": np.array([1.0, 1.0, 0.0, 0.0])},
     )
-    found = condition(model, unary("a", [False, False, True, True]))
+    found = condition(model, unary("a", [False, False, True, True]), text="…")
     assert found.share == pytest.approx(LEAST_SHARE / 2)
-    assert found.model.marginal("a")[:2].tolist() == [0.0, 0.0]
-    assert found.model.marginal("a")[2] == found.model.marginal("a")[3] > 0
+    assert mixed(found, "a").tolist() == [0.0, 0.0, 0.5, 0.5]
 
 
 def test_what_the_model_excludes_is_refused() -> None:
@@ -135,8 +141,8 @@ def test_what_the_model_excludes_is_refused() -> None:
         total=10.0,
         within={},
     )
-    with pytest.raises(UsageError, match="no row that meets the condition"):
-        condition(model, unary("a", [False, True]))
+    with pytest.raises(UsageError, match="the model has no row where a == 1"):
+        condition(model, unary("a", [False, True]), text="a == 1")
 
 
 def test_exact_counts_are_of_all_rows() -> None:
@@ -148,7 +154,8 @@ def test_exact_counts_are_of_all_rows() -> None:
         within={},
         exact=(("a",),),
     )
-    assert condition(model, unary("a", [True, False])).model.exact == ()
+    (part,) = condition(model, unary("a", [True, False]), text="…").parts
+    assert part.exact == ()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -163,3 +170,46 @@ def test_the_mass_is_the_sum_over_all_rows(seed: int) -> None:
         np.zeros(codes.shape[1:]),
     )
     assert log_mass(model) == pytest.approx(math.log(np.exp(heights).sum()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_boxes_are_disjoint_and_cover_what_is_allowed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    domain = Domain({name: int(rng.integers(1, 5)) for name in NAMES})
+    rules = random_rules(rng, domain, count=int(rng.integers(1, 4)))
+    codes = dict(zip(domain, np.indices(domain.shape(domain)), strict=True))
+    times = np.zeros(domain.shape(domain), dtype=int)
+    for box in boxes(rules, text="…"):
+        inside = np.ones(times.shape, dtype=bool)
+        for name, classes in box.items():
+            inside &= classes[rules.classes[name].lookup[codes[name]]]
+        times += inside
+    np.testing.assert_array_equal(times, allowed_rows(rules, domain))
+
+
+def test_alternatives_take_one_box_each() -> None:
+    """However many columns they are about."""
+    anything = np.ones((2,) * 10, dtype=bool)
+    anything[(0,) * 10] = False
+    assert len(cut(tuple("abcdefghij"), anything)) == 10
+    assert len(cut(("a", "b"), np.tri(50, dtype=bool))) == 50
+
+
+def test_too_many_boxes_are_refused() -> None:
+    size = MOST_BOXES + 2
+    classes = {name: Grouping(name, tuple(range(size))) for name in "ab"}
+    higher = Rule(text="a > b", clique=("a", "b"), allowed=np.tri(size, k=-1, dtype=bool))
+    with pytest.raises(UsageError, match=f"a > b falls into more than {MOST_BOXES} cases"):
+        boxes(Rules(classes=classes, rules=(higher,)), text="a > b")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 1000])
+def test_rows_are_shared_out_next_to_their_expectation(rows: int) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(5))
+    model = random_model(rng)
+    found = Conditioned(parts=(model,) * 5, weights=weights, share=0.5)
+    draws = np.array([found.allotted(rows, rng=rng) for _ in range(2000)])
+    assert (draws.sum(axis=1) == rows).all()
+    assert (np.abs(draws - rows * weights) < 1).all()
+    np.testing.assert_allclose(draws.mean(axis=0), rows * weights, atol=0.06)

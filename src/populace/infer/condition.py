@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from populace.errors import UsageError
+from populace.infer.boxes import Box, boxes
 from populace.infer.model import Model
 from populace.infer.observations import refines
-from populace.infer.possible import Possible, class_lookups
+from populace.infer.possible import Lookup, Possible, class_lookups
 from populace.infer.propagation import FORBIDDEN
-from populace.infer.structure import Layout
 from populace.infer.tables import Table
-from populace.marginals import Clique, Domain, Grouping
+from populace.marginals import Clique, Counts, Domain, Grouping
 from populace.schema.rules import Rules, Totals
 from populace.schema.where import Where
 
@@ -25,34 +25,48 @@ LEAST_SHARE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conditioned:
-    """A model given a condition, and the share of the whole model's rows that meet it."""
+    """A model given a condition, as a mixture of models without one.
 
-    model: Model
+    `parts` are models of rows that exclude each other, `weights` their shares of the rows that meet the condition, and
+    `share` is that of these among all rows.
+    """
+
+    parts: tuple[Model, ...]
+    weights: Table
     share: float
 
+    def allotted(self, rows: int, *, rng: np.random.Generator) -> Counts:
+        """Share out rows over the parts: each gets one of the two whole numbers next to its expectation."""
+        bounds = np.cumsum(self.weights)
+        points = np.ceil(rows * bounds / bounds[-1] - rng.random()).astype(np.int64)
+        points[-1] = rows
+        return np.asarray(np.diff(points, prepend=0))
 
-def condition(model: Model, rules: Rules) -> Conditioned:
+
+def condition(model: Model, rules: Rules, *, text: str) -> Conditioned:
     """Return the model given that rules hold: p(row | rules) ∝ p(row) where they do, exactly 0 elsewhere.
 
-    Groups are split where a rule tells their codes apart. The rules become hard tables, over hidden variables where
-    that is smaller. Public totals are of all rows, so the conditioned model has no exact counts.
+    The rows that keep the rules are cut into disjoint boxes, in each of which columns are restricted one by one: the
+    model given a box has potentials of single columns more and is no larger. Groups are split where a rule tells
+    their codes apart. Public totals are of all rows, so none of the parts has exact counts.
     """
-    whole = _split_groups(replace(model, exact=()), rules)
-    domain = whole.full_domain
-    layout = Layout(_seen(whole, rules), domain=domain, groupings={})
-    structure = layout.structure([*whole.potentials, *((name,) for name in domain)])
-    potentials = dict(whole.potentials)
-    for clique, allowed in structure.hard.items():
-        _add(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
-    given = replace(whole, potentials=potentials, hidden={**whole.hidden, **structure.hidden})
-    share = min(1.0, math.exp(log_mass(given) - log_mass(whole)))
-    return Conditioned(
-        model=replace(given, total=max(model.total * share, np.finfo(float).tiny)), share=share
-    )
+    whole = _split_groups(replace(model, exact=(), targets={}), rules)
+    lookups = class_lookups(rules, domain=whole.domain, groupings=whole.groupings)
+    found = [_inside(whole, box, lookups) for box in boxes(rules, text=text)]
+    masses = np.array([log_mass(part) for part in found])
+    highest = masses.max(initial=-math.inf)
+    if highest == -math.inf:
+        raise UsageError(f"the model has no row where {text}.", hint="ask for rows that can occur")
+    weights = np.exp(masses - highest)
+    share = min(1.0, math.exp(highest + math.log(weights.sum()) - log_mass(whole)))
+    kept = np.flatnonzero(weights)
+    weights = weights[kept] / weights.sum()
+    return Conditioned(parts=tuple(found[i] for i in kept), weights=weights, share=share)
 
 
 def check_possible(where: Where, *, domain: Domain, totals: Sequence[Totals]) -> None:
     """Refuse a condition that no row can meet: by itself, under the rules of the schema, or by public totals."""
+    boxes(where.rules, text=where.text)
     for rules, why in (
         (where.rules, "it contradicts itself"),
         (where.together, "the rules of the schema forbid it"),
@@ -74,29 +88,33 @@ def check_possible(where: Where, *, domain: Domain, totals: Sequence[Totals]) ->
 
 
 def log_mass(model: Model) -> float:
-    """Return the logarithm of Σ exp(Σ potentials) over all rows, by the probability of one row that is possible."""
+    """Return the logarithm of Σ exp(Σ potentials) over all rows; −∞ where no row is possible.
+
+    It is found from the height of one row and its probability.
+    """
     row: dict[str, int] = {}
     probability = 0.0
-    for node, separator, table in zip(
-        model.tree.nodes, model.tree.separators, model.conditionals, strict=True
-    ):
+    tree = model.tree
+    for node, separator, table in zip(tree.nodes, tree.separators, model.conditionals, strict=True):
         here = table[tuple(row[name] for name in separator)]
         best = np.unravel_index(int(here.argmax()), here.shape)
         row |= {name: int(code) for name, code in zip(node[len(separator) :], best, strict=True)}
         probability += math.log(float(here[best]))
-    height = sum(
-        float(table[tuple(row[name] for name in clique)]) for clique, table in model.potentials.items()
-    )
-    if height < FORBIDDEN / 2:
-        raise UsageError("the model has no row that meets the condition.", hint="ask for rows that can occur")
-    return height - probability
+    height = math.fsum(_heights(model, row))
+    return -math.inf if height < FORBIDDEN / 2 else height - probability
 
 
-def _seen(model: Model, rules: Rules) -> Rules:
-    """Return rules over the groups of a model instead of codes."""
-    lookups = class_lookups(rules, domain=model.domain, groupings=model.groupings)
-    classes = {name: Grouping(name, tuple(lookup.tolist())) for name, lookup in lookups.items()}
-    return Rules(classes=classes, rules=rules.rules)
+def _heights(model: Model, row: Mapping[str, int]) -> Iterator[float]:
+    for clique, table in model.potentials.items():
+        yield float(table[tuple(row[name] for name in clique)])
+
+
+def _inside(model: Model, box: Box, lookups: Mapping[str, Lookup]) -> Model:
+    """Return a model given a box."""
+    potentials = dict(model.potentials)
+    for name, classes in box.items():
+        _add(potentials, (name,), np.where(classes[lookups[name]], 0.0, FORBIDDEN))
+    return replace(model, potentials=potentials)
 
 
 def _split_groups(model: Model, rules: Rules) -> Model:

@@ -323,7 +323,7 @@ def _where(selection: Selection | None, parts: _Parts) -> Where | None:
     if selection is None:
         return None
     where = Where.of(selection.where, schema=parts.schema)
-    share = condition(parts.model, where.rules).share
+    share = condition(parts.model, where.rules, text=where.text).share
     if abs(share - selection.share) > SAME_SHARE * share:
         raise _wrong(f"the model has another share of rows where {where.text} than the statement gives")
     return where
