@@ -10,8 +10,9 @@ import pytest
 from estimates import measured, random_counts
 
 from populace.errors import UsageError
-from populace.infer.intervals import Intervals, reach
+from populace.infer.intervals import Intervals
 from populace.infer.pool import Groups
+from populace.infer.reach import reach
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.schema.rules import Rule, Rules, Totals
@@ -211,7 +212,7 @@ def test_one_noisy_count_is_covered_however_small_its_noise(deviation: float, la
     variance = np.array(chances @ numbers**2)
     within = float(reach(variance, noise=float(variance), laplace=laplace))
     covered = chances[np.abs(numbers) <= within].sum()
-    assert covered >= 0.95 - 1e-3
+    assert covered >= 0.95 - (1e-9 if deviation < 16 else 3e-3)
     # Noise falls on whole numbers: where one row more or less makes a difference, one less would be too few.
     assert covered <= 0.965 or chances[np.abs(numbers) <= within - 1].sum() < 0.96 or deviation < 0.5
 
@@ -227,4 +228,4 @@ def test_the_mean_of_several_counts_is_covered(times: int, laplace: bool) -> Non
         summed = np.convolve(summed, chances)
     means = (np.arange(len(summed)) - len(summed) // 2) / times
     within = reach(np.array(variance / times), noise=variance, laplace=laplace)
-    assert summed[np.abs(means) <= within].sum() == pytest.approx(0.957, abs=0.008)
+    assert summed[np.abs(means) <= within].sum() == pytest.approx(0.95, abs=0.01)

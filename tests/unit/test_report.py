@@ -16,7 +16,8 @@ import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.infer.intervals import Intervals, intervals, reach
+from populace.infer.intervals import Intervals, intervals
+from populace.infer.reach import reach
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.release.bundle import Release

@@ -1,0 +1,87 @@
+"""How far an interval must reach, for noise of whole numbers that may be small."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from populace.infer.tables import Table
+
+LEVEL = 0.95
+# From this standard deviation on steps of one row make no difference: the law is that of this one, stretched and
+# smoothed until its steps are gone.
+_SMOOTH, _STEP = 16.0, 0.5
+# Variances are rounded up to so many binary digits, so that equal ones are looked up once.
+_DIGITS = 2.0**12
+# A law without a normal part gets one of this deviation, and its reach so much more, to hold the last whole number.
+_THIN, _MORE = 1e-4, 1e-3
+
+
+def reach(variance: Table, *, noise: float, laplace: bool = False, level: float = LEVEL) -> Table:
+    """Return how far intervals reach to both sides of estimates with these variances.
+
+    The error of a best estimate is a sum of noise terms. One may be large: that of the same cell in the most precise
+    table, of variance `noise`. Its factor is c = variance / noise, at most 1, because a best estimate has covariance
+    `variance` with every unbiased one. The others are small and many: together they are near a normal law, with what
+    is left of the variance. The reach is the least h with P[|c·Z + N| ≤ h] ≥ level. For one count by itself that is
+    the quantile of whole numbers, and far from it that of the normal law.
+
+    >>> [round(float(reach(np.array(s**2), noise=s**2)), 2) for s in (0.5, 3.0, 100.0)]
+    [1.0, 6.0, 196.09]
+    >>> [round(float(reach(np.array(s**2), noise=2 * s**2)), 2) for s in (0.5, 3.0, 100.0)]
+    [1.0, 5.88, 196.0]
+    """
+    if not math.isfinite(noise):
+        return np.asarray(NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance))
+    parts, powers = np.frexp(variance / noise)
+    ratios, places = np.unique(np.ldexp(np.ceil(parts * _DIGITS) / _DIGITS, powers), return_inverse=True)
+    deviation = math.sqrt(noise)
+    within = _quantiles(tuple(ratios.tolist()), min(deviation, _SMOOTH), laplace, level)
+    return np.asarray(within[places.reshape(variance.shape)] * max(1.0, deviation / _SMOOTH))
+
+
+@lru_cache(maxsize=1024)
+def _quantiles(ratios: tuple[float, ...], deviation: float, laplace: bool, level: float) -> Table:
+    """Return the reach for estimates whose variances have some ratios to that of the large term, by bisection."""
+    ratio = np.array(ratios)
+    numbers, chances = _law(deviation, laplace=laplace)
+    factor = np.minimum(1.0, ratio)
+    least = np.maximum(_THIN, _STEP * factor) if deviation >= _SMOOTH else _THIN
+    rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
+    low, high = np.zeros(ratio.shape), (6 * np.sqrt(ratio) + 1) * deviation + 1
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = _normal((-middle[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+        enough = 1 - 2 * below >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(ratio > 0, high + _MORE * factor, 0.0)
+
+
+def _law(deviation: float, *, laplace: bool) -> tuple[Table, Table]:
+    """Return the whole numbers that noise of a standard deviation may be, and their probabilities."""
+    if laplace:
+        square = deviation**2
+        # From the variance 2q / (1 − q)² of the weights q^|z|.
+        fall = -math.log((square + 1 - math.sqrt(2 * square + 1)) / square)
+        numbers = np.arange(-math.ceil(30 / fall), math.ceil(30 / fall) + 1, dtype=np.float64)
+        weights = np.exp(-fall * np.abs(numbers))
+    else:
+        far = math.ceil(7 * deviation)
+        numbers = np.arange(-far, far + 1, dtype=np.float64)
+        weights = np.exp(-((numbers / deviation) ** 2) / 2)
+    return numbers, weights / weights.sum()
+
+
+def _normal(values: Table) -> Table:
+    """Return the normal distribution function, read off a table to six digits."""
+    return np.asarray(np.interp(values, *_normal_table()))
+
+
+@lru_cache(maxsize=1)
+def _normal_table() -> tuple[Table, Table]:
+    points = np.linspace(-8.0, 8.0, 8001)
+    law = NormalDist()
+    return points, np.array([law.cdf(point) for point in points.tolist()])
