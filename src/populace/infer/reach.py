@@ -32,7 +32,7 @@ def reach(variance: Table, *, noise: float, laplace: bool = False, level: float 
     >>> [round(float(reach(np.array(s**2), noise=s**2)), 2) for s in (0.5, 3.0, 100.0)]
     [1.0, 6.0, 196.09]
     >>> [round(float(reach(np.array(s**2), noise=2 * s**2)), 2) for s in (0.5, 3.0, 100.0)]
-    [1.0, 5.88, 196.0]
+    [0.98, 5.88, 196.0]
     """
     if not math.isfinite(noise):
         return np.asarray(NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance))
