@@ -92,7 +92,8 @@ def measure(
         return Measurement(marginal, counts, Fraction(deviation**2))
 
     columns = [noisy(Marginal((name,)), COLUMN_DEVIATION) for name in domain]
-    groups = {grouping.column: grouping for grouping in (compress(columns, ordered=()) if merge else ())}
+    found = compress(columns, ordered=(), classes={}) if merge else ()
+    groups = {grouping.column: grouping for grouping in found}
     pairs = [
         noisy(Marginal(pair, tuple(groups[name] for name in pair if name in groups)), PAIR_DEVIATION)
         for pair in tree
