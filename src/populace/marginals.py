@@ -13,6 +13,7 @@ import numpy.typing as npt
 from populace.errors import UsageError
 
 MOST_ROWS = 2**60
+MOST_WEIGHT = 2**20
 
 Clique = tuple[str, ...]
 Counts = npt.NDArray[np.int64]
@@ -131,26 +132,35 @@ class Marginal:
 class Candidates:
     """Marginals to choose from, each with the public estimate it is compared with, in whole rows.
 
-    The score of a candidate is the L1 distance between its exact counts and its estimate, less a public
-    penalty. Estimates are integers: one row then moves a score by exactly one, with no private rounding.
+    The score of a candidate is its public weight times the L1 distance between its exact counts and its estimate,
+    less a public penalty. Estimates, penalties and weights are integers: one row then moves a score by exactly its
+    weight, with no private rounding. Without weights each is 1.
     """
 
     marginals: tuple[Marginal, ...]
     estimates: tuple[Counts, ...]
     penalties: tuple[int, ...]
+    weights: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not len(self.marginals) == len(self.estimates) == len(self.penalties):
+        if not self.weights:
+            object.__setattr__(self, "weights", (1,) * len(self.marginals))
+        if not len(self.marginals) == len(self.estimates) == len(self.penalties) == len(self.weights):
             raise UsageError(
-                f"{len(self.marginals)} candidates came with {len(self.estimates)} estimates "
-                f"and {len(self.penalties)} penalties.",
+                f"{len(self.marginals)} candidates came with {len(self.estimates)} estimates, "
+                f"{len(self.penalties)} penalties and {len(self.weights)} weights.",
                 hint="give one of each per candidate",
             )
-        for estimate, penalty in zip(self.estimates, self.penalties, strict=True):
-            if estimate.dtype != np.int64 or not isinstance(penalty, int):
+        for estimate, penalty, weight in zip(self.estimates, self.penalties, self.weights, strict=True):
+            if estimate.dtype != np.int64 or type(penalty) is not int:
                 raise UsageError("an estimate is not made of whole rows.", hint="round it to int64 first")
+            if type(weight) is not int or not 1 <= weight <= MOST_WEIGHT:
+                raise UsageError(
+                    f"the weight of a candidate is {weight!r}.",
+                    hint=f"give a whole number from 1 to {MOST_WEIGHT}",
+                )
             # Sums stay far inside 64 bits, so that no private count can make a score wrap around.
-            if abs(penalty) > MOST_ROWS or np.abs(estimate.astype(np.float64)).sum() > MOST_ROWS:
+            if abs(penalty) > MOST_ROWS or weight * np.abs(estimate.astype(np.float64)).sum() > MOST_ROWS:
                 raise UsageError(
                     f"an estimate or penalty exceeds {MOST_ROWS} rows.", hint="estimate tables of fewer rows"
                 )

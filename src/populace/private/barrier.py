@@ -106,10 +106,10 @@ class Barrier:
         """Return every candidate's score with integer noise added.
 
         The L1 distance to a fixed integer table moves by at most r when a unit comes or goes (2r when it is
-        replaced), for each candidate. Proof: docs/proofs/score.md.
+        replaced), and a score by its weight times that. Proof: docs/proofs/score.md.
         """
         self._check_candidates(candidates)
-        shift = self._table.schema.unit.score_shift
+        shift = max(candidates.weights) * self._table.schema.unit.score_shift
         self._run.charge(
             Spend(
                 verb="score",
@@ -122,22 +122,24 @@ class Barrier:
         )
         return self._noise.add(self._exact_scores(candidates), law=noise)
 
-    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int | None:
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
+    ) -> int | None:
         """Choose one candidate, or none, by the exponential mechanism.
 
-        A candidate has weight exp(ε · score / 2Δ), where Δ is how far a unit can move a score: scores move
-        both up and down, so the factor 2 is needed. "None" (returned as None) has the public weight
-        `len(among)`: as much as all candidates together when their scores are 0.
+        A candidate has probability ∝ exp(ε · score / 2Δ), where Δ is how far a unit can move a score, the largest
+        weight included: scores move both up and down, so the factor 2 is needed. "None" (returned as None) counts
+        for as much as all candidates together when their scores are 0; it can be left out.
         Proof: docs/proofs/choose.md.
         """
         self._check_candidates(candidates)
         if not among or not all(0 <= number < len(candidates.marginals) for number in among):
             raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
-        shift = self._table.schema.unit.score_shift
+        shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
         self._run.charge(
             Spend(
                 verb="choose",
-                what=f"1 or none of {len(among)} marginals",
+                what=f"1 {'or none ' if none else ''}of {len(among)} marginals",
                 law=law,
                 answers=1,
                 l1=shift,
@@ -145,8 +147,10 @@ class Barrier:
             )
         )
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
-        # Zeros, one for each candidate, are the public weight of choosing none.
-        number = self._noise.pick(np.append(scores, np.zeros_like(scores)), rate=law.rate(sensitivity=shift))
+        if none:
+            # Zeros, one for each candidate, are the public weight of choosing none.
+            scores = np.append(scores, np.zeros_like(scores))
+        number = self._noise.pick(scores, rate=law.rate(sensitivity=shift))
         return among[number] if number < len(among) else None
 
     def discover_values(self, column: str, *, law: Stability) -> Mapping[str, int]:
@@ -214,9 +218,9 @@ class Barrier:
             exact = engine.counts(candidates.marginals)
             self._scores = np.array(
                 [
-                    np.abs(counts - estimate).sum() - penalty
-                    for counts, estimate, penalty in zip(
-                        exact, candidates.estimates, candidates.penalties, strict=True
+                    weight * np.abs(counts - estimate).sum() - penalty
+                    for counts, estimate, penalty, weight in zip(
+                        exact, candidates.estimates, candidates.penalties, candidates.weights, strict=True
                     )
                 ],
                 dtype=np.int64,

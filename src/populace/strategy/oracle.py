@@ -40,10 +40,13 @@ class Oracle(Protocol):
         """Return a noisy score for every candidate."""
         ...
 
-    def choose(self, candidates: Candidates, *, among: Sequence[int], law: Exponential) -> int | None:
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
+    ) -> int | None:
         """Return the number of one candidate, likely one with a high score, out of `among`.
 
-        None means that no candidate is better than none; it stands against all of `among` with score 0.
+        None means that no candidate is better than none; it stands against all of `among` with score 0, unless
+        it is left out.
         """
         ...
 
