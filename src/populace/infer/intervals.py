@@ -113,8 +113,8 @@ class Intervals:
         groupings = self._pool.groupings
         grouped = Marginal(columns, tuple(groupings[name] for name in columns if name in groupings))
         for marginal in dict.fromkeys((Marginal(columns), grouped)):
-            if self._pool.estimate(marginal) is not None:
-                return self.at(marginal)
+            if (found := self._pool.estimate(marginal)) is not None:
+                return self._interval(marginal, *found)
         raise UsageError(
             f"the measurements do not determine {' × '.join(columns)}.",
             hint="ask for columns that were measured together, or ask the model",
@@ -128,7 +128,9 @@ class Intervals:
                 f"the measurements do not determine {marginal} in these groups.",
                 hint="ask for what was measured",
             )
-        values, variance = found
+        return self._interval(marginal, *found)
+
+    def _interval(self, marginal: Marginal, values: Table, variance: Table) -> Interval:
         known = self._known(marginal)
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
         allowed = self._allowed(marginal)
