@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from populace.marginals import Clique, Domain
 
-_Price = Callable[[int, Sequence[int], Sequence[float]], tuple[bool, float]]
+_Price = Callable[[int, Sequence[int], "_Logs"], tuple[bool, float, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,26 +85,43 @@ def maximal_tables(cliques: Iterable[int], *, sizes: Sequence[int]) -> list[int]
     Fast enough to be asked of every candidate of an adaptive round; `table_cells` prices the answer.
     """
     joined = set(cliques)
-    tables, chordal = _eliminate(joined, sizes=sizes, price=_table_price)
+    logs = _logs(tuple(sizes))
+    tables, chordal = _eliminate(joined, logs=logs, price=_table_price)
     if chordal:
         return tables
-    other, _ = _eliminate(joined, sizes=sizes, price=_edge_price)
+    other, _ = _eliminate(joined, logs=logs, price=_edge_price)
     return min(tables, other, key=lambda found: table_cells(found, sizes=sizes))
 
 
-def _eliminate(cliques: Iterable[int], *, sizes: Sequence[int], price: _Price) -> tuple[list[int], bool]:
+class _Logs(dict[int, float]):
+    """The logarithms of the cells of tables, given as bit masks; kept, because candidates ask for the same ones."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.columns = [math.log(size) for size in sizes]
+
+    def __missing__(self, mask: int) -> float:
+        # fsum does not depend on the order of its terms, so equal tables always tie exactly.
+        self[mask] = found = math.fsum(self.columns[i] for i in _bits(mask))
+        return found
+
+
+@lru_cache(maxsize=8)
+def _logs(sizes: tuple[int, ...]) -> _Logs:
+    return _Logs(sizes)
+
+
+def _eliminate(cliques: Iterable[int], *, logs: _Logs, price: _Price) -> tuple[list[int], bool]:
     """Return the tables of an elimination that takes the lowest price first, and whether it added no edge."""
-    logs = [math.log(size) for size in sizes]
-    reach = [1 << i for i in range(len(sizes))]
+    reach = [1 << i for i in range(len(logs.columns))]
     for mask in cliques:
         for i in _bits(mask):
             reach[i] |= mask
-    prices = {i: price(i, reach, logs) for i in range(len(sizes))}
+    prices = {i: price(i, reach, logs) for i in range(len(reach))}
     tables: list[int] = []
     chordal = True
     while prices:
-        column = min(prices, key=lambda i: (prices[i], i))
-        (adds_edges, _) = prices.pop(column)
+        adds_edges, _, column = min(prices.values())
+        del prices[column]
         chordal = chordal and not adds_edges
         table = reach[column]
         tables.append(table)
@@ -113,7 +131,7 @@ def _eliminate(cliques: Iterable[int], *, sizes: Sequence[int], price: _Price) -
         # New edges may complete the neighbourhood of columns further away.
         for i in tuple(prices) if adds_edges else _bits(rest):
             prices[i] = price(i, reach, logs)
-    tables.sort(key=lambda mask: -mask.bit_count())
+    tables.sort(key=int.bit_count, reverse=True)
     kept: list[int] = []
     for mask in tables:
         if not any(mask & other == mask for other in kept):
@@ -143,21 +161,26 @@ def _widest_spanning_tree(masks: Sequence[int], *, first: int) -> tuple[list[int
     return parents, order
 
 
-def _table_price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
+def _table_price(column: int, reach: Sequence[int], logs: _Logs) -> tuple[bool, float, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and the log size of its table."""
     table = reach[column]
-    members = _bits(table)
-    # fsum does not depend on the order of its terms, so equal tables always tie exactly.
-    return any(table & ~reach[i] for i in members), math.fsum(logs[i] for i in members)
+    return _joins(table, reach), logs[table], column
 
 
-def _edge_price(column: int, reach: Sequence[int], logs: Sequence[float]) -> tuple[bool, float]:
+def _edge_price(column: int, reach: Sequence[int], logs: _Logs) -> tuple[bool, float, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and the weight of these edges."""
     table = reach[column]
-    edges = [logs[i] + logs[j] for i in _bits(table) for j in _bits(table & ~reach[i]) if i < j]
-    return bool(edges), math.fsum(math.exp(weight) for weight in edges)
+    if not _joins(table, reach):
+        return False, 0.0, column
+    apart = [1 << i | 1 << j for i in _bits(table) for j in _bits(table & ~reach[i]) if i < j]
+    return True, math.fsum(math.exp(logs[edge]) for edge in apart), column
 
 
+def _joins(table: int, reach: Sequence[int]) -> bool:
+    return any(table & ~reach[i] for i in _bits(table))
+
+
+@lru_cache(maxsize=2**16)
 def _bits(mask: int) -> tuple[int, ...]:
     return tuple(_iterate(mask))
 
