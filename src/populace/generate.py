@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.model import Model
+from populace.infer.possible import class_lookups
 from populace.infer.tables import Table
 from populace.marginals import Clique, Counts, Domain, Grouping
+from populace.refine import refine
+from populace.schema.rules import NO_RULES, Rules
 
 Codes = npt.NDArray[np.unsignedinteger]
 
+# All tables that rows are fitted to: 8 bytes a cell for each of their columns.
+MOST_CELLS = 2**25
+
 
 def generate(
-    model: Model, *, rows: int, rng: np.random.Generator, chunk: int = 2**18
+    model: Model,
+    *,
+    rows: int,
+    rng: np.random.Generator,
+    rules: Rules = NO_RULES,
+    chunk: int = 2**18,
 ) -> Iterator[Mapping[str, Codes]]:
     """Yield exactly `rows` rows as codes per column, in random order, in chunks of at most `chunk` rows.
 
     Node after node of the junction tree, from the root: the rows in one cell of the separator are shared out over the
     node's other columns by systematic sampling, so that every count is one of the two whole numbers next to its
     expectation given that cell's rows, and equals it on average; which row gets which code is a random permutation,
-    so columns depend on each other only as the model says. The chunk size cuts the result and changes nothing else.
-    Zero rows give one empty chunk.
+    so columns depend on each other only as the model says. Where the model has targets, cells of rows then move until
+    all pairs of columns, and the targets, fit as nearly as whole rows can; no move breaks one of the `rules`.
+    The chunk size cuts the result and changes nothing else. Zero rows give one empty chunk.
 
     >>> model = Model(domain=Domain({"a": 2}), groupings={}, potentials={}, total=8.0, within={})
     >>> [part] = generate(model, rows=4, rng=np.random.default_rng(1))
@@ -34,10 +47,37 @@ def generate(
     if rows < 0 or chunk < 1:
         raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
     codes = _draw_groups(model, rows=rows, rng=rng)
+    if model.targets and rows:
+        _fit_rows(codes, model, rules=rules, rng=rng)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
     for start in range(0, max(rows, 1), chunk):
         yield {name: codes[name][start : start + chunk] for name in model.domain}
+
+
+def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:
+    """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches."""
+    domain = model.grouped_domain
+    targets = dict(model.targets)
+    known = {frozenset(clique) for clique in targets}
+    room = MOST_CELLS - sum(map(domain.cells, targets))
+    joints = model.propagation.joints(model.beliefs)
+    for pair in sorted(combinations(domain, 2), key=domain.cells):
+        room -= domain.cells(pair)
+        if frozenset(pair) not in known and room >= 0:
+            targets[pair] = model.total * joints.table(pair)
+    lookups = class_lookups(rules, domain=model.domain, groupings=model.groupings)
+    refine(
+        codes,
+        targets=targets,
+        domain=domain,
+        rules=Rules(
+            classes={name: Grouping(name, tuple(lookup.tolist())) for name, lookup in lookups.items()},
+            rules=rules.rules,
+        ),
+        fixed={name for clique in model.exact for name in clique},
+        rng=rng,
+    )
 
 
 def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[str, Codes]:

@@ -11,7 +11,8 @@ import pytest
 from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
 from populace.evaluate.replay import LeakError, check_distances
-from populace.infer.fit import fit, fit_run
+from populace.infer.assemble import assemble_run
+from populace.infer.fit import fit
 from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
 
@@ -77,7 +78,7 @@ def test_release_folders_of_neighbours_are_identical(method, tmp_path):
         twin = run_twin(pair, method=method, ledgers=tmp_path, seed=number)
         second = replace(twin.second, record=twin.first.record)
         for name, measurements in (("a", twin.first), ("b", second)):
-            model = fit_run(measurements)
+            model = assemble_run(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
         check_same_folder(tmp_path / f"{number}-a", tmp_path / f"{number}-b")
 

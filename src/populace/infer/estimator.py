@@ -108,6 +108,18 @@ class Estimator:
             )
         self._prices.clear()
 
+    @property
+    def observed(self) -> tuple[Observation, ...]:
+        """What is fitted at the next refit: one table for every clique, by number and order of columns."""
+        order = {name: i for i, name in enumerate(self.domain)}
+        cliques = sorted(self._observed, key=lambda clique: (len(clique), [order[name] for name in clique]))
+        return tuple(self._observed[clique] for clique in cliques)
+
+    def settle(self, observed: Iterable[Observation]) -> None:
+        """Fit other tables instead of those that were measured: tables that were estimated from them."""
+        self._observed = {each.clique: each for each in observed}
+        self._prices.clear()
+
     def refit(
         self,
         *,
@@ -128,12 +140,10 @@ class Estimator:
             raise UsageError(
                 "there are no measurements to fit a model to.", hint="measure at least one marginal"
             )
-        order = {name: i for i, name in enumerate(self.domain)}
-        observed = [
-            self._observed[c] for c in sorted(self._observed, key=lambda c: (len(c), [order[n] for n in c]))
-        ]
-        even = [_even(o) for o in observed]
-        self.total = max(1.0, self._known.rows or estimate(even, domain=self.domain).total)
+        observed = self.observed
+        self.total = max(
+            1.0, self._known.rows or estimate([even(o) for o in observed], domain=self.domain).total
+        )
         structure = self._layout.structure([*self._observed, *self._known.tables])
         hard = restrict(structure.hard, self._known.empty)
         objective = Objective(
@@ -232,7 +242,7 @@ class Estimator:
             targets = self._shares(tables, objective=objective, floor=effort.floor)
             return fit_tables(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
         agreed = consistent_tables(
-            [_even(o) for o in nearest],
+            [even(o) for o in nearest],
             domain=self.domain,
             total=self.total,
             tolerance=effort.tolerance / 10_000,
@@ -274,7 +284,7 @@ class Estimator:
         return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))
 
 
-def _even(observation: Observation) -> Observation:
+def even(observation: Observation) -> Observation:
     """Return what closed-form least squares can use of an observation: all of it, or its sum.
 
     Several columns together with unequal variances do not separate into effects; the descent still uses every cell.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from populace.infer.estimator import Effort, Estimator
 from populace.infer.model import Model
 from populace.infer.observations import shared_groupings
 from populace.marginals import Domain, Grouping
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.schema.rules import NO_RULES, Rules, Totals
 
@@ -48,16 +47,3 @@ def fit(
     effort = Effort(rounds=500, floor=1e-9, sweeps=30, steps=steps, tolerance=tolerance, earnest=True)
     estimator.refit(effort=effort, start=start, progress=progress)
     return estimator.model()
-
-
-def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
-    """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
-    schema = measurements.schema
-    model = fit(
-        measurements.items,
-        domain=schema.domain,
-        rules=schema.rules,
-        totals=schema.totals,
-        progress=progress,
-    )
-    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)

@@ -20,7 +20,7 @@ from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 
-FORMAT = "populace model 2"
+FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")
 
 
@@ -31,8 +31,9 @@ class Model:
     `potentials` are logarithms on cliques of the domain in which grouped columns are seen through their grouping;
     `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `hidden` variables, with
     their sizes, carry rules between columns; no row shows them. Rows drawn from the model have its counts of the
-    `exact` cliques. `measurements` is the digest of what it was fitted to, and `rehearsal` tells whether that was
-    made with repeatable noise.
+    `exact` cliques. `targets` are expected counts, by group, that rows should have even where the potentials say
+    otherwise: the tree holds only so many tables. `measurements` is the digest of what it was fitted to, and
+    `rehearsal` tells whether that was made with repeatable noise.
     """
 
     domain: Domain
@@ -42,6 +43,7 @@ class Model:
     within: Mapping[str, Table]
     hidden: Mapping[str, int] = field(default_factory=dict)
     exact: tuple[Clique, ...] = ()
+    targets: Mapping[Clique, Table] = field(default_factory=dict)
     measurements: str = ""
     rehearsal: bool = False
 
@@ -61,6 +63,7 @@ class Model:
             and all(t.shape == grouped.shape(clique) for clique, t in self.potentials.items())
             and all(np.isfinite(table).all() for table in self.potentials.values())
             and all(self._sound_shares(name) for name in self.groupings)
+            and all(self._sound_target(clique, table) for clique, table in self.targets.items())
         )
         if not sound:
             raise UsageError(
@@ -149,9 +152,11 @@ class Model:
             "total": self.total,
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
             "cliques": [list(clique) for clique in self.potentials],
+            "targets": [list(clique) for clique in self.targets],
         }
         arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
         arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
+        arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
         np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
         (folder / "model.json").write_text(
             json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -178,6 +183,9 @@ class Model:
                     tuple(c): arrays[f"potential{i}"].astype(float) for i, c in enumerate(told["cliques"])
                 }
                 within = {name: arrays[f"within{i}"].astype(float) for i, name in enumerate(groupings)}
+                targets = {
+                    tuple(c): arrays[f"target{i}"].astype(float) for i, c in enumerate(told["targets"])
+                }
             return cls(
                 domain=Domain({str(name): int(size) for name, size in told["domain"].items()}),
                 groupings=groupings,
@@ -186,6 +194,7 @@ class Model:
                 within=within,
                 hidden={str(name): int(size) for name, size in told["hidden"].items()},
                 exact=tuple(tuple(clique) for clique in told["exact"]),
+                targets=targets,
                 measurements=str(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )
@@ -213,6 +222,14 @@ class Model:
             slot = Slot.of(clique, inside=self.tree.nodes[home], domain=self.full_domain)
             tables[home] += slot.spread(potential)
         return tables
+
+    def _sound_target(self, clique: Clique, table: Table) -> bool:
+        return (
+            set(clique) <= set(self.domain)
+            and table.shape == self.grouped_domain.shape(clique)
+            and bool((table >= 0).all())
+            and 0 < float(table.sum()) < math.inf
+        )
 
     def _sound_shares(self, name: str) -> bool:
         grouping, shares = self.groupings[name], self.within[name]

@@ -40,6 +40,11 @@ class Layout:
         self._classes = class_lookups(rules, domain=domain, groupings=groupings)
         self._possible = Possible(rules)
 
+    @property
+    def ruled(self) -> bool:
+        """Whether there is any rule that a row could break."""
+        return bool(self._rules)
+
     def allowed(self, clique: Clique) -> Allowed:
         """Say for every cell of a table over columns whether a row can be in it, all rules taken together."""
         return self._possible.cells(clique, classes=self._classes, domain=self.domain)

@@ -7,19 +7,22 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from populace.errors import UsageError
+from populace.strategy.adaptive import adaptive
 from populace.strategy.independent import independent
 from populace.strategy.mst import mst
 from populace.strategy.oracle import Strategy
 
-AUTO = "mst"
-METHODS: Mapping[str, Strategy] = MappingProxyType({"independent": independent, "mst": mst})
+AUTO = "adaptive"
+METHODS: Mapping[str, Strategy] = MappingProxyType(
+    {"adaptive": adaptive, "independent": independent, "mst": mst}
+)
 
 
 def method_named(name: str) -> str:
     """Return the name of the method that will run: `auto` stands for one of them.
 
     >>> method_named("auto"), method_named("independent")
-    ('mst', 'independent')
+    ('adaptive', 'independent')
     """
     found = AUTO if name == "auto" else name
     if found not in METHODS:

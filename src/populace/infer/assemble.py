@@ -1,0 +1,145 @@
+"""From the measurements of a run to a model and the tables that its rows should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from populace.infer.denoise import denoise
+from populace.infer.effects import Effects, estimate
+from populace.infer.estimator import Effort, Estimator, even
+from populace.infer.junction_tree import maximal_tables, table_cells
+from populace.infer.model import Model
+from populace.infer.observations import Observation, shared_groupings
+from populace.infer.structure import Layout
+from populace.infer.tables import Table
+from populace.marginals import Clique, Domain
+from populace.measurements import Measurement, Measurements
+from populace.progress import Progress, silent
+from populace.schema.rules import NO_RULES, Rules, Totals
+
+# The junction tree's cells: beyond, rows are fitted to a table that the tree does not hold.
+MOST_CELLS = 2**16
+# A table that differs from what is known without it by less than this share of the rows is not worth its cells.
+LEAST_GAIN = 1e-3
+_RAKES = 5
+_FLOOR = 1e-3
+
+
+def assemble(
+    measurements: Sequence[Measurement],
+    *,
+    domain: Domain,
+    rules: Rules = NO_RULES,
+    totals: Sequence[Totals] = (),
+    progress: Progress | None = None,
+) -> Model:
+    """Return a model of the measurements, with tables for its rows to fit.
+
+    Least squares over all measurements gives the counts of single columns and what is known of every interaction.
+    Each measured table is cleaned beside the model of single columns and rules, and those that say most beyond it
+    enter a junction tree of limited size: its model is the first guess at everything. Then every measured table is
+    cleaned once more beside that model, and kept as a target for the rows.
+    """
+    told = progress or silent
+    told("fitting the model", 0.0)
+    seen = shared_groupings(measurements, classes=rules.classes)
+    estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
+    estimator.add(measurements)
+    effects = estimate([even(o) for o in estimator.observed], domain=estimator.domain)
+    effort = Effort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, earnest=bool(totals))
+    layout = Layout(rules, domain=domain, groupings=seen)
+    held = [_column(name, effects) for name in estimator.domain if name in effects.columns]
+    estimator.settle(held)
+    estimator.refit(effort=effort)
+    measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
+    rng = np.random.default_rng(0)
+    for size in sorted({len(clique) for clique in measured}):
+        told("fitting the model", 0.2 * size - 0.2)
+        found = _cleaned(
+            [c for c in measured if len(c) == size], effects, estimator=estimator, layout=layout, rng=rng
+        )
+        gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
+        least = LEAST_GAIN * estimator.total
+        worth = [c for c in sorted(gains, key=lambda c: (-gains[c], c)) if gains[c] > least]
+        chosen = _held(worth, beside=[o.clique for o in held], layout=layout)
+        held += [_stated(clique, found[clique], effects) for clique in chosen]
+        estimator.settle(held)
+        estimator.refit(effort=effort)
+    targets = _cleaned(measured, effects, estimator=estimator, layout=layout, rng=rng)
+    return replace(estimator.model(), targets=targets)
+
+
+def assemble_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
+    """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
+    schema = measurements.schema
+    model = assemble(
+        measurements.items, domain=schema.domain, rules=schema.rules, totals=schema.totals, progress=progress
+    )
+    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
+
+
+def _cleaned(
+    cliques: Iterable[Clique],
+    effects: Effects,
+    *,
+    estimator: Estimator,
+    layout: Layout,
+    rng: np.random.Generator,
+) -> dict[Clique, Table]:
+    """Return measured tables without most of their noise, with the single columns of the model."""
+    found = {}
+    for clique in cliques:
+        baseline = estimator.table(clique)
+        allowed = layout.allowed(clique)
+        table = denoise(
+            effects.marginal(clique),
+            baseline=baseline,
+            deviation=effects.interactions[clique].weight ** -0.5,
+            allowed=None if allowed.all() else allowed,
+            rng=rng,
+        )
+        found[clique] = _raked(table, beside=baseline)
+    return found
+
+
+def _raked(table: Table, *, beside: Table) -> Table:
+    """Return a table scaled to the single columns of another one; cells that this one can fill do not become empty."""
+    table = np.maximum(table, _FLOOR * np.minimum(beside, beside.mean()))
+    for _ in range(_RAKES):
+        for axis in range(table.ndim):
+            others = tuple(i for i in range(table.ndim) if i != axis)
+            have, want = table.sum(axis=others, keepdims=True), beside.sum(axis=others, keepdims=True)
+            table = table * np.divide(want, have, out=np.zeros(have.shape), where=have > 0)
+    return table
+
+
+def _column(name: str, effects: Effects) -> Observation:
+    return Observation((name,), effects.marginal((name,)), effects.variance((name,)))
+
+
+def _stated(clique: Clique, table: Table, effects: Effects) -> Observation:
+    return Observation(clique, table, np.full(table.shape, 1 / effects.interactions[clique].weight))
+
+
+def _held(worth: Sequence[Clique], *, beside: Sequence[Clique], layout: Layout) -> list[Clique]:
+    """Return the cliques, the first ones first, that a junction tree of limited size can hold together."""
+    domain = layout.domain
+    bit = {name: 1 << i for i, name in enumerate(domain)}
+    sizes = domain.shape(domain)
+
+    def cells(cliques: Sequence[Clique]) -> int:
+        if layout.ruled:
+            tree, hidden = layout.tree(cliques)
+            return tree.cells(hidden)
+        masks = [sum(bit[name] for name in clique) for clique in cliques]
+        return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
+
+    kept = list(beside)
+    room = max(MOST_CELLS, 2 * cells(kept))
+    for clique in worth:
+        if domain.cells(clique) <= room and cells([*kept, clique]) <= room:
+            kept.append(clique)
+    return kept[len(beside) :]

@@ -1,0 +1,192 @@
+"""Noisy tables of several columns, cleaned: what stands out of the noise is kept, the rest follows a baseline.
+
+A measured pair has a cell for every combination of codes, most of it noise. What columns have to do with each other is
+simpler: a few smooth patterns (a table of low rank beside the baseline) or a few full cells (a table that is nearly
+a function). Neither is right for every table, so several estimators try, and each gets the weight that it earns on a
+part of the evidence that it has not seen. All of it follows from paid answers and public random numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.infer.projection import norm_sub
+from populace.infer.tables import Table
+from populace.schema.rules import Allowed
+
+# How evidence is halved: one part has 1.25 times the noise's variance, the other, for judging, five times.
+_SPLIT = 0.5
+# The temperature of the weights, in variances of the noise: what theory asks for (Leung and Barron 2006).
+_TEMPERATURE = 4.0
+_ROUNDS = 200
+# Cells this many standard deviations out are taken as they are.
+_OUTSTANDING = 4.0
+_CUTS = (3.0, 4.0)
+_LEAST_WEIGHT = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Noisy:
+    """A residual beside a baseline, as matrices, with the standard deviation of its noise."""
+
+    baseline: Table
+    residual: Table
+    deviation: float
+    total: float
+
+
+_Estimator = Callable[[_Noisy], Table]
+
+
+def denoise(
+    values: Table,
+    *,
+    baseline: Table,
+    deviation: float,
+    allowed: Allowed | None = None,
+    rng: np.random.Generator,
+) -> Table:
+    """Return a non-negative table with the baseline's total, near noisy values but free of most of their noise.
+
+    The values' noise is independent in every cell, with the same deviation. Only what they say beyond the baseline's
+    margins counts: single columns are known better from elsewhere. Impossible cells (`allowed` is False) stay empty.
+    Tables of three or more columns are seen as matrices, as square as possible.
+
+    With a small table, whose residual has few degrees of freedom, the residual is shrunk as a whole (James and Stein
+    1961). Otherwise noise is added to and subtracted from the residual such that two independent copies arise;
+    estimators see the first and are judged by their squared distance from the second, and their weights w minimise
+    ½ ‖Σ w e‖² + ½ Σ w ‖e‖² + 4σ²·KL(w, prior): Q-aggregation (Dai, Rigollet and Zhang 2012), which is never much worse
+    than the best of them and often better than all.
+    """
+    total = float(baseline.sum())
+    if total <= 0:
+        return baseline
+    residual = _centred(
+        np.where(allowed, values - baseline, 0.0) if allowed is not None else values - baseline
+    )
+    shape = _matrix_shape(baseline.shape)
+    given = _Noisy(
+        baseline=baseline.reshape(shape), residual=residual.reshape(shape), deviation=deviation, total=total
+    )
+    found = _shrunk(given) if min(shape) < 3 else _aggregated(given, rng=rng)
+    found = found.reshape(baseline.shape)
+    if allowed is not None:
+        found = np.where(allowed, found, 0.0)
+        found = found * (total / found.sum()) if found.sum() > 0 else baseline
+    return found
+
+
+def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
+    noise = _centred(rng.normal(0.0, given.deviation, given.residual.shape))
+    seen = _Noisy(
+        baseline=given.baseline,
+        residual=given.residual + _SPLIT * noise,
+        deviation=given.deviation * math.sqrt(1 + _SPLIT**2),
+        total=given.total,
+    )
+    unseen = given.baseline + given.residual - noise / _SPLIT
+    missed = np.array([(estimator(seen) - unseen).ravel() for estimator in _ESTIMATORS])
+    spread = given.deviation**2 * (1 + 1 / _SPLIT**2)
+    weights = _weights(missed @ missed.T, temperature=_TEMPERATURE * spread)
+    weights[weights < _LEAST_WEIGHT] = 0.0
+    weights /= weights.sum()
+    found = np.zeros(given.baseline.shape)
+    for weight, estimator in zip(weights.tolist(), _ESTIMATORS, strict=True):
+        if weight:
+            found += weight * estimator(given)
+    return found
+
+
+def _weights(products: Table, *, temperature: float) -> Table:
+    """Return the weights of Q-aggregation, by mirror descent from the prior; products are of the estimators' errors."""
+    products = products - products.min()
+    alone = np.diag(products)
+    step = 1 / (temperature + float(np.abs(products).max()) + 1e-12)
+    keep = step * temperature
+    logs = np.log(_PRIOR)
+    weights = _PRIOR.copy()
+    for _ in range(_ROUNDS):
+        slopes = products @ weights + 0.5 * alone
+        mixed = (1 - keep) * np.log(np.maximum(weights, 1e-30)) + keep * logs - step * slopes
+        weights = np.exp(mixed - mixed.max())
+        weights /= weights.sum()
+    return weights
+
+
+def _shrunk(given: _Noisy) -> Table:
+    """Return the residual scaled by 1 − degrees × σ² / its square, at least 0 (James and Stein 1961, positive part)."""
+    free = math.prod(size - 1 for size in given.residual.shape)
+    square = float((given.residual**2).sum())
+    kept = max(0.0, 1 - free * given.deviation**2 / square) if square > 0 else 0.0
+    return norm_sub(given.baseline + kept * given.residual, total=given.total)
+
+
+def _baseline(given: _Noisy) -> Table:
+    return given.baseline
+
+
+def _plain(given: _Noisy) -> Table:
+    return norm_sub(given.baseline + given.residual, total=given.total)
+
+
+def _smooth(given: _Noisy) -> Table:
+    return norm_sub(given.baseline + _low_rank(given.residual, deviation=given.deviation), total=given.total)
+
+
+def _outstanding(given: _Noisy) -> Table:
+    full = np.where(np.abs(given.residual) > _OUTSTANDING * given.deviation, given.residual, 0.0)
+    rest = _low_rank(given.residual - full, deviation=given.deviation)
+    return norm_sub(given.baseline + full + rest, total=given.total)
+
+
+def _cut(times: float) -> _Estimator:
+    """Return the estimator that keeps cells above so many deviations, and shares out the rest as the baseline does."""
+
+    def cut(given: _Noisy) -> Table:
+        values = given.baseline + given.residual
+        kept = values > times * given.deviation
+        left = given.total - float(values[kept].sum())
+        rest = np.where(kept, 0.0, given.baseline)
+        if left <= 0 or rest.sum() <= 0:
+            return norm_sub(np.where(kept, values, 0.0), total=given.total)
+        return np.where(kept, values, rest * (left / rest.sum()))
+
+    return cut
+
+
+_ESTIMATORS: tuple[_Estimator, ...] = (_smooth, _baseline, _plain, _outstanding, *map(_cut, _CUTS))
+_PRIOR: npt.NDArray[np.float64] = np.array([0.5, *[0.1] * 5])
+
+
+def _low_rank(residual: Table, *, deviation: float) -> Table:
+    """Return a residual with its singular values shrunk as is best for independent noise (Gavish and Donoho 2017).
+
+    Those that noise alone reaches become 0: √m + √n deviations, for a centred table of m + 1 rows and n + 1 columns.
+    """
+    free = [max(size - 1, 1) for size in residual.shape]
+    scale = deviation * math.sqrt(max(free))
+    ratio = min(free) / max(free)
+    left, sizes, right = np.linalg.svd(residual, full_matrices=False)
+    found = np.maximum(sizes / scale, 1e-12)
+    inside = np.maximum((found**2 - ratio - 1) ** 2 - 4 * ratio, 0.0)
+    kept = np.where(found >= 1 + math.sqrt(ratio), np.sqrt(inside) / found, 0.0) * scale
+    rank = int(np.count_nonzero(kept))
+    return np.asarray((left[:, :rank] * kept[:rank]) @ right[:rank])
+
+
+def _centred(table: Table) -> Table:
+    """Return a table without what its own margins say: sums are 0 along every axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def _matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the shape, rows × columns, in which a table is seen as a matrix: as square as its axes allow."""
+    cut = min(range(1, len(shape)), key=lambda at: max(math.prod(shape[:at]), math.prod(shape[at:])))
+    return math.prod(shape[:cut]), math.prod(shape[cut:])

@@ -1,0 +1,230 @@
+"""`adaptive`: single columns, one noisy look at all pairs, then a batch of those that are worth their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.infer.projection import norm_sub
+from populace.infer.tables import Table
+from populace.marginals import Candidates, Clique, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.progress import Progress
+from populace.strategy.allocation import Columns, Floats, allocate, levels, worth_measuring
+from populace.strategy.baseline import Baseline, baseline
+from populace.strategy.compress import compress
+from populace.strategy.independent import measure_columns
+from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
+
+FIRST_SHARE = Fraction(10, 100)
+SCORE_SHARE = Fraction(2, 100)
+# All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
+MOST_CELLS = 2**25
+# A cleaned pair errs as if its residual had this rank: of the noise of m × n cells that of rank·(m + n) is left.
+RANK = 2.0
+# A pair whose score is this many deviations of the score's noise above 0 is no better than one of score 0.
+DOUBT = 1.0
+# What gets less of a budget than this is not worth its noise.
+LEAST_PART = Fraction(1, 1000)
+_PARTS = 2**40
+
+
+def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+    """Measure columns, look at the distance of every pair from independence, and measure a batch of columns and pairs.
+
+    What the batch holds, and with how much noise, follows from public facts and paid answers: the noisy columns tell
+    what an error of each table would cost, the noisy distances what each pair would gain. With little budget for the
+    rows there are, all of it goes to the columns; with much, nearly all pairs are measured. Columns are measured a
+    second time before the pairs, so that the rare codes, which share a group in pairs, are those of the better counts.
+    """
+    progress("measuring columns", 0.0)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    weights = pair_weights(workload)
+    names = list(oracle.domain)
+    each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
+    first = measure_batch(oracle, [Marginal((name,)) for name in names], each, share=FIRST_SHARE)
+    view = View(oracle, first)
+    pairs = view.pairs(weights)
+    if not pairs:
+        return first + measure_batch(
+            oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
+        )
+    progress("looking at pairs", 0.2)
+    noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(pairs))
+    scores = oracle.score(view.candidates(pairs), noise=noise)
+    left = 1 - FIRST_SHARE - SCORE_SHARE
+    precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
+    budget = float(left) * precision
+    deviation = math.sqrt(2 * len(names) / budget)
+    important = np.array([float(weights[pair]) for pair in pairs])
+    ends = np.array([[names.index(a), names.index(b)] for a, b in pairs], dtype=np.int64)
+    columns = view.columns(pairs, weights, deviation=deviation / math.sqrt(2))
+    gains = important * (scores - DOUBT * float(noise.variance) ** 0.5)
+    costs = important * view.costs(pairs, deviation=deviation)
+    chosen = worth_measuring(gains, costs, ends=ends, columns=columns, budget=budget)
+    _, own = allocate(costs[chosen], ends=ends[chosen], columns=columns, budget=budget)
+    share = _fraction(float(own.sum()) / budget) * left if chosen.size else left
+    progress("measuring columns", 0.5)
+    measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
+    if share == left:
+        return measured
+    progress("measuring pairs", 0.8)
+    view = View(oracle, measured)
+    kept = [number for number in chosen.tolist() if view.tells(pairs[number])]
+    asked = [pairs[number] for number in kept]
+    if not asked:
+        return measured + measure_batch(
+            oracle, [Marginal((name,)) for name in names], each, share=left - share
+        )
+    budget = float(left - share) * precision
+    columns = view.columns(asked, weights, deviation=math.sqrt(len(asked) / budget))
+    costs = important[kept] * view.costs(asked, deviation=math.sqrt(len(asked) / budget))
+    each, _ = allocate(costs, ends=ends[kept], columns=columns, budget=budget)
+    return measured + measure_batch(oracle, [view.marginal(pair) for pair in asked], each, share=left - share)
+
+
+def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
+    """Return the pairs inside a workload's marginals: each matters as much as the heaviest that holds it."""
+    found: dict[Clique, Fraction] = {}
+    for clique, weight in workload.weights.items():
+        for pair in combinations(clique, 2):
+            found[pair] = max(weight, found.get(pair, weight))
+    return found
+
+
+def measure_batch(
+    oracle: Oracle, marginals: Sequence[Marginal], precisions: Floats, *, share: Fraction
+) -> tuple[Measurement, ...]:
+    """Measure marginals with a share of the budget, in proportion to precisions; alike ones get the same noise."""
+    precisions = np.where(precisions < LEAST_PART * precisions.max(), 0.0, precisions)
+    batches = levels(precisions.tolist()) if share > LEAST_PART else []
+    total = float(precisions.sum())
+    left = share
+    found: tuple[Measurement, ...] = ()
+    for batch in reversed(batches):
+        part = share * _fraction(float(precisions[batch].sum()) / total) if batch is not batches[0] else left
+        if part > 0:
+            noise = oracle.budget.measure_noise(part, marginals=len(batch))
+            found += oracle.measure([marginals[number] for number in batch], noise=noise)
+            left -= part
+    return found
+
+
+class View:
+    """What noisy columns say: counts, groups of rare codes, and pairs as they would be without any dependence."""
+
+    def __init__(self, oracle: Oracle, measured: Sequence[Measurement]) -> None:
+        found = merged(measured)
+        self._merged = {name: found[name] for name in oracle.domain}
+        # Public totals count codes, so codes that they tell apart stay apart.
+        counted = {name for totals in oracle.totals for name in totals.clique}
+        groupings = compress(
+            [item for name, item in self._merged.items() if name not in counted],
+            ordered=oracle.ordered,
+            classes=oracle.rules.classes,
+        )
+        self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
+        self._grouped = oracle.domain.grouped(groupings)
+        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._merged.values()]
+        sums = [float(item.counts.sum()) for item in self._merged.values()]
+        self._total = max(1.0, float(np.average(sums, weights=precisions)))
+        self._baseline: Baseline = baseline(
+            list(self._merged.values()),
+            domain=oracle.domain,
+            groupings=self._groupings,
+            rules=oracle.rules,
+            total=self._total,
+        )
+        self._rng = np.random.default_rng(0)
+
+    def tells(self, pair: Clique) -> bool:
+        """Say whether a pair can tell anything: a column that is all one group has nothing to say about another."""
+        return all(self._grouped[name] > 1 for name in pair)
+
+    def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
+        """Return the pairs to look at, smallest first as far as memory reaches."""
+        order = sorted((pair for pair in weights if self.tells(pair)), key=self._grouped.cells)
+        ends = np.cumsum([self._grouped.cells(pair) for pair in order])
+        return order[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
+
+    def marginal(self, pair: Clique) -> Marginal:
+        """Return a pair as it is asked for, in groups where there are some."""
+        return Marginal(pair, tuple(self._groupings[name] for name in pair if name in self._groupings))
+
+    def candidates(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs with what single columns and rules imply as estimate."""
+        estimates = tuple(np.rint(self._table(pair)).astype(np.int64) for pair in pairs)
+        return Candidates(tuple(map(self.marginal, pairs)), estimates, (0,) * len(pairs))
+
+    def costs(self, pairs: Sequence[Clique], *, deviation: float) -> Floats:
+        """Return the L1 error per deviation of each pair, once it is measured and cleaned.
+
+        It is simulated with public random numbers: the table without dependence is measured with the noise that
+        cleaning leaves over, and made non-negative again. Cells in which no row can be are known.
+        """
+        found = []
+        for pair in pairs:
+            table = self._table(pair)
+            left = min(1.0, math.sqrt(RANK * sum(table.shape) / table.size))
+            possible = self._baseline.possible(pair)
+            error = self._error(table[possible], deviation=deviation * left)
+            found.append(max(float(error.sum()), 1e-9) / deviation)
+        return np.array(found)
+
+    def columns(
+        self, pairs: Sequence[Clique], weights: Mapping[Clique, Fraction], *, deviation: float
+    ) -> Columns:
+        """Return what errors in single columns cost, each weighted by the pairs that the column is in."""
+        importance = dict.fromkeys(self._merged, 1e-6)
+        for pair in pairs:
+            for name in pair:
+                importance[name] += float(weights[pair])
+        alone, rare = [], []
+        for name, item in self._merged.items():
+            error = self._error(norm_sub(item.counts.astype(float), total=self._total), deviation=deviation)
+            error *= importance[name] / deviation
+            single = np.ones(error.shape, dtype=np.bool_)
+            if name in self._groupings:
+                lookup = self._groupings[name].lookup
+                single = np.bincount(lookup)[lookup] == 1
+            alone.append(float(error[single].sum()))
+            rare.append(float(error[~single].sum()))
+        return Columns(
+            alone=np.array(alone),
+            merged=np.array(rare),
+            known=np.array([1 / float(item.variance) for item in self._merged.values()]),
+            sizes=np.array([self._grouped[name] for name in self._merged], dtype=np.int64),
+        )
+
+    def _table(self, pair: Clique) -> Table:
+        return self._total * self._baseline.pair(pair)
+
+    def _error(self, table: Table, *, deviation: float) -> Table:
+        noisy = table + self._rng.normal(0.0, deviation, table.shape)
+        return np.abs(norm_sub(noisy, total=float(table.sum())) - table)
+
+
+def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:
+    """Return one measurement for each column: the mean of all of it, weighted by precision, to the nearest row."""
+    found: dict[str, Measurement] = {}
+    for item in sorted(measured, key=lambda item: item.variance):
+        name = item.marginal.clique[0]
+        if name not in found:
+            found[name] = item
+            continue
+        known, more = 1 / float(found[name].variance), 1 / float(item.variance)
+        counts = (known * found[name].counts + more * item.counts) / (known + more)
+        variance = Fraction(1 / (known + more)).limit_denominator(10**6)
+        found[name] = Measurement(item.marginal, np.rint(counts).astype(np.int64), variance)
+    return found
+
+
+def _fraction(share: float) -> Fraction:
+    """Return a share as an exact number, rounded down."""
+    return Fraction(math.floor(share * _PARTS), _PARTS)
