@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
+from populace.infer.assemble import assemble_run
 from populace.infer.condition import Conditioned, check_possible, condition
-from populace.infer.fit import fit_run
 from populace.infer.known import check_known
 from populace.infer.model import Model
 from populace.infer.structure import check_rules
@@ -83,7 +83,7 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    model = fit_run(measurements, progress=progress)
+    model = assemble_run(measurements, progress=progress)
     given, selection = _given(model, where, schema=measurements.schema)
     return _release(
         measurements,
@@ -275,7 +275,9 @@ def default_rows(schema: Schema, model: Model) -> int:
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
     """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
     codec = TableCodec(schema)
-    parts = [codec.decode(codes, rng=rng) for codes in generate(model, rows=rows, rng=rng)]
+    parts = [
+        codec.decode(codes, rng=rng) for codes in generate(model, rows=rows, rng=rng, rules=schema.rules)
+    ]
     return pa.concat_tables(parts).combine_chunks()
 
 
