@@ -119,25 +119,25 @@ def test_a_code_in_a_group_follows_the_better_count_of_its_group() -> None:
 
 
 def test_counts_that_chose_the_groups_speak_for_codes_alone() -> None:
-    """Groups rest on tables of groups only, codes on their own tables and the rows; each equals least squares."""
+    """Groups rest on tables of groups, codes on their own tables; both know the rows from everything."""
     items = noisy(CASES["learnt bins, compressed pairs"], seed=5)
     found = Intervals(items, domain=DOMAIN)
-    assert {grouping.column for item in items for grouping in item.marginal.groupings} == {"a", "b"}
-    after = [item for item in items if item.marginal.clique not in (("a",), ("b",))]
+    fine = {item.marginal.clique: item for item in items if item.marginal in (FINE[0], FINE[1])}
+    after = [item for item in items if item.marginal.clique not in fine] + [
+        Measurement(Marginal(()), item.counts.sum(), item.counts.size * item.variance)
+        for item in fine.values()
+    ]
     for marginal in (Marginal(()), grouped("a"), grouped("b"), grouped("a", "b"), grouped("a", "c", "d")):
         truth, interval = dense(after, marginal), found.at(marginal)
         assert truth is not None
         np.testing.assert_allclose(interval.estimate, truth[0], rtol=1e-8, atol=1e-6)
         np.testing.assert_allclose(interval.error**2, truth[1], rtol=1e-8)
-    (codes,) = [item for item in items if item.marginal == Marginal(("a",))]
-    own, rows = float(codes.variance), found.of()
-    weights = 1 / (6 * own), 1 / float(rows.error) ** 2
-    total = (weights[0] * codes.counts.sum() + weights[1] * float(rows.estimate)) / sum(weights)
-    np.testing.assert_allclose(found.of("a").estimate, codes.counts + (total - codes.counts.sum()) / 6)
-    np.testing.assert_allclose(found.of("a").error ** 2, own * 5 / 6 + 1 / sum(weights) / 36)
+    codes, own, rows = fine["a",].counts, float(fine["a",].variance), found.of()
+    np.testing.assert_allclose(found.of("a").estimate, codes + (rows.estimate - codes.sum()) / 6)
+    np.testing.assert_allclose(found.of("a").error ** 2, own * 5 / 6 + rows.error**2 / 36)
     halves = Marginal(("a",), (Grouping("a", (0, 0, 0, 1, 1, 1)),))
     np.testing.assert_allclose(found.at(halves).estimate, found.of("a").estimate.reshape(2, 3).sum(axis=1))
-    np.testing.assert_allclose(found.at(halves).error ** 2, own * 3 / 2 + 1 / sum(weights) / 4)
+    np.testing.assert_allclose(found.at(halves).error ** 2, own * 3 / 2 + rows.error**2 / 4)
 
 
 def test_axes_come_in_the_order_asked_for() -> None:

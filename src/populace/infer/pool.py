@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
-from populace.infer.columns import Evidence, Lookup
+from populace.infer.columns import Column, Evidence, Lookup
 from populace.infer.effects import Effects, estimate
 from populace.infer.observations import Observation, observe, shared_groupings
 from populace.infer.tables import Table
@@ -72,7 +73,7 @@ class Pool:
         observed = observe(several, domain=self._domain, groupings=self.groupings)
         names = {name for item in (*self._items, *self._certain) for name in item.marginal.clique}
         return estimate(
-            [_even(observation) for observation in observed],
+            [*map(_even, observed), *self._sums()],
             domain=self._domain.grouped(self.groupings.values()),
             total=self._rows,
             own={
@@ -85,18 +86,29 @@ class Pool:
             },
         )
 
+    def _sums(self) -> Iterator[Observation]:
+        """Yield what tables that do not speak for groups still say about the number of rows."""
+        for item in self._items if self._groups is Groups.CHOSEN else ():
+            clique = item.marginal.clique
+            if len(clique) == 1 and clique[0] in self.groupings and not item.marginal.groupings:
+                noise = item.counts.size * float(item.variance)
+                yield Observation((), np.asarray(float(item.counts.sum())), np.asarray(noise))
+
     def _codes(self, name: str) -> Effects:
-        """Return least squares for the codes of a column whose groups were chosen: its own counts and the rows."""
+        """Return least squares for the codes of a column whose groups were chosen: its own counts and the rows.
+
+        The estimate of the rows holds the sum of these counts already, and nothing else of them.
+        """
         if self._groups is Groups.FIXED or name not in self.groupings:
             return self._joint
         if name not in self._of_codes:
-            joint, size = self._joint, self._domain[name]
-            rows = Observation((), np.asarray(joint.total), np.asarray(joint.total_variance))
-            self._of_codes[name] = estimate(
-                [rows] if joint.total_variance > 0 else [],
+            size = self._domain[name]
+            own = Evidence.of_tables(self._speaking(name, None), size=size, grouping=None)
+            self._of_codes[name] = replace(
+                self._joint,
                 domain=Domain({name: size}),
-                total=None if joint.total_variance > 0 else joint.total,
-                own={name: Evidence.of_tables(self._speaking(name, None), size=size, grouping=None)},
+                columns={name: Column.solve(own, weight=0.0, effect=np.zeros(size))},
+                interactions={},
             )
         return self._of_codes[name]
 
