@@ -18,19 +18,25 @@ import numpy.typing as npt
 from numba import njit, types
 
 from populace.errors import UsageError
-from populace.moves import Plan, sweep
+from populace.moves import Plan
 
 Codes = npt.NDArray[Any]
 Cells = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 # Read-only, so that columns mapped from a file are taken as well.
 _CODES = [types.Array(kind, 1, "C", readonly=True) for kind in (types.uint8, types.uint16, types.uint32)]
 _CELLS = types.Array(types.uint64, 1, "C")
 _COUNTS = types.Array(types.int64, 1, "C")
 _FLOATS = types.Array(types.float64, 1, "C")
-_BLOCK = types.Array(types.int32, 2, "C")
-_PLAN = types.NamedTuple([_FLOATS if name == "weights" else _COUNTS for name in Plan._fields], Plan)
+_BLOCKS = [types.Array(kind, 2, "C") for kind in (types.uint16, types.uint32)]
+_COSTS = types.Array(types.float64, 2, "C")
+_PAIRS = types.Array(types.int64, 2, "C")
+_PLAN = types.NamedTuple(
+    [{"weights": _FLOATS, "places": _PAIRS, "members": _PAIRS}.get(name, _COUNTS) for name in Plan._fields],
+    Plan,
+)
 
 # Rows that follow each other often fall into the same cell, and adding to it twice in a row makes the processor
 # wait: even and odd rows of small tables are counted apart.
@@ -62,9 +68,115 @@ def _count_cells(cells: Cells, counts: Counts) -> None:
         counts[cells[row]] += 1
 
 
-move_cells = njit(
-    [types.void(_BLOCK, _FLOATS, _PLAN, _FLOATS, types.float64, _FLOATS, _FLOATS, _COUNTS)], cache=True
-)(sweep)
+@njit([types.int64(_PLAN, types.int64, _COUNTS)], cache=True)
+def _cell(plan: Plan, place: int, row: Counts) -> int:
+    own, offset, second, stride, third, step = plan.places[place]
+    return int(offset + row[own] + stride * row[second] + step * row[third])
+
+
+@njit([types.boolean(_PLAN, types.int64, _COUNTS)], cache=True)
+def _keeps_rules(plan: Plan, column: int, row: Counts) -> bool:
+    for rule in plan.guards[plan.watched[column] : plan.watched[column + 1]]:
+        cell = plan.corners[rule]
+        for other, stride in plan.members[plan.rules[rule] : plan.rules[rule + 1]]:
+            cell += stride * plan.classes[plan.class_starts[other] + row[other]]
+        if plan.allowed[cell] == 0:
+            return False
+    return True
+
+
+@njit([types.void(codes, _FLOATS, _PLAN, types.float64, _COSTS) for codes in _BLOCKS], cache=True)
+def screen_cells(codes: Codes, deficits: Floats, plan: Plan, slope: float, leaving: Floats) -> None:
+    """Do what `moves.screen` does, table after table, so that few columns are at hand at a time."""
+    leaving[:] = 0.0
+    costs = np.empty(codes.shape[1])
+    for table in range(plan.weights.size):
+        own, offset, second, stride, third, step = plan.places[plan.tables[table]]
+        width = plan.tables[table + 1] - plan.tables[table]
+        cells, last, middle, first = deficits[offset:], codes[own], codes[second], codes[third]
+        if width == 1:
+            for row in range(costs.size):
+                costs[row] = cells[last[row]]
+        elif width == 2:
+            for row in range(costs.size):
+                costs[row] = cells[np.uint64(last[row]) + np.uint64(stride) * np.uint64(middle[row])]
+        else:
+            for row in range(costs.size):
+                cell = np.uint64(last[row]) + np.uint64(stride) * np.uint64(middle[row])
+                costs[row] = cells[cell + np.uint64(step) * np.uint64(first[row])]
+        for row in range(costs.size):
+            costs[row] = plan.weights[table] * min(1.0, max(-1.0, slope * (1.0 + 2.0 * costs[row])))
+        for place in range(plan.tables[table], plan.tables[table + 1]):
+            sums = leaving[plan.places[place, 0]]
+            for row in range(costs.size):
+                sums[row] += costs[row]
+
+
+@njit(
+    [
+        types.void(codes, _COUNTS, _COSTS, _FLOATS, _FLOATS, _PLAN, types.float64, _COUNTS)
+        for codes in _BLOCKS
+    ],
+    cache=True,
+)
+def move_cells(
+    codes: Codes,
+    rows: Counts,
+    leaving: Floats,
+    bars: Floats,
+    deficits: Floats,
+    plan: Plan,
+    slope: float,
+    moved: Counts,
+) -> None:
+    """Do what `moves.move` does."""
+    row = np.empty(len(codes), dtype=np.int64)
+    entering = np.empty(plan.sizes.max())
+    for number in rows:
+        for column in range(row.size):
+            row[column] = codes[column, number]
+        anew = False
+        for column in range(row.size):
+            if leaving[column, number] >= bars[column] and not anew:
+                continue
+            ends = plan.ends[plan.starts[column] : plan.starts[column + 1]]
+            held, left = row[column], 0.0
+            for place in ends:
+                cost = slope * (1.0 + 2.0 * deficits[_cell(plan, place, row)])
+                left += plan.weights[plan.table_of[place]] * min(1.0, max(-1.0, cost))
+            if left >= bars[column]:
+                continue
+            size = plan.sizes[column]
+            entering[:size] = 0.0
+            for place in ends:
+                weight = plan.weights[plan.table_of[place]]
+                start = _cell(plan, place, row) - held
+                for code in range(size):
+                    cost = slope * (1.0 - 2.0 * deficits[start + code])
+                    entering[code] += weight * min(1.0, max(-1.0, cost))
+            entering[held] = -left - 1e-6
+            chosen = np.argmin(entering[:size])
+            while entering[chosen] < entering[held]:
+                row[column] = chosen
+                if _keeps_rules(plan, column, row):
+                    break
+                entering[chosen] = np.inf
+                chosen = np.argmin(entering[:size])
+            row[column] = held
+            if entering[chosen] >= entering[held]:
+                continue
+            for end in ends:
+                table = plan.table_of[end]
+                for place in range(plan.tables[table], plan.tables[table + 1]):
+                    deficits[_cell(plan, place, row)] += 1.0
+            row[column] = chosen
+            for end in ends:
+                table = plan.table_of[end]
+                for place in range(plan.tables[table], plan.tables[table + 1]):
+                    deficits[_cell(plan, place, row)] -= 1.0
+            codes[column, number] = chosen
+            moved[column] += 1
+            anew = True
 
 
 def count_pair(first: Codes, second: Codes, *, sizes: tuple[int, int]) -> Counts:

@@ -1,29 +1,29 @@
-"""The loop that fits rows to tables by moving single cells: plain Python, which `kernels.py` compiles as it stands.
+"""How cells of rows move towards tables: what leaving a code costs, and which code costs least to take instead.
 
-It takes its structure as data, so that nothing is compiled for a particular set of tables, and runs on lists as well
-as on arrays: the same lines are the compiled loop and the path of small jobs, which never import Numba.
+Structure comes as numbers, so that the compiled twins of these two functions (`kernels.py`) serve any set of tables.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-# Lists or arrays, of whole numbers and of floats.
-Ints = Any
-Floats = Any
+import numpy as np
+import numpy.typing as npt
 
-# A place is told by six numbers: its own column, where its table begins, and two other columns with their strides.
-PLACE = 6
+Codes = npt.NDArray[np.unsignedinteger]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class Plan(NamedTuple):
-    """Where everything lies, in flat sequences of numbers.
+    """Where tables and rules lie in flat arrays.
 
-    A table over k columns is held k times, each time with another of them as its last axis: a place. Table t has the
-    places `tables[t]` … `tables[t + 1] − 1`, and `ends` lists the places whose own column, the last axis, is a:
-    `starts[a]` … `starts[a + 1] − 1`. Rules are read through classes: `members` lists the columns of a rule with their
-    strides, `rules` where that begins for every rule, `corners` where its table begins in `allowed`, and `guards`
-    the rules of every column, from `watched[a]` on.
+    A table over k columns is held k times, each time with another of its columns as the last axis: k places. A row of
+    `places` is the number of that column, where the table begins, and two other columns with their strides (0 where
+    there are none). Table t has the places `tables[t]` … `tables[t + 1] − 1`; `ends`, from `starts[a]` to
+    `starts[a + 1] − 1`, lists the places that end in column a. Rules see codes through `classes`, which begin at
+    `class_starts` for every column. Rule r has a table of 0 and 1 in `allowed` from `corners[r]` on, and the columns
+    and strides in `members` from `rules[r]` on; `guards`, from `watched[a]` on, lists the rules of column a.
     """
 
     sizes: Ints
@@ -43,97 +43,91 @@ class Plan(NamedTuple):
     guards: Ints
 
 
-def sweep(
-    codes: Ints,
+def screen(codes: Codes, deficits: Floats, plan: Plan, slope: float, leaving: Floats) -> None:
+    """Write into `leaving` what it costs each row (an axis of `codes` and of `leaving`) to leave each column's code.
+
+    One row less in a cell of deficit d, target less rows, costs slope · (1 + 2d), cut to −1 … 1, times the weight of
+    its table.
+    """
+    wide = codes.astype(np.int64)
+    leaving[:] = 0.0
+    for table, weight in enumerate(plan.weights):
+        here = slice(plan.tables[table], plan.tables[table + 1])
+        own, offset, second, stride, third, step = plan.places[here.start]
+        cells = offset + wide[own] + stride * wide[second] + step * wide[third]
+        costs = weight * np.clip(slope * (1.0 + 2.0 * deficits[cells]), -1.0, 1.0)
+        for column in plan.places[here, 0]:
+            leaving[column] += costs
+
+
+def move(
+    codes: Codes,
+    rows: Ints,
+    leaving: Floats,
+    bars: Floats,
     deficits: Floats,
     plan: Plan,
-    bars: Floats,
     slope: float,
-    leaving: Floats,
-    entering: Floats,
     moved: Ints,
 ) -> None:
-    """Visit the rows in order, and give a cell another code where that brings the tables nearer to their targets.
+    """Visit some rows in order and give cells other codes where that brings the tables nearer to their targets.
 
-    With a deficit d (target less rows) in a cell of a table, one row more costs slope · (1 − 2d) and one row less
-    slope · (1 + 2d), cut to −1 … 1 and times the table's weight. A column is looked at where leaving its code costs
-    less than the column's bar; it moves to the cheapest code that no rule forbids, if leaving and entering together
-    cost less than nothing. `leaving` (per column) and `entering` (per code) are room to work in; `moved` counts the
-    moves of every column.
+    A column is looked at where leaving its code seemed to cost less than the column's bar, or an earlier column of the
+    row has moved, and leaving does cost less. The cell takes the cheapest code that no rule forbids, if leaving and
+    entering together cost less than nothing: one row more in a cell of deficit d costs slope · (1 − 2d), cut and
+    weighed like one row less. `moved` counts the moves of every column.
     """
-    sizes, places, tables, weights = plan.sizes, plan.places, plan.tables, plan.weights
-    columns = len(sizes)
-    for number in range(len(codes)):
-        row = codes[number]
-        begin = 0
-        while begin < columns:
-            for column in range(columns):
-                leaving[column] = 0.0
-            for table in range(len(weights)):
-                at = PLACE * tables[table]
-                cell = places[at + 1] + row[places[at]]
-                cell += places[at + 3] * row[places[at + 2]] + places[at + 5] * row[places[at + 4]]
-                cost = weights[table] * min(1.0, max(-1.0, slope * (1.0 + 2.0 * deficits[cell])))
-                for place in range(tables[table], tables[table + 1]):
-                    leaving[places[PLACE * place]] += cost
-            # A move changes what leaving costs in the other columns, so the row is then looked at anew from there.
-            resume = columns
-            for column in range(begin, columns):
-                if leaving[column] >= bars[column]:
-                    continue
-                size = sizes[column]
-                for code in range(size):
-                    entering[code] = leaving[column]
-                for end in range(plan.starts[column], plan.starts[column + 1]):
-                    place = plan.ends[end]
-                    weight = weights[plan.table_of[place]]
-                    at = PLACE * place
-                    cell = places[at + 1]
-                    cell += places[at + 3] * row[places[at + 2]] + places[at + 5] * row[places[at + 4]]
-                    for code in range(size):
-                        cost = slope * (1.0 - 2.0 * deficits[cell + code])
-                        entering[code] += weight * min(1.0, max(-1.0, cost))
-                held = row[column]
-                entering[held] = 0.0
-                chosen = held
-                searching = True
-                while searching:
-                    chosen = held
-                    for code in range(size):
-                        if entering[code] < entering[chosen]:
-                            chosen = code
-                    searching = False
-                    if entering[chosen] > -1e-6:
-                        chosen = held
-                    else:
-                        for guard in range(plan.watched[column], plan.watched[column + 1]):
-                            rule = plan.guards[guard]
-                            cell = plan.corners[rule]
-                            for member in range(plan.rules[rule], plan.rules[rule + 1]):
-                                other = plan.members[2 * member]
-                                code = chosen if other == column else row[other]
-                                cell += (
-                                    plan.members[2 * member + 1]
-                                    * plan.classes[plan.class_starts[other] + code]
-                                )
-                            if plan.allowed[cell] == 0:
-                                searching = True
-                    if searching:
-                        entering[chosen] = 0.0
-                if chosen == held:
-                    continue
-                for end in range(plan.starts[column], plan.starts[column + 1]):
-                    table = plan.table_of[plan.ends[end]]
-                    for place in range(tables[table], tables[table + 1]):
-                        at = PLACE * place
-                        cell = places[at + 1] + row[places[at]]
-                        cell += places[at + 3] * row[places[at + 2]] + places[at + 5] * row[places[at + 4]]
-                        stride = places[at + 3] if places[at + 2] == column else places[at + 5]
-                        stride = 1 if places[at] == column else stride
-                        deficits[cell] += 1.0
-                        deficits[cell + stride * (chosen - held)] -= 1.0
-                row[column] = chosen
-                moved[column] += 1
-                resume = column + 1
-                break
-            begin = resume
+    for number in rows:
+        row = codes[:, number].astype(np.int64)
+        anew = False
+        for column, size in enumerate(plan.sizes):
+            if leaving[column, number] >= bars[column] and not anew:
+                continue
+            ends = plan.ends[plan.starts[column] : plan.starts[column + 1]]
+            tables = plan.table_of[ends]
+            weights = plan.weights[tables]
+            cells = _cells(plan.places[ends], row) - row[column]
+            held = int(row[column])
+            costs = weights * np.clip(slope * (1.0 + 2.0 * deficits[cells + held]), -1.0, 1.0)
+            # A running sum adds in the order of the compiled loop.
+            left = np.cumsum(costs)[-1] if costs.size else 0.0
+            if left >= bars[column]:
+                continue
+            lacks = deficits[cells[:, None] + np.arange(size)]
+            entering = (weights[:, None] * np.clip(slope * (1.0 - 2.0 * lacks), -1.0, 1.0)).sum(axis=0)
+            # Rounding must not let a cell go to and fro.
+            entering[held] = -left - 1e-6
+            chosen = int(np.argmin(entering))
+            while entering[chosen] < entering[held] and not _keeps_rules(row, column, chosen, plan):
+                entering[chosen] = np.inf
+                chosen = int(np.argmin(entering))
+            if entering[chosen] >= entering[held]:
+                continue
+            touched = plan.places[np.isin(plan.table_of, tables)]
+            cells = _cells(touched, row)
+            inner = np.where(touched[:, 2] == column, touched[:, 3], touched[:, 5])
+            strides = np.where(touched[:, 0] == column, 1, inner)
+            deficits[cells] += 1.0
+            deficits[cells + strides * (chosen - held)] -= 1.0
+            row[column] = codes[column, number] = chosen
+            moved[column] += 1
+            anew = True
+
+
+def _cells(places: Ints, row: Ints) -> Ints:
+    """Return the cell of a row at each of some places."""
+    own, offset, second, stride, third, step = places.T
+    found: Ints = offset + row[own] + stride * row[second] + step * row[third]
+    return found
+
+
+def _keeps_rules(row: Ints, column: int, chosen: int, plan: Plan) -> bool:
+    """Tell whether a row may take a code in a column."""
+    row = row.copy()
+    row[column] = chosen
+    for rule in plan.guards[plan.watched[column] : plan.watched[column + 1]]:
+        columns, strides = plan.members[plan.rules[rule] : plan.rules[rule + 1]].T
+        classes = plan.classes[plan.class_starts[columns] + row[columns]]
+        if not plan.allowed[plan.corners[rule] + strides @ classes]:
+            return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from itertools import chain
 
 import numpy as np
@@ -12,20 +12,20 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.infer.tables import Table
 from populace.marginals import Clique, Counts, Domain
-from populace.moves import Plan, sweep
+from populace.moves import Plan, move, screen
 from populace.schema.rules import NO_RULES, Rule, Rules
 
 Codes = npt.NDArray[np.unsignedinteger]
 
 WIDEST = 3
-CHUNK = 1 << 16
+PIECE = 1 << 10
 
-# Costs are straight from a deficit of about 2 rows on and quadratic below: straight all the way would round every
-# cell that expects less than half a row down to none.
+# The cost of a deficit is quadratic up to about 2 rows and straight beyond. Straight all the way, many tables in which a
+# rare code expects less than half a row a cell would outvote the few that know how many rows it has.
 SLOPE = 0.25
 
 # Below this many visits of a row to a table, the second that Numba takes to import is more than it saves.
-KERNEL_VISITS = 2_000_000
+KERNEL_VISITS = 200_000
 
 
 def refine(
@@ -86,7 +86,10 @@ class RowFit:
         self._shares = {clique: targets[clique] / targets[clique].sum() for clique in cliques}
         self._plan = _plan(cliques, self._columns, kept, domain=domain, rules=rules, weights=weighed)
         # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
-        costs = {name: SLOPE * sum(weighed[c] for c in cliques if name in c) for name in self._columns}
+        costs = dict.fromkeys(self._columns, 0.0)
+        for clique in cliques:
+            for name in clique:
+                costs[name] += SLOPE * weighed[clique]
         self._bars = np.array([costs[name] if name in free else -np.inf for name in self._columns])
         self._deficits = np.zeros(sum(len(clique) * domain.cells(clique) for clique in cliques))
 
@@ -101,10 +104,9 @@ class RowFit:
         raise UsageError(f"there is no target over {clique} to fit.", hint="ask for one that was given")
 
     def fit(self, codes: Mapping[str, Codes], *, sweeps: int, rng: np.random.Generator) -> None:
-        """Take further rows, in place, to the targets, in passes over them in random order.
+        """Take further rows, in place, to the targets, in sweeps over pieces of them, both in random order.
 
-        The first pass looks at columns that should rather leave their code, later passes also at those that could
-        leave it cheaply.
+        The first sweep looks at cells that leave their code at a gain, later ones also at those that leave it cheaply.
         """
         rows = _rows(codes, self._columns, domain=self._domain)
         if sweeps < 0:
@@ -114,8 +116,8 @@ class RowFit:
         compiled = rows * len(self._shares) * sweeps >= KERNEL_VISITS
         self._take(codes, rows=rows, compiled=compiled)
         for number in range(sweeps):
-            bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 2
-            if not self._sweep(codes, bars=bars, order=rng.permutation(rows), compiled=compiled):
+            bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 4
+            if not self._sweep(codes, rows=rows, bars=bars, rng=rng, compiled=compiled):
                 break
 
     def _take(self, codes: Mapping[str, Codes], *, rows: int, compiled: bool) -> None:
@@ -129,32 +131,36 @@ class RowFit:
                 at += lack.size
 
     def _sweep(
-        self, codes: Mapping[str, Codes], *, bars: Table, order: npt.NDArray[np.int64], compiled: bool
+        self,
+        codes: Mapping[str, Codes],
+        *,
+        rows: int,
+        bars: Table,
+        rng: np.random.Generator,
+        compiled: bool,
     ) -> int:
-        """Pass once over the rows and return the number of moves."""
-        moves = 0
-        sizes = [self._domain[name] for name in self._columns]
-        for start in range(0, len(order), CHUNK):
-            here = order[start : start + CHUNK]
-            block = np.empty((len(here), len(sizes)), dtype=np.int32)
-            for column, name in enumerate(self._columns):
-                block[:, column] = codes[name][here]
-            leaving, entering = np.zeros(len(sizes)), np.zeros(max(sizes))
-            moved = np.zeros(len(sizes), dtype=np.int64)
-            if compiled:
-                from populace.kernels import move_cells
+        """Pass once over the rows, piece by piece, and return the number of moves."""
+        screen, move = _loops(compiled=compiled)
+        moved = np.zeros(len(self._columns), dtype=np.int64)
+        kind = np.uint16 if self._plan.sizes.max() <= 1 << 16 else np.uint32
+        for start in PIECE * rng.permutation(-(-rows // PIECE)):
+            parts = [codes[name][start : min(start + PIECE, rows)] for name in self._columns]
+            block = np.array(parts, dtype=kind)
+            leaving, before = np.empty(block.shape), moved.copy()
+            screen(block, self._deficits, self._plan, SLOPE, leaving)
+            seen = rng.permutation(np.flatnonzero((leaving < bars[:, None]).any(axis=0)))
+            move(block, seen, leaving, bars, self._deficits, self._plan, SLOPE, moved)
+            for column in np.flatnonzero(moved > before):
+                parts[column][seen] = block[column, seen]
+        return int(moved.sum())
 
-                move_cells(block, self._deficits, self._plan, bars, SLOPE, leaving, entering, moved)
-            else:
-                listed, lists = block.tolist(), self._deficits.tolist()
-                plan, counted = Plan(*(np.asarray(part).tolist() for part in self._plan)), moved.tolist()
-                sweep(listed, lists, plan, bars.tolist(), SLOPE, leaving.tolist(), entering.tolist(), counted)
-                block, self._deficits = np.array(listed, dtype=np.int32), np.array(lists)
-                moved = np.array(counted)
-            for column in np.flatnonzero(moved).tolist():
-                codes[self._columns[column]][here] = block[:, column]
-            moves += int(moved.sum())
-        return moves
+
+def _loops(*, compiled: bool) -> tuple[Callable[..., None], Callable[..., None]]:
+    if compiled:
+        from populace.kernels import move_cells, screen_cells
+
+        return screen_cells, move_cells
+    return screen, move
 
 
 def _plan(
@@ -202,7 +208,7 @@ def _plan(
     ]
     return Plan(
         sizes=_flat([domain[name] for name in columns]),
-        places=_flat(places),
+        places=_flat(places).reshape(-1, 2 * WIDEST),
         table_of=_flat(table_of),
         tables=_flat(tables),
         weights=np.array([weights[clique] for clique in cliques]),
@@ -213,7 +219,7 @@ def _plan(
         allowed=_flat([cell for rule in kept for cell in rule.allowed.ravel().tolist()]),
         corners=_flat(corners),
         rules=_flat(starts),
-        members=_flat(members),
+        members=_flat(members).reshape(-1, 2),
         watched=_starts(guards),
         guards=_flat(list(chain.from_iterable(guards))),
     )

@@ -188,8 +188,8 @@ def test_later_parts_make_up_for_earlier_ones():
         np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-6)
 
 
-def test_files_longer_than_a_chunk_fit_as_a_whole(monkeypatch):
-    monkeypatch.setattr(populace.refine, "CHUNK", 64)
+def test_files_longer_than_a_piece_fit_as_a_whole(monkeypatch):
+    monkeypatch.setattr(populace.refine, "PIECE", 64)
     rng, domain, targets, codes = problem(3, rows=1000)
     before = distance(codes, targets, domain)
     fit = RowFit(targets, domain=domain)
