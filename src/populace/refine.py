@@ -20,8 +20,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 WIDEST = 3
 PIECE = 1 << 10
 
-# The cost of a deficit is quadratic up to about 2 rows and straight beyond. Straight all the way, many tables in which a
-# rare code expects less than half a row a cell would outvote the few that know how many rows it has.
+# The cost of a deficit is quadratic up to about 2 rows and straight beyond. Straight all the way, many tables in
+# which a rare code expects less than half a row a cell would outvote the few that know how many rows it has.
 SLOPE = 0.25
 
 # Below this many visits of a row to a table, the second that Numba takes to import is more than it saves.
