@@ -143,7 +143,8 @@ class Release:
         if self.selection is None:
             return encode_table(self.synthetic, schema=schema)
         rows = max(1, min(round(self.model.total), MOST_COMPARED))
-        return next(generate(self.model, rows=rows, rng=np.random.default_rng(self.seed), chunk=rows))
+        rng = np.random.default_rng(self.seed)
+        return next(generate(self.model, rows=rows, rng=rng, rules=schema.rules, chunk=rows))
 
     def report(self) -> str:
         """Return the report as one HTML page. It takes a second or two and is no part of making the release."""
