@@ -353,6 +353,8 @@ def test_no_rows_and_nothing_measured_still_give_a_report(release: Release, no_s
     assert documented(empty).rows == 0
     render.render(documented(empty))
     measured = release.measurements
+    without = documented(replace(release, measurements=replace(measured, items=measured.items[1:])))
+    assert without.sure[0].columns == ()
     only_total = Measurements(schema=measured.schema, items=measured.items[:1], record=measured.record)
     bare = documented(replace(release, measurements=only_total))
     assert bare.summary == ("Nothing was measured but the number of rows.",)

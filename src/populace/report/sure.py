@@ -30,9 +30,10 @@ def sureness(found: Intervals, *, total: float) -> tuple[Sure, ...]:
 
 
 def _shown(found: Intervals) -> Iterator[Interval]:
-    """Yield everything measured but the tables by which bins were learnt."""
+    """Yield the number of rows, which everything tells, and all that was measured but tables that taught bins."""
+    yield found.of()
     for marginal in found.measured:
-        if len(marginal.clique) != 1 or not marginal.groupings:
+        if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
             yield found.at(marginal)
 
 
