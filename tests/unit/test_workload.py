@@ -284,5 +284,5 @@ max = 2
 
     monkeypatch.setattr("populace.pipeline.METHODS", {"mst": curious})
     table = TABLE.append_column("pay", pa.array(range(80)))
-    measure(table, **asked(tmp_path, schema=schema, workload="triples", epsilon="5"))
+    measure(table, **asked(tmp_path, schema=schema, workload="triples", method="mst", epsilon="5"))
     assert ("pay", "a", "b") in seen[0].weights
