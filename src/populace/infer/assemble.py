@@ -20,8 +20,9 @@ from populace.measurements import Measurement, Measurements
 from populace.progress import Progress, silent
 from populace.schema.rules import NO_RULES, Rules, Totals
 
-# The junction tree's cells: beyond, rows are fitted to a table that the tree does not hold.
-MOST_CELLS = 2**16
+# The junction tree's cells, and these times its tables, which is what a sweep of fitting takes: rows are fitted also to
+# tables that the tree does not hold.
+MOST_CELLS, MOST_WORK = 2**16, 2**22
 # A table that differs from what is known without it by less than this share of the rows is not worth its cells.
 LEAST_GAIN = 1e-3
 _RAKES = 5
@@ -138,8 +139,11 @@ def _held(worth: Sequence[Clique], *, beside: Sequence[Clique], layout: Layout) 
         return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
 
     kept = list(beside)
+    columns = sum(len(clique) < 2 for clique in kept)
     room = max(MOST_CELLS, 2 * cells(kept))
     for clique in worth:
-        if domain.cells(clique) <= room and cells([*kept, clique]) <= room:
-            kept.append(clique)
+        if domain.cells(clique) <= room:
+            needed = cells([*kept, clique])
+            if needed <= room and (len(kept) - columns) * needed <= MOST_WORK:
+                kept.append(clique)
     return kept[len(beside) :]

@@ -32,12 +32,13 @@ _LEAST_WEIGHT = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Noisy:
-    """A residual beside a baseline, as matrices, with the standard deviation of its noise."""
+    """A residual beside a baseline, as matrices, with the deviation of its noise and its degrees of freedom."""
 
     baseline: Table
     residual: Table
     deviation: float
     total: float
+    free: int
 
 
 _Estimator = Callable[[_Noisy], Table]
@@ -71,7 +72,11 @@ def denoise(
     )
     shape = _matrix_shape(baseline.shape)
     given = _Noisy(
-        baseline=baseline.reshape(shape), residual=residual.reshape(shape), deviation=deviation, total=total
+        baseline=baseline.reshape(shape),
+        residual=residual.reshape(shape),
+        deviation=deviation,
+        total=total,
+        free=math.prod(size - 1 for size in baseline.shape),
     )
     found = _shrunk(given) if min(shape) < 3 else _aggregated(given, rng=rng)
     found = found.reshape(baseline.shape)
@@ -88,6 +93,7 @@ def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
         residual=given.residual + _SPLIT * noise,
         deviation=given.deviation * math.sqrt(1 + _SPLIT**2),
         total=given.total,
+        free=given.free,
     )
     unseen = given.baseline + given.residual - noise / _SPLIT
     missed = np.array([(estimator(seen) - unseen).ravel() for estimator in _ESTIMATORS])
@@ -120,9 +126,8 @@ def _weights(products: Table, *, temperature: float) -> Table:
 
 def _shrunk(given: _Noisy) -> Table:
     """Return the residual scaled by 1 − degrees × σ² / its square, at least 0 (James and Stein 1961, positive part)."""
-    free = math.prod(size - 1 for size in given.residual.shape)
     square = float((given.residual**2).sum())
-    kept = max(0.0, 1 - free * given.deviation**2 / square) if square > 0 else 0.0
+    kept = max(0.0, 1 - given.free * given.deviation**2 / square) if square > 0 else 0.0
     return norm_sub(given.baseline + kept * given.residual, total=given.total)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from populace.infer.projection import norm_sub
 from populace.infer.tables import Table
-from populace.marginals import Candidates, Clique, Grouping, Marginal
+from populace.marginals import Candidates, Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.strategy.allocation import Columns, Floats, allocate, levels, worth_measuring
+from populace.strategy.allocation import Columns, Floats, allocate, levels, reach, worth_measuring
 from populace.strategy.baseline import Baseline, baseline
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
@@ -29,6 +29,8 @@ MOST_CELLS = 2**25
 RANK = 2.0
 # A pair whose score is this many deviations of the score's noise above 0 is no better than one of score 0.
 DOUBT = 1.0
+# Two columns of two codes and any third, or columns of 2, 3 and fewer than 6: no others save anything.
+MOST_SAVING, MOST_TRIPLES = 100, 5000
 # What gets less of a budget than this is not worth its noise.
 LEAST_PART = Fraction(1, 1000)
 _PARTS = 2**40
@@ -62,13 +64,15 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     budget = float(left) * precision
     deviation = math.sqrt(2 * len(names) / budget)
-    important = np.array([float(weights[pair]) for pair in pairs])
-    ends = np.array([[names.index(a), names.index(b)] for a, b in pairs], dtype=np.int64)
+    singles = reach(pairs, [(name,) for name in names], domain=view.domain)
     columns = view.columns(pairs, weights, deviation=deviation / math.sqrt(2))
+    important = np.array([float(weights[pair]) for pair in pairs])
     gains = important * (scores - DOUBT * float(noise.variance) ** 0.5)
     costs = important * view.costs(pairs, deviation=deviation)
-    chosen = worth_measuring(gains, costs, ends=ends, columns=columns, budget=budget)
-    _, own = allocate(costs[chosen], ends=ends[chosen], columns=columns, budget=budget)
+    chosen = worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget)
+    _, own = _allocated(
+        [pairs[number] for number in chosen], costs[chosen], view=view, columns=columns, budget=budget
+    )
     share = _fraction(float(own.sum()) / budget) * left if chosen.size else left
     progress("measuring columns", 0.5)
     measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
@@ -76,17 +80,54 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
         return measured
     progress("measuring pairs", 0.8)
     view = View(oracle, measured)
-    kept = [number for number in chosen.tolist() if view.tells(pairs[number])]
-    asked = [pairs[number] for number in kept]
+    asked = [pairs[number] for number in chosen if view.tells(pairs[number])]
     if not asked:
         return measured + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=left - share
         )
     budget = float(left - share) * precision
-    columns = view.columns(asked, weights, deviation=math.sqrt(len(asked) / budget))
-    costs = important[kept] * view.costs(asked, deviation=math.sqrt(len(asked) / budget))
-    each, _ = allocate(costs, ends=ends[kept], columns=columns, budget=budget)
-    return measured + measure_batch(oracle, [view.marginal(pair) for pair in asked], each, share=left - share)
+    deviation = math.sqrt(len(asked) / budget)
+    columns = view.columns(asked, weights, deviation=deviation)
+    costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
+    tables, _ = _allocated(asked, costs, view=view, columns=columns, budget=budget)
+    return measured + measure_batch(
+        oracle, [view.marginal(table) for table in tables], np.array([*tables.values()]), share=left - share
+    )
+
+
+def _allocated(
+    asked: Sequence[Clique], costs: Floats, *, view: View, columns: Columns, budget: float
+) -> tuple[dict[Clique, float], Floats]:
+    """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
+    tables = [*asked, *saving_triples(asked, domain=view.domain)]
+    found, own = allocate(
+        costs,
+        tables=len(tables),
+        pairs=reach(tables, asked, domain=view.domain),
+        singles=reach(tables, [(name,) for name in view.domain], domain=view.domain),
+        columns=columns,
+        budget=budget,
+    )
+    return dict(zip(tables, found.tolist(), strict=True)), own
+
+
+def saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Clique]:
+    """Return the triples that tell of three pairs for less than these cost apart: those of small columns.
+
+    A triple tells of a pair with 1 / (size of the third column) of its precision, so it saves where these parts sum to
+    more than 1.
+
+    >>> saving_triples([("a", "b"), ("a", "c"), ("b", "c")], domain=Domain({"a": 2, "b": 2, "c": 9}))
+    [('a', 'b', 'c')]
+    """
+    known = set(pairs)
+    small = [name for name in domain if domain[name] <= MOST_SAVING]
+    found: list[Clique] = [
+        triple
+        for triple in combinations(small, 3)
+        if sum(1 / domain[name] for name in triple) > 1 and known.issuperset(combinations(triple, 2))
+    ]
+    return sorted(found, key=domain.cells)[:MOST_TRIPLES]
 
 
 def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
@@ -130,7 +171,7 @@ class View:
             classes=oracle.rules.classes,
         )
         self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
-        self._grouped = oracle.domain.grouped(groupings)
+        self.domain = oracle.domain.grouped(groupings)
         precisions = [1 / (float(item.variance) * item.counts.size) for item in self._merged.values()]
         sums = [float(item.counts.sum()) for item in self._merged.values()]
         self._total = max(1.0, float(np.average(sums, weights=precisions)))
@@ -145,17 +186,17 @@ class View:
 
     def tells(self, pair: Clique) -> bool:
         """Say whether a pair can tell anything: a column that is all one group has nothing to say about another."""
-        return all(self._grouped[name] > 1 for name in pair)
+        return all(self.domain[name] > 1 for name in pair)
 
     def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
         """Return the pairs to look at, smallest first as far as memory reaches."""
-        order = sorted((pair for pair in weights if self.tells(pair)), key=self._grouped.cells)
-        ends = np.cumsum([self._grouped.cells(pair) for pair in order])
+        order = sorted((pair for pair in weights if self.tells(pair)), key=self.domain.cells)
+        ends = np.cumsum([self.domain.cells(pair) for pair in order])
         return order[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
 
-    def marginal(self, pair: Clique) -> Marginal:
-        """Return a pair as it is asked for, in groups where there are some."""
-        return Marginal(pair, tuple(self._groupings[name] for name in pair if name in self._groupings))
+    def marginal(self, clique: Clique) -> Marginal:
+        """Return a table as it is asked for, in groups where there are some."""
+        return Marginal(clique, tuple(self._groupings[name] for name in clique if name in self._groupings))
 
     def candidates(self, pairs: Sequence[Clique]) -> Candidates:
         """Return pairs with what single columns and rules imply as estimate."""
@@ -199,7 +240,6 @@ class View:
             alone=np.array(alone),
             merged=np.array(rare),
             known=np.array([1 / float(item.variance) for item in self._merged.values()]),
-            sizes=np.array([self._grouped[name] for name in self._merged], dtype=np.int64),
         )
 
     def _table(self, pair: Clique) -> Table:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+
+from populace.marginals import Clique, Domain
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -20,51 +23,89 @@ class Columns:
     """What errors in single columns cost: weighted rows of L1 error per standard deviation of the noise.
 
     `alone` is the cost of codes that stand for themselves in pairs, so that pairs tell of them too; `merged` that of
-    codes that share a group there. `known` is the precision (1 / variance) that earlier tables have, `sizes` the
-    number of groups.
+    codes that share a group there. `known` is the precision (1 / variance) that earlier tables have.
     """
 
     alone: Floats
     merged: Floats
     known: Floats
-    sizes: Integers
 
 
-def allocate(costs: Floats, *, ends: Integers, columns: Columns, budget: float) -> tuple[Floats, Floats]:
-    """Return the precision of each pair and of each column that makes the sum of errors least.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reach:
+    """What tables tell of smaller ones: table `of[i]` tells of `about[i]` with `part[i]` of its own precision."""
 
-    A pair of cost k measured with precision q errs by k/√q. A column errs by alone/√(known + own + from pairs) +
-    merged/√(known + own): a pair with precision q tells of each of its columns with precision q / size of the other.
-    `ends` are the numbers of each pair's columns. The precisions sum to the budget; since costs are convex in them,
-    multiplying each by the root of what a little more of it would gain leads to the best.
+    of: Integers
+    about: Integers
+    part: Floats
+
+    def told(self, precisions: Floats, *, count: int) -> Floats:
+        """Return the precision with which each of `count` smaller tables is known from all tables together."""
+        told = precisions[self.of] * self.part
+        return np.bincount(self.about, weights=told, minlength=count).astype(np.float64, copy=False)
+
+    def gained(self, gains: Floats, *, count: int) -> Floats:
+        """Return what a little more precision of each table gains, from gains in the precision of smaller ones."""
+        gained = gains[self.about] * self.part
+        return np.bincount(self.of, weights=gained, minlength=count).astype(np.float64, copy=False)
+
+
+def reach(tables: Sequence[Clique], smaller: Sequence[Clique], *, domain: Domain) -> Reach:
+    """Return what tables tell of smaller ones, which are sums of their cells: the more cells, the less precise.
+
+    >>> found = reach([("a", "b"), ("b",)], [("a",), ("b",)], domain=Domain({"a": 2, "b": 5}))
+    >>> found.of.tolist(), found.about.tolist(), found.part.tolist()
+    ([0, 0, 1], [0, 1, 1], [0.2, 0.5, 1.0])
+    """
+    number = {frozenset(clique): i for i, clique in enumerate(smaller)}
+    sizes = sorted({len(clique) for clique in smaller})
+    found = [
+        (i, number[frozenset(part)], domain.cells(part) / domain.cells(table))
+        for i, table in enumerate(tables)
+        for size in sizes
+        for part in combinations(table, size)
+        if frozenset(part) in number
+    ]
+    of, about, part = zip(*found, strict=True) if found else ((), (), ())
+    return Reach(
+        of=np.array(of, dtype=np.int64),
+        about=np.array(about, dtype=np.int64),
+        part=np.array(part, dtype=np.float64),
+    )
+
+
+def allocate(
+    costs: Floats, *, tables: int, pairs: Reach, singles: Reach, columns: Columns, budget: float
+) -> tuple[Floats, Floats]:
+    """Return the precision of each table and of each column by itself that makes the sum of errors least.
+
+    A pair of cost k that is known with precision q errs by k/√q; a column errs by alone/√(known + own + from tables)
+    + merged/√(known + own). What tables tell of pairs and of single columns is their reach. The precisions sum to the
+    budget; since errors are convex in them, multiplying each by the root of what a little more of it would gain leads
+    to the best.
     """
     count = len(costs)
-    start = np.concatenate([costs, columns.alone + columns.merged])
-    shares = np.maximum(start, 1e-9) ** (2 / 3)
+    start = pairs.gained(costs, count=tables) + 1e-9
+    shares = np.concatenate([start, columns.alone + columns.merged + 1e-9]) ** (2 / 3)
     shares *= budget / shares.sum()
-    firsts, seconds = ends[:, 0], ends[:, 1]
-    told_first, told_second = 1 / columns.sizes[seconds], 1 / columns.sizes[firsts]
     for _ in range(_ROUNDS):
-        own = columns.known + shares[count:]
-        joint = own.copy()
-        np.add.at(joint, firsts, shares[:count] * told_first)
-        np.add.at(joint, seconds, shares[:count] * told_second)
+        own = columns.known + shares[tables:]
+        joint = own + singles.told(shares[:tables], count=len(own))
         gain = 0.5 * columns.alone * joint**-1.5
+        told = np.maximum(pairs.told(shares[:tables], count=count), 1e-300)
         gains = np.concatenate(
             [
-                0.5 * costs * np.maximum(shares[:count], 1e-300) ** -1.5
-                + gain[firsts] * told_first
-                + gain[seconds] * told_second,
+                pairs.gained(0.5 * costs * told**-1.5, count=tables) + singles.gained(gain, count=tables),
                 gain + 0.5 * columns.merged * own**-1.5,
             ]
         )
         shares *= np.sqrt(gains)
         shares *= budget / shares.sum()
-    return shares[:count], shares[count:]
+    return shares[:tables], shares[tables:]
 
 
 def worth_measuring(
-    gains: Floats, costs: Floats, *, ends: Integers, columns: Columns, budget: float
+    gains: Floats, costs: Floats, *, singles: Reach, columns: Columns, budget: float
 ) -> Integers:
     """Return the numbers of the pairs that are worth measuring, those that gain most for their cost first.
 
@@ -86,10 +127,30 @@ def worth_measuring(
     for _ in range(_AGAIN):
         if chosen.size:
             # Pairs tell of columns as well, so these may need less than they would alone.
-            _, own = allocate(costs[chosen], ends=ends[chosen], columns=columns, budget=budget)
+            _, own = allocate(
+                costs[chosen],
+                tables=len(chosen),
+                pairs=_themselves(len(chosen)),
+                singles=_some(singles, chosen),
+                columns=columns,
+                budget=budget,
+            )
             part = min(float(own.sum()) / budget, 1 - 1e-6)
             chosen = prefix(min(least, float(weights[chosen].sum()) * part / (1 - part)))
     return chosen
+
+
+def _themselves(count: int) -> Reach:
+    numbers = np.arange(count)
+    return Reach(of=numbers, about=numbers, part=np.ones(count))
+
+
+def _some(whole: Reach, chosen: Integers) -> Reach:
+    """Return the reach of some tables, numbered in their order."""
+    place = np.full(int(whole.of.max(initial=-1)) + 1, -1)
+    place[chosen] = np.arange(len(chosen))
+    kept = place[whole.of] >= 0
+    return Reach(of=place[whole.of][kept], about=whole.about[kept], part=whole.part[kept])
 
 
 def levels(precisions: Sequence[float], *, per_double: int = 3) -> list[list[int]]:
