@@ -161,6 +161,14 @@ def test_a_table_of_codes_beside_tables_of_groups_stands_by_itself() -> None:
     assert (found.of("a", "b").error <= float(items[1].variance) ** 0.5).all()
 
 
+def test_a_column_that_only_such_a_table_holds_is_not_made_up() -> None:
+    items = noisy([Marginal(("a", "c")), grouped("a", "b")], seed=2)
+    found = Intervals(items, domain=DOMAIN)
+    with pytest.raises(UsageError, match="do not determine c"):
+        found.of("c")
+    assert [interval.estimate.shape for interval in found] == [(6, 2), (3, 2)]
+
+
 def test_what_is_public_or_forbidden_is_certain() -> None:
     items = noisy([*FINE, Marginal(("c", "d")), Marginal(("a", "c"))], seed=3)
     counts = np.array([[30, 70], [100, 200]])

@@ -55,9 +55,8 @@ class Evidence:
     def of_tables(tables: Sequence[Measurement], *, size: int, grouping: Grouping | None) -> Evidence:
         """Return the evidence of measurements of one column, in any groupings, for a model that groups it as said."""
         ways = list(dict.fromkeys(way for table in tables for way in table.marginal.groupings))
-        seen = [grouping, *ways] if grouping is not None else ways
         # A model without a grouping asks for every code.
-        lookups = [way.lookup for way in seen] if grouping is not None else [np.arange(size)]
+        lookups = [np.arange(size)] if grouping is None else [way.lookup for way in (grouping, *ways)]
         _, first, atoms = np.unique(np.stack(lookups), axis=1, return_index=True, return_inverse=True)
         atoms = atoms.reshape(-1)
         count = len(first)

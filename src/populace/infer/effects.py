@@ -148,6 +148,8 @@ def estimate(
         size = domain[name]
         effect, weight = sums.get((name,), (np.zeros(size), 0.0))
         evidence = alone.get(name) or Evidence.nothing(size)
+        if not weight and not evidence.precision.any():
+            continue
         column = columns[name] = Column.solve(evidence, weight=weight, effect=effect)
         score += float(column.given.sum()) / column.whole
         information += 1 / column.whole - weight / size
