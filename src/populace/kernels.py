@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit, types
 
 from populace.errors import UsageError
-from populace.moves import Plan
+from populace.moves import Deficits, Plan
 
 Codes = npt.NDArray[Any]
 Cells = npt.NDArray[np.uint64]
@@ -30,6 +30,7 @@ _CODES = [types.Array(kind, 1, "C", readonly=True) for kind in (types.uint8, typ
 _CELLS = types.Array(types.uint64, 1, "C")
 _COUNTS = types.Array(types.int64, 1, "C")
 _FLOATS = types.Array(types.float64, 1, "C")
+_DEFICITS = types.Array(types.float32, 1, "C")
 _BLOCKS = [types.Array(kind, 2, "C") for kind in (types.uint16, types.uint32)]
 _COSTS = types.Array(types.float64, 2, "C")
 _PAIRS = types.Array(types.int64, 2, "C")
@@ -85,8 +86,8 @@ def _keeps_rules(plan: Plan, column: int, row: Counts) -> bool:
     return True
 
 
-@njit([types.void(codes, _FLOATS, _PLAN, types.float64, _COSTS) for codes in _BLOCKS], cache=True)
-def screen_cells(codes: Codes, deficits: Floats, plan: Plan, slope: float, leaving: Floats) -> None:
+@njit([types.void(codes, _DEFICITS, _PLAN, types.float64, _COSTS) for codes in _BLOCKS], cache=True)
+def screen_cells(codes: Codes, deficits: Deficits, plan: Plan, slope: float, leaving: Floats) -> None:
     """Do what `moves.screen` does, table after table, so that few columns are at hand at a time."""
     leaving[:] = 0.0
     costs = np.empty(codes.shape[1])
@@ -114,7 +115,7 @@ def screen_cells(codes: Codes, deficits: Floats, plan: Plan, slope: float, leavi
 
 @njit(
     [
-        types.void(codes, _COUNTS, _COSTS, _FLOATS, _FLOATS, _PLAN, types.float64, _COUNTS)
+        types.void(codes, _COUNTS, _COSTS, _FLOATS, _DEFICITS, _PLAN, types.float64, _COUNTS)
         for codes in _BLOCKS
     ],
     cache=True,
@@ -124,7 +125,7 @@ def move_cells(
     rows: Counts,
     leaving: Floats,
     bars: Floats,
-    deficits: Floats,
+    deficits: Deficits,
     plan: Plan,
     slope: float,
     moved: Counts,

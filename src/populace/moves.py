@@ -14,6 +14,9 @@ Codes = npt.NDArray[np.unsignedinteger]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+# Half the memory: steps of one row stay exact up to 16 million, which a deficit in reach of any move never is.
+Deficits = npt.NDArray[np.float32]
+
 
 class Plan(NamedTuple):
     """Where tables and rules lie in flat arrays.
@@ -43,7 +46,7 @@ class Plan(NamedTuple):
     guards: Ints
 
 
-def screen(codes: Codes, deficits: Floats, plan: Plan, slope: float, leaving: Floats) -> None:
+def screen(codes: Codes, deficits: Deficits, plan: Plan, slope: float, leaving: Floats) -> None:
     """Write into `leaving` what it costs each row (an axis of `codes` and of `leaving`) to leave each column's code.
 
     One row less in a cell of deficit d, target less rows, costs slope · (1 + 2d), cut to −1 … 1, times the weight of
@@ -55,7 +58,7 @@ def screen(codes: Codes, deficits: Floats, plan: Plan, slope: float, leaving: Fl
         here = slice(plan.tables[table], plan.tables[table + 1])
         own, offset, second, stride, third, step = plan.places[here.start]
         cells = offset + wide[own] + stride * wide[second] + step * wide[third]
-        costs = weight * np.clip(slope * (1.0 + 2.0 * deficits[cells]), -1.0, 1.0)
+        costs = weight * _cost(slope, deficits[cells])
         for column in plan.places[here, 0]:
             leaving[column] += costs
 
@@ -65,7 +68,7 @@ def move(
     rows: Ints,
     leaving: Floats,
     bars: Floats,
-    deficits: Floats,
+    deficits: Deficits,
     plan: Plan,
     slope: float,
     moved: Ints,
@@ -88,13 +91,14 @@ def move(
             weights = plan.weights[tables]
             cells = _cells(plan.places[ends], row) - row[column]
             held = int(row[column])
-            costs = weights * np.clip(slope * (1.0 + 2.0 * deficits[cells + held]), -1.0, 1.0)
+            costs = weights * _cost(slope, deficits[cells + held])
             # A running sum adds in the order of the compiled loop.
             left = np.cumsum(costs)[-1] if costs.size else 0.0
             if left >= bars[column]:
                 continue
-            lacks = deficits[cells[:, None] + np.arange(size)]
-            entering = (weights[:, None] * np.clip(slope * (1.0 - 2.0 * lacks), -1.0, 1.0)).sum(axis=0)
+            entering = (weights[:, None] * _cost(slope, -deficits[cells[:, None] + np.arange(size)])).sum(
+                axis=0
+            )
             # Rounding must not let a cell go to and fro.
             entering[held] = -left - 1e-6
             chosen = int(np.argmin(entering))
@@ -112,6 +116,11 @@ def move(
             row[column] = codes[column, number] = chosen
             moved[column] += 1
             anew = True
+
+
+def _cost(slope: float, deficits: Deficits) -> Floats:
+    """Return what one row less costs in cells, before weights; one row more costs the same at the opposite deficit."""
+    return np.clip(slope * (1.0 + 2.0 * deficits.astype(np.float64)), -1.0, 1.0)
 
 
 def _cells(places: Ints, row: Ints) -> Ints:

