@@ -13,6 +13,7 @@ from populace.infer.estimator import Effort, Estimator, even
 from populace.infer.junction_tree import maximal_tables, table_cells
 from populace.infer.model import Model
 from populace.infer.observations import Observation, shared_groupings
+from populace.infer.projection import weighted_norm_sub
 from populace.infer.structure import Layout
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
@@ -27,6 +28,7 @@ MOST_CELLS, MOST_WORK = 2**16, 2**22
 LEAST_GAIN = 1e-3
 _RAKES = 5
 _FLOOR = 1e-3
+_LEAST_VARIANCE = 1e-6
 
 
 def assemble(
@@ -52,7 +54,8 @@ def assemble(
     effects = estimate([even(o) for o in estimator.observed], domain=estimator.domain)
     effort = Effort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, earnest=bool(totals))
     layout = Layout(rules, domain=domain, groupings=seen)
-    held = [_column(name, effects) for name in estimator.domain if name in effects.columns]
+    total = max(1.0, effects.total)
+    held = [_column(name, effects, total=total) for name in estimator.domain if name in effects.columns]
     estimator.settle(held)
     estimator.refit(effort=effort)
     measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
@@ -117,8 +120,9 @@ def _raked(table: Table, *, beside: Table) -> Table:
     return table
 
 
-def _column(name: str, effects: Effects) -> Observation:
-    return Observation((name,), effects.marginal((name,)), effects.variance((name,)))
+def _column(name: str, effects: Effects, *, total: float) -> Observation:
+    values, variance = effects.marginal((name,)), np.maximum(effects.variance((name,)), _LEAST_VARIANCE)
+    return Observation((name,), weighted_norm_sub(values, variance, total=total), variance)
 
 
 def _stated(clique: Clique, table: Table, effects: Effects) -> Observation:

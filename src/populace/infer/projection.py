@@ -27,3 +27,21 @@ def norm_sub(table: Table, *, total: float) -> Table:
     return (
         np.asarray(cut * (total / cut.sum())) if cut.sum() > 0 else np.full(table.shape, total / table.size)
     )
+
+
+def weighted_norm_sub(table: Table, variance: Table, *, total: float) -> Table:
+    """Return the non-negative table with this total that is nearest when cells count as 1 / variance.
+
+    Every cell gives up the same times its variance, and what falls below 0 is cut: the uncertain cells move most.
+
+    >>> weighted_norm_sub(np.array([5.0, 2.0, -3.0]), np.array([1.0, 3.0, 1.0]), total=6.0)
+    array([4.75, 1.25, 0.  ])
+    """
+    kept = np.ones(table.shape, dtype=np.bool_)
+    while True:
+        excess = (float(table[kept].sum()) - total) / float(variance[kept].sum())
+        found = np.where(kept, table - excess * variance, 0.0)
+        below = found < 0
+        if not below.any():
+            return found
+        kept &= ~below

@@ -33,6 +33,8 @@ DOUBT = 1.0
 MOST_SAVING, MOST_TRIPLES = 100, 5000
 # What gets less of a budget than this is not worth its noise.
 LEAST_PART = Fraction(1, 1000)
+# Distances are clear when their noise is this part of all rows.
+CLEAR, MOST_LOOKS = 0.03, 2
 _PARTS = 2**40
 
 
@@ -58,16 +60,20 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
             oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
         )
     progress("looking at pairs", 0.2)
-    noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(pairs))
-    scores = oracle.score(view.candidates(pairs), noise=noise)
-    left = 1 - FIRST_SHARE - SCORE_SHARE
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
+    deviation = math.sqrt(2 * len(names) / (float(1 - FIRST_SHARE) * precision))
+    pairs = [
+        pair
+        for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
+        if view.most(pair) > cost * deviation
+    ]
+    scores, doubts, looks = look(oracle, view, pairs)
+    left = 1 - FIRST_SHARE - looks * SCORE_SHARE
     budget = float(left) * precision
-    deviation = math.sqrt(2 * len(names) / budget)
     singles = reach(pairs, [(name,) for name in names], domain=view.domain)
-    columns = view.columns(pairs, weights, deviation=deviation / math.sqrt(2))
+    columns = view.columns(weights, deviation=deviation / math.sqrt(2))
     important = np.array([float(weights[pair]) for pair in pairs])
-    gains = important * (scores - DOUBT * float(noise.variance) ** 0.5)
+    gains = important * (scores - DOUBT * doubts)
     costs = important * view.costs(pairs, deviation=deviation)
     chosen = worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget)
     _, own = _allocated(
@@ -87,12 +93,34 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
         )
     budget = float(left - share) * precision
     deviation = math.sqrt(len(asked) / budget)
-    columns = view.columns(asked, weights, deviation=deviation)
+    columns = view.columns(weights, deviation=deviation)
     costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
     tables, _ = _allocated(asked, costs, view=view, columns=columns, budget=budget)
     return measured + measure_batch(
         oracle, [view.marginal(table) for table in tables], np.array([*tables.values()]), share=left - share
     )
+
+
+def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, Floats, int]:
+    """Return a noisy distance from independence for each pair, its deviation, and how many looks were taken.
+
+    The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
+    quarter is looked at once more, with half the noise; both looks count, each with its precision.
+    """
+    among = np.arange(len(pairs))
+    sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
+    looks = 0
+    while True:
+        noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(among))
+        scores = oracle.score(view.candidates([pairs[number] for number in among]), noise=noise)
+        sums[among] += scores / float(noise.variance)
+        precisions[among] += 1 / float(noise.variance)
+        looks += 1
+        means = sums / precisions
+        deviation = float(noise.variance) ** 0.5
+        if deviation <= CLEAR * view.total or looks == MOST_LOOKS or len(among) <= len(view.domain):
+            return means, precisions**-0.5, looks
+        among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
 
 
 def _allocated(
@@ -174,13 +202,13 @@ class View:
         self.domain = oracle.domain.grouped(groupings)
         precisions = [1 / (float(item.variance) * item.counts.size) for item in self._merged.values()]
         sums = [float(item.counts.sum()) for item in self._merged.values()]
-        self._total = max(1.0, float(np.average(sums, weights=precisions)))
+        self.total = max(1.0, float(np.average(sums, weights=precisions)))
         self._baseline: Baseline = baseline(
             list(self._merged.values()),
             domain=oracle.domain,
             groupings=self._groupings,
             rules=oracle.rules,
-            total=self._total,
+            total=self.total,
         )
         self._rng = np.random.default_rng(0)
 
@@ -218,17 +246,19 @@ class View:
             found.append(max(float(error.sum()), 1e-9) / deviation)
         return np.array(found)
 
-    def columns(
-        self, pairs: Sequence[Clique], weights: Mapping[Clique, Fraction], *, deviation: float
-    ) -> Columns:
-        """Return what errors in single columns cost, each weighted by the pairs that the column is in."""
+    def most(self, pair: Clique) -> float:
+        """Return how far a pair can be from independence at most: one column decides the other."""
+        return 2 * self.total * min(1 - float((self._baseline.columns[name] ** 2).sum()) for name in pair)
+
+    def columns(self, weights: Mapping[Clique, Fraction], *, deviation: float) -> Columns:
+        """Return what errors in single columns cost, each weighted by all wanted pairs that the column is in."""
         importance = dict.fromkeys(self._merged, 1e-6)
-        for pair in pairs:
+        for pair, weight in weights.items():
             for name in pair:
-                importance[name] += float(weights[pair])
+                importance[name] += float(weight)
         alone, rare = [], []
         for name, item in self._merged.items():
-            error = self._error(norm_sub(item.counts.astype(float), total=self._total), deviation=deviation)
+            error = self._error(norm_sub(item.counts.astype(float), total=self.total), deviation=deviation)
             error *= importance[name] / deviation
             single = np.ones(error.shape, dtype=np.bool_)
             if name in self._groupings:
@@ -243,7 +273,7 @@ class View:
         )
 
     def _table(self, pair: Clique) -> Table:
-        return self._total * self._baseline.pair(pair)
+        return self.total * self._baseline.pair(pair)
 
     def _error(self, table: Table, *, deviation: float) -> Table:
         noisy = table + self._rng.normal(0.0, deviation, table.shape)
