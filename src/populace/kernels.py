@@ -71,8 +71,9 @@ def _count_cells(cells: Cells, counts: Counts) -> None:
 
 @njit([types.int64(_PLAN, types.int64, _COUNTS)], cache=True)
 def _cell(plan: Plan, place: int, row: Counts) -> int:
-    own, offset, second, stride, third, step = plan.places[place]
-    return int(offset + row[own] + stride * row[second] + step * row[third])
+    at = plan.places
+    cell = at[place, 1] + row[at[place, 0]]
+    return int(cell + at[place, 3] * row[at[place, 2]] + at[place, 5] * row[at[place, 4]])
 
 
 @njit([types.boolean(_PLAN, types.int64, _COUNTS)], cache=True)
@@ -136,9 +137,8 @@ def move_cells(
     for number in rows:
         for column in range(row.size):
             row[column] = codes[column, number]
-        anew = False
         for column in range(row.size):
-            if leaving[column, number] >= bars[column] and not anew:
+            if leaving[column, number] >= bars[column]:
                 continue
             ends = plan.ends[plan.starts[column] : plan.starts[column + 1]]
             held, left = row[column], 0.0
@@ -152,8 +152,9 @@ def move_cells(
             for place in ends:
                 weight = plan.weights[plan.table_of[place]]
                 start = _cell(plan, place, row) - held
+                lacks = deficits[start : start + size]
                 for code in range(size):
-                    cost = slope * (1.0 - 2.0 * deficits[start + code])
+                    cost = slope * (1.0 - 2.0 * lacks[code])
                     entering[code] += weight * min(1.0, max(-1.0, cost))
             entering[held] = -left - 1e-6
             chosen = np.argmin(entering[:size])
@@ -177,7 +178,6 @@ def move_cells(
                     deficits[_cell(plan, place, row)] -= 1.0
             codes[column, number] = chosen
             moved[column] += 1
-            anew = True
 
 
 def count_pair(first: Codes, second: Codes, *, sizes: tuple[int, int]) -> Counts:

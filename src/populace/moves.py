@@ -75,16 +75,15 @@ def move(
 ) -> None:
     """Visit some rows in order and give cells other codes where that brings the tables nearer to their targets.
 
-    A column is looked at where leaving its code seemed to cost less than the column's bar, or an earlier column of the
-    row has moved, and leaving does cost less. The cell takes the cheapest code that no rule forbids, if leaving and
-    entering together cost less than nothing: one row more in a cell of deficit d costs slope · (1 − 2d), cut and
-    weighed like one row less. `moved` counts the moves of every column.
+    A column is looked at where leaving its code seemed to cost less than the column's bar, and still does. The cell
+    takes the cheapest code that no rule forbids, if leaving and entering together cost less than nothing: one row more
+    in a cell of deficit d costs slope · (1 − 2d), cut and weighed like one row less. `moved` counts the moves of every
+    column.
     """
     for number in rows:
         row = codes[:, number].astype(np.int64)
-        anew = False
         for column, size in enumerate(plan.sizes):
-            if leaving[column, number] >= bars[column] and not anew:
+            if leaving[column, number] >= bars[column]:
                 continue
             ends = plan.ends[plan.starts[column] : plan.starts[column + 1]]
             tables = plan.table_of[ends]
@@ -115,7 +114,6 @@ def move(
             deficits[cells + strides * (chosen - held)] -= 1.0
             row[column] = codes[column, number] = chosen
             moved[column] += 1
-            anew = True
 
 
 def _cost(slope: float, deficits: Deficits) -> Floats:
