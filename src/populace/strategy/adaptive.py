@@ -77,7 +77,11 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     costs = important * view.costs(pairs, deviation=deviation)
     chosen = worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget)
     _, own = _allocated(
-        [pairs[number] for number in chosen], costs[chosen], view=view, columns=columns, budget=budget
+        [pairs[number] for number in chosen.tolist()],
+        costs[chosen],
+        view=view,
+        columns=columns,
+        budget=budget,
     )
     share = _fraction(float(own.sum()) / budget) * left if chosen.size else left
     progress("measuring columns", 0.5)
@@ -86,7 +90,7 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
         return measured
     progress("measuring pairs", 0.8)
     view = View(oracle, measured)
-    asked = [pairs[number] for number in chosen if view.tells(pairs[number])]
+    asked = [pairs[number] for number in chosen.tolist() if view.tells(pairs[number])]
     if not asked:
         return measured + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=left - share
@@ -112,7 +116,7 @@ def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, F
     looks = 0
     while True:
         noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(among))
-        scores = oracle.score(view.candidates([pairs[number] for number in among]), noise=noise)
+        scores = oracle.score(view.candidates([pairs[number] for number in among.tolist()]), noise=noise)
         sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
         looks += 1
