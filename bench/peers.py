@@ -5,10 +5,10 @@
     python bench/peers.py --keep FILE --peer mbi:mst --data adult
     python bench/peers.py --keep FILE --within 0 --ours auto     what FILE has, and populace's lines made anew
 
-mbi (with the MST and AIM loops of peers/mbi_synth.py on it), dpmm and smartnoise run one after the other, each in its
-own environment (make bench-env) as one process with one thread. All read the same codes and the same public sizes of
-columns. Errors are those of bench/error.py; times and memory are those of the child process, imports included.
-A line without an error says why: over the cap, failed with its last words, or not run.
+mbi (with the MST and AIM loops of peers/mbi_synth.py on it; mst64 is mst in double precision), dpmm and smartnoise run
+one after the other, each in its own environment (make bench-env) as one process with one thread. All read the same
+codes and the same public sizes of columns. Errors are those of bench/error.py; times and memory are those of the child
+process, imports included. A line without an error says why: over the cap, failed with its last words, or not run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from error import SHARED, here, once, score
 
 HERE = Path(__file__).resolve().parent
 DATA = ["nltcs", "adult", "msnbc", "nist2020-acs", "loans", "stroke"]
-PEERS = ["mbi:mst", "smartnoise:mst", "dpmm:mst", "mbi:aim", "dpmm:aim"]
+PEERS = ["mbi:mst", "mbi:mst64", "smartnoise:mst", "dpmm:mst", "mbi:aim", "dpmm:aim"]
 PACKAGES = {
     "mbi": ["mbi", "jax"],
     "dpmm": ["dpmm", "numpy"],

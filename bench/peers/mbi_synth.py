@@ -1,11 +1,14 @@
 """Make synthetic rows with mbi; run by bench/peers.py with mbi's own Python.
 
-    python bench/peers/mbi_synth.py DATA.parquet DOMAIN.json EPSILON DELTA mst|aim OUT.parquet
+    python bench/peers/mbi_synth.py DATA.parquet DOMAIN.json EPSILON DELTA METHOD OUT.parquet
 
 mbi fits models and draws rows but brings no mechanism, so the two loops are here: MST (McKenna, Miklau and Sheldon
 2021) and AIM (McKenna, Mullins, Sheldon and Miklau 2022; its workload is all pairs, its model at most 80 MB).
 Neighbours differ by one added or removed row; noise is Gaussian floats, choices are exponential, and all of ρ is
 spent: the largest for which ρ-zCDP implies (ε, δ)-DP. For measuring only: floats from NumPy are no exact noise.
+
+METHOD is mst or aim with mbi's recommended estimator as it comes, in single precision, in which mirror descent stalls
+early on large tables; mst64 and aim64 are the same in double precision.
 """
 
 import json
@@ -15,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import combinations
 
+import jax
 import networkx as nx
 import numpy as np
 import pyarrow as pa
@@ -241,11 +245,14 @@ def marginals(model: MarkovRandomField, cliques: list[Clique]) -> Iterator[tuple
 
 def main() -> None:
     given, sizes, epsilon, delta, method, out = sys.argv[1:]
+    jax.config.update("jax_enable_x64", method.endswith("64"))
     with open(sizes) as file:  # noqa: PTH123
         domain = Domain.fromdict(json.load(file))
     table = pq.read_table(given, columns=list(domain))
     data = Dataset({name: table[name].to_numpy() for name in domain}, domain)
-    rows = {"mst": mst, "aim": aim}[method](data, largest_rho(float(epsilon), float(delta)))
+    rows = {"mst": mst, "aim": aim}[method.removesuffix("64")](
+        data, largest_rho(float(epsilon), float(delta))
+    )
     pq.write_table(pa.table({name: np.asarray(rows.data[name]) for name in domain}), out)
 
 
