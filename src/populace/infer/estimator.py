@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from populace.errors import UsageError
+from populace.infer.additions import Additions
 from populace.infer.consistency import consistent_tables
 from populace.infer.effects import estimate
 from populace.infer.feasible import MOST_ENTRIES, entries, feasible_tables
 from populace.infer.joints import Joints
-from populace.infer.junction_tree import maximal_tables, table_cells
 from populace.infer.known import known_totals
 from populace.infer.mirror_descent import descend
 from populace.infer.model import Model
@@ -89,7 +89,7 @@ class Estimator:
         self._point: Point | None = None
         self._joints: Joints | None = None
         self._tables: dict[Clique, Table] = {}
-        self._prices: dict[Clique, int] = {}
+        self._additions: Additions | None = None
         self.total = 1.0
 
     def add(self, measurements: Iterable[Measurement]) -> None:
@@ -102,11 +102,12 @@ class Estimator:
         again = [item for key in touched for item in self._items[key]]
         for seen in observe(again, domain=self._codes, groupings=self.groupings):
             allowed = self._layout.allowed(seen.clique)
+            if seen.clique not in self._observed:
+                self._additions = None
             # A cell in which no row can be holds noise alone.
             self._observed[seen.clique] = (
                 seen if allowed.all() else replace(seen, values=seen.values * allowed)
             )
-        self._prices.clear()
 
     @property
     def observed(self) -> tuple[Observation, ...]:
@@ -118,7 +119,7 @@ class Estimator:
     def settle(self, observed: Iterable[Observation]) -> None:
         """Fit other tables instead of those that were measured: tables that were estimated from them."""
         self._observed = {each.clique: each for each in observed}
-        self._prices.clear()
+        self._additions = None
 
     def refit(
         self,
@@ -174,6 +175,8 @@ class Estimator:
             reached = objective.at(
                 fit_tables(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
             )
+        if self._structure is None or set(structure.hard) != set(self._structure.hard):
+            self._additions = None
         self._structure, self._objective, self._point = structure, objective, reached
         self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
         self._tables.clear()
@@ -194,15 +197,11 @@ class Estimator:
 
     def cells_with(self, clique: Clique) -> int:
         """Return how many cells the junction tree would hold if a clique were measured too."""
-        if clique not in self._prices:
-            domain = self.domain if self._structure is None else self._structure.domain
-            hard = () if self._structure is None else self._structure.hard
-            bit = {name: 1 << i for i, name in enumerate(domain)}
-            cliques = [*self._observed, *self._known.tables, *hard, clique]
-            masks = [sum(bit[name] for name in held) for held in cliques]
-            sizes = domain.shape(domain)
-            self._prices[clique] = table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
-        return self._prices[clique]
+        return self._joined().cells(clique)
+
+    def fits(self, clique: Clique, *, room: int) -> bool:
+        """Say whether the junction tree would hold at most so many cells if a clique were measured too."""
+        return self._joined().fits(clique, room=room)
 
     def model(self) -> Model:
         """Return the model of the last refit, with shares of codes inside groups."""
@@ -228,6 +227,14 @@ class Estimator:
                 for name, grouping in self.groupings.items()
             },
         )
+
+    def _joined(self) -> Additions:
+        """Return the prices of cliques that might join what is measured and ruled."""
+        if self._additions is None:
+            domain = self.domain if self._structure is None else self._structure.domain
+            hard = () if self._structure is None else self._structure.hard
+            self._additions = Additions([*self._observed, *self._known.tables, *hard], domain=domain)
+        return self._additions
 
     def _scaled(
         self, observed: Sequence[Observation], *, objective: Objective, effort: Effort, enough: float

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from populace.marginals import Clique, Domain
 
-_Price = Callable[[int, Sequence[int], "_Logs"], tuple[bool, float, int]]
+_Price = Callable[[int, Sequence[int], "_Sizes"], tuple[bool, float, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,60 +82,70 @@ def maximal_tables(cliques: Iterable[int], *, sizes: Sequence[int]) -> list[int]
 
     Where edges must be added, columns are eliminated a second time by the least weight of added edges (the product
     of two columns' sizes), and the smaller tables of the two are taken.
-    Fast enough to be asked of every candidate of an adaptive round; `table_cells` prices the answer.
+    `table_cells` prices the answer.
     """
     joined = set(cliques)
-    logs = _logs(tuple(sizes))
-    tables, chordal = _eliminate(joined, logs=logs, price=_table_price)
+    known = _sizes(tuple(sizes))
+    tables, chordal = _eliminate(joined, sizes=known, price=_table_price)
     if chordal:
         return tables
-    other, _ = _eliminate(joined, logs=logs, price=_edge_price)
+    other, _ = _eliminate(joined, sizes=known, price=_edge_price)
     return min(tables, other, key=lambda found: table_cells(found, sizes=sizes))
 
 
-class _Logs(dict[int, float]):
-    """The logarithms of the cells of tables, given as bit masks; kept, because candidates ask for the same ones."""
+class _Sizes:
+    """Sizes of columns, with the logarithms of tables and the sums over columns that candidates ask for repeatedly."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.columns = [math.log(size) for size in sizes]
+        self.columns = tuple(sizes)
+        self._logs: dict[int, float] = {}
+        self._sums: dict[int, int] = {}
 
-    def __missing__(self, mask: int) -> float:
-        # fsum does not depend on the order of its terms, so equal tables always tie exactly.
-        self[mask] = found = math.fsum(self.columns[i] for i in _bits(mask))
-        return found
+    def log(self, mask: int) -> float:
+        """Return the logarithm of the cells of a table."""
+        if mask not in self._logs:
+            # fsum does not depend on the order of its terms, so equal tables always tie exactly.
+            self._logs[mask] = math.fsum(math.log(self.columns[i]) for i in _bits(mask))
+        return self._logs[mask]
+
+    def sum(self, mask: int) -> int:
+        """Return the sum of the sizes of some columns."""
+        if mask not in self._sums:
+            self._sums[mask] = sum(self.columns[i] for i in _bits(mask))
+        return self._sums[mask]
 
 
 @lru_cache(maxsize=8)
-def _logs(sizes: tuple[int, ...]) -> _Logs:
-    return _Logs(sizes)
+def _sizes(sizes: tuple[int, ...]) -> _Sizes:
+    return _Sizes(sizes)
 
 
-def _eliminate(cliques: Iterable[int], *, logs: _Logs, price: _Price) -> tuple[list[int], bool]:
+def _eliminate(cliques: Iterable[int], *, sizes: _Sizes, price: _Price) -> tuple[list[int], bool]:
     """Return the tables of an elimination that takes the lowest price first, and whether it added no edge."""
-    reach = [1 << i for i in range(len(logs.columns))]
+    reach = [1 << i for i in range(len(sizes.columns))]
     for mask in cliques:
         for i in _bits(mask):
             reach[i] |= mask
-    prices = {i: price(i, reach, logs) for i in range(len(reach))}
-    tables: list[int] = []
+    prices = {i: price(i, reach, sizes) for i in range(len(reach))}
+    kept: list[int] = []
+    # The tables so far that hold a column: one of them may hold the table of its elimination too.
+    holding: list[list[int]] = [[] for _ in reach]
     chordal = True
     while prices:
         adds_edges, _, column = min(prices.values())
         del prices[column]
         chordal = chordal and not adds_edges
         table = reach[column]
-        tables.append(table)
-        rest = table & ~(1 << column)
+        if all(table & ~other for other in holding[column]):
+            kept.append(table)
+        rest = touched = table & ~(1 << column)
         for i in _bits(rest):
+            holding[i].append(table)
             reach[i] = (reach[i] | rest) & ~(1 << column)
-        # New edges may complete the neighbourhood of columns further away.
-        for i in tuple(prices) if adds_edges else _bits(rest):
-            prices[i] = price(i, reach, logs)
-    tables.sort(key=int.bit_count, reverse=True)
-    kept: list[int] = []
-    for mask in tables:
-        if not any(mask & other == mask for other in kept):
-            kept.append(mask)
+            touched |= reach[i]
+        # New edges may complete the neighbourhood of columns next to their ends.
+        for i in _bits(touched if adds_edges else rest):
+            prices[i] = price(i, reach, sizes)
     return kept, chordal
 
 
@@ -161,23 +171,22 @@ def _widest_spanning_tree(masks: Sequence[int], *, first: int) -> tuple[list[int
     return parents, order
 
 
-def _table_price(column: int, reach: Sequence[int], logs: _Logs) -> tuple[bool, float, int]:
+def _table_price(column: int, reach: Sequence[int], sizes: _Sizes) -> tuple[bool, float, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and the log size of its table."""
     table = reach[column]
-    return _joins(table, reach), logs[table], column
+    for i in _bits(table):
+        if table & ~reach[i]:
+            return True, sizes.log(table), column
+    return False, sizes.log(table), column
 
 
-def _edge_price(column: int, reach: Sequence[int], logs: _Logs) -> tuple[bool, float, int]:
+def _edge_price(column: int, reach: Sequence[int], sizes: _Sizes) -> tuple[bool, float, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and the weight of these edges."""
-    table = reach[column]
-    if not _joins(table, reach):
-        return False, 0.0, column
-    apart = [1 << i | 1 << j for i in _bits(table) for j in _bits(table & ~reach[i]) if i < j]
-    return True, math.fsum(math.exp(logs[edge]) for edge in apart), column
-
-
-def _joins(table: int, reach: Sequence[int]) -> bool:
-    return any(table & ~reach[i] for i in _bits(table))
+    table, twice = reach[column], 0
+    for i in _bits(table):
+        if apart := table & ~reach[i]:
+            twice += sizes.columns[i] * sizes.sum(apart)
+    return twice > 0, twice / 2, column
 
 
 @lru_cache(maxsize=2**16)

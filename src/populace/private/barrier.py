@@ -232,20 +232,21 @@ class Barrier:
         """Refuse, from public facts alone, what cannot be answered. Nothing is charged for it."""
         if not marginals:
             raise UsageError("the question names no marginal.", hint="ask for at least one")
+        domain = self.domain
         for marginal in marginals:
-            unknown = [name for name in marginal.clique if name not in self.domain]
+            unknown = [name for name in marginal.clique if name not in domain]
             if unknown:
                 raise UsageError(
                     f"the schema has no column {unknown[0]!r}.", hint="ask for columns of the schema"
                 )
             for grouping in marginal.groupings:
-                if len(grouping.groups) != self.domain[grouping.column]:
+                if len(grouping.groups) != domain[grouping.column]:
                     raise UsageError(
                         f"a grouping of {grouping.column!r} covers {len(grouping.groups)} codes; "
-                        f"the column has {self.domain[grouping.column]}.",
+                        f"the column has {domain[grouping.column]}.",
                         hint="give every code of the column exactly one group",
                     )
-            cells = math.prod(marginal.shape(self.domain))
+            cells = math.prod(marginal.shape(domain))
             if cells > MOST_CELLS:
                 raise UsageError(
                     f"marginal {marginal} has {cells} cells; the most is {MOST_CELLS}.",
@@ -256,11 +257,12 @@ class Barrier:
         if candidates is self._scored:
             return
         self._check(candidates.marginals)
+        domain = self.domain
         for marginal, estimate in zip(candidates.marginals, candidates.estimates, strict=True):
-            if estimate.shape != marginal.shape(self.domain):
+            if estimate.shape != marginal.shape(domain):
                 raise UsageError(
                     f"the estimate of {marginal} has shape {estimate.shape}.",
-                    hint=f"give it the marginal's own shape, {marginal.shape(self.domain)}",
+                    hint=f"give it the marginal's own shape, {marginal.shape(domain)}",
                 )
 
 

@@ -1,0 +1,49 @@
+"""Prices of cliques that may join a model, against the junction trees that hold them."""
+
+import numpy as np
+import pytest
+from estimates import random_clique, random_domain
+
+from populace.infer.additions import Additions
+from populace.infer.junction_tree import junction_tree
+from populace.marginals import Domain
+
+
+def problem(seed):
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, columns=8, largest=7)
+    cliques = [random_clique(rng, domain, most=2) for _ in range(int(rng.integers(1, 11)))]
+    return rng, domain, cliques, Additions(cliques, domain=domain)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cells_are_those_of_the_tree_that_holds_the_clique(seed):
+    rng, domain, cliques, additions = problem(seed)
+    for _ in range(10):
+        clique = random_clique(rng, domain, most=3)
+        assert additions.cells(clique) == junction_tree([*cliques, clique], domain=domain).cells(domain)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_fits_is_next_to_what_it_says(seed):
+    """The quick bound is of a tree that exists; eliminating columns greedily may end a little above it."""
+    rng, domain, _, additions = problem(seed)
+    for _ in range(10):
+        clique = random_clique(rng, domain, most=3)
+        exact = additions.cells(clique)
+        assert additions.fits(clique, room=exact)
+        assert not additions.fits(clique, room=int(exact / 1.4))
+
+
+def test_ways_are_widened_by_the_smaller_end():
+    """The chain a – b – c – d: joining a and d costs a in two nodes or d in two."""
+    domain = Domain({"a": 2, "b": 3, "c": 5, "d": 7})
+    additions = Additions([("a", "b"), ("b", "c"), ("c", "d")], domain=domain)
+    assert additions.added(("a", "d")) == min(
+        3 * 5 * (2 - 1) + 5 * 7 * (2 - 1), 3 * 5 * (7 - 1) + 2 * 3 * (7 - 1)
+    )
+    assert additions.added(("a", "b")) == 0
+    apart = Additions([("a", "b"), ("c", "d")], domain=domain)
+    assert apart.added(("a", "c")) == 0
+    assert apart.fits(("a", "c"), room=6 + 35 + 10)
+    assert not apart.fits(("a", "c"), room=6 + 35 + 9)
