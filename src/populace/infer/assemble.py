@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
@@ -72,7 +73,10 @@ def assemble(
         held += [_stated(clique, found[clique], effects) for clique in chosen]
         estimator.settle(held)
         estimator.refit(effort=effort)
-    targets = _cleaned(measured, effects, estimator=estimator, layout=layout, rng=rng)
+    targets: dict[Clique, Table] = {}
+    for size in sorted({len(clique) for clique in measured}):
+        more = [c for c in measured if len(c) == size]
+        targets |= _cleaned(more, effects, estimator=estimator, layout=layout, rng=rng, known=targets)
     return replace(estimator.model(), targets=targets)
 
 
@@ -92,11 +96,15 @@ def _cleaned(
     estimator: Estimator,
     layout: Layout,
     rng: np.random.Generator,
+    known: Mapping[Clique, Table] | None = None,
 ) -> dict[Clique, Table]:
-    """Return measured tables without most of their noise, with the single columns of the model."""
+    """Return measured tables without most of their noise, with the single columns of the model.
+
+    What they are compared with is the model's table, scaled to `known` tables of fewer columns.
+    """
     found = {}
     for clique in cliques:
-        baseline = estimator.table(clique)
+        baseline = scaled(estimator.table(clique), clique, known=known or {})
         allowed = layout.allowed(clique)
         table = denoise(
             effects.marginal(clique),
@@ -107,6 +115,18 @@ def _cleaned(
         )
         found[clique] = _raked(table, beside=baseline)
     return found
+
+
+def scaled(table: Table, clique: Clique, *, known: Mapping[Clique, Table]) -> Table:
+    """Return a table of three or more columns with the known sums of its parts, as nearly as a few rounds get."""
+    parts = [part for size in range(2, len(clique)) for part in combinations(clique, size) if part in known]
+    for _ in range(_RAKES if parts else 0):
+        for part in parts:
+            others = tuple(axis for axis, name in enumerate(clique) if name not in part)
+            have = table.sum(axis=others, keepdims=True)
+            want = known[part].reshape(have.shape)
+            table = table * np.divide(want, have, out=np.zeros(have.shape), where=have > 0)
+    return table
 
 
 def _raked(table: Table, *, beside: Table) -> Table:

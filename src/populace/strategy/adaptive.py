@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -14,11 +15,13 @@ from populace.infer.tables import Table
 from populace.marginals import Candidates, Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.strategy.allocation import Columns, Floats, allocate, levels, reach, worth_measuring
+from populace.strategy.allocation import Columns, Floats, allocate, reach, worth_measuring
 from populace.strategy.baseline import Baseline, baseline
+from populace.strategy.batch import fraction, measure_batch
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
+from populace.strategy.triples import TRIPLE_SHARE, measure_triples
 from populace.strategy.workload import Workload
 
 FIRST_SHARE = Fraction(10, 100)
@@ -31,11 +34,10 @@ RANK = 2.0
 DOUBT = 1.0
 # Two columns of two codes and any third, or columns of 2, 3 and fewer than 6: no others save anything.
 MOST_SAVING, MOST_TRIPLES = 100, 5000
-# What gets less of a budget than this is not worth its noise.
-LEAST_PART = Fraction(1, 1000)
+# When pairs err by less than this on average, in total variation, triples are worth a look.
+CLEAN = 0.01
 # Distances are clear when their noise is this part of all rows.
 CLEAR, MOST_LOOKS = 0.03, 2
-_PARTS = 2**40
 
 
 def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -76,14 +78,15 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     gains = important * (scores - DOUBT * doubts)
     costs = important * view.costs(pairs, deviation=deviation)
     chosen = worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget)
-    _, own = _allocated(
+    first_plan = _allocated(
         [pairs[number] for number in chosen.tolist()],
         costs[chosen],
         view=view,
         columns=columns,
         budget=budget,
     )
-    share = _fraction(float(own.sum()) / budget) * left if chosen.size else left
+    own = first_plan.own
+    share = fraction(float(own.sum()) / budget) * left if chosen.size else left
     progress("measuring columns", 0.5)
     measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
     if share == left:
@@ -99,10 +102,30 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     deviation = math.sqrt(len(asked) / budget)
     columns = view.columns(weights, deviation=deviation)
     costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
-    tables, _ = _allocated(asked, costs, view=view, columns=columns, budget=budget)
-    return measured + measure_batch(
-        oracle, [view.marginal(table) for table in tables], np.array([*tables.values()]), share=left - share
-    )
+    plan = _allocated(asked, costs, view=view, columns=columns, budget=budget)
+    marginals = [view.marginal(table) for table in plan.tables]
+    rest = left - share
+    clean = plan.error < CLEAN * 2 * view.total * len(asked)
+    further = [clique for clique in workload.weights if len(clique) == 3 and clique not in plan.tables]
+    kept = TRIPLE_SHARE * rest if clean and further else Fraction(0)
+    measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
+    if kept:
+        progress("measuring triples", 0.9)
+        triples, kept = measure_triples(oracle, measured, workload=workload, share=kept)
+        measured += triples
+        if kept:
+            measured += measure_batch(oracle, marginals, plan.precisions, share=kept)
+    return measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Plan:
+    """Tables and their precisions, those of columns by themselves, and the L1 error of all pairs to expect."""
+
+    tables: tuple[Clique, ...]
+    precisions: Floats
+    own: Floats
+    error: float
 
 
 def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, Floats, int]:
@@ -129,18 +152,20 @@ def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, F
 
 def _allocated(
     asked: Sequence[Clique], costs: Floats, *, view: View, columns: Columns, budget: float
-) -> tuple[dict[Clique, float], Floats]:
+) -> _Plan:
     """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
-    tables = [*asked, *saving_triples(asked, domain=view.domain)]
+    tables = (*asked, *saving_triples(asked, domain=view.domain))
+    pairs = reach(tables, asked, domain=view.domain)
     found, own = allocate(
         costs,
         tables=len(tables),
-        pairs=reach(tables, asked, domain=view.domain),
+        pairs=pairs,
         singles=reach(tables, [(name,) for name in view.domain], domain=view.domain),
         columns=columns,
         budget=budget,
     )
-    return dict(zip(tables, found.tolist(), strict=True)), own
+    error = float((costs / np.sqrt(pairs.told(found, count=len(asked)))).sum())
+    return _Plan(tables=tables, precisions=found, own=own, error=error)
 
 
 def saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Clique]:
@@ -168,24 +193,6 @@ def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
     for clique, weight in workload.weights.items():
         for pair in combinations(clique, 2):
             found[pair] = max(weight, found.get(pair, weight))
-    return found
-
-
-def measure_batch(
-    oracle: Oracle, marginals: Sequence[Marginal], precisions: Floats, *, share: Fraction
-) -> tuple[Measurement, ...]:
-    """Measure marginals with a share of the budget, in proportion to precisions; alike ones get the same noise."""
-    precisions = np.where(precisions < LEAST_PART * precisions.max(), 0.0, precisions)
-    batches = levels(precisions.tolist()) if share > LEAST_PART else []
-    total = float(precisions.sum())
-    left = share
-    found: tuple[Measurement, ...] = ()
-    for batch in reversed(batches):
-        part = share * _fraction(float(precisions[batch].sum()) / total) if batch is not batches[0] else left
-        if part > 0:
-            noise = oracle.budget.measure_noise(part, marginals=len(batch))
-            found += oracle.measure([marginals[number] for number in batch], noise=noise)
-            left -= part
     return found
 
 
@@ -297,8 +304,3 @@ def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:
         variance = Fraction(1 / (known + more)).limit_denominator(10**6)
         found[name] = Measurement(item.marginal, np.rint(counts).astype(np.int64), variance)
     return found
-
-
-def _fraction(share: float) -> Fraction:
-    """Return a share as an exact number, rounded down."""
-    return Fraction(math.floor(share * _PARTS), _PARTS)

@@ -104,26 +104,28 @@ def allocate(
     return shares[:tables], shares[tables:]
 
 
-def worth_measuring(
-    gains: Floats, costs: Floats, *, singles: Reach, columns: Columns, budget: float
-) -> Integers:
-    """Return the numbers of the pairs that are worth measuring, those that gain most for their cost first.
+def best_prefix(gains: Floats, costs: Floats, *, budget: float, beside: float = 0.0) -> Integers:
+    """Return the numbers of the tables that are worth measuring, those that gain most for their cost first.
 
-    A pair gains what it is away from what is known without it; measured, it errs by its cost over the root of its
+    A table gains what it is away from what is known without it; measured, it errs by its cost over the root of its
     precision. When precisions are shared out in the best way, tables of costs kᵢ err by (Σ kᵢ^⅔)^1.5 / √budget
-    together, columns included: the pairs that are taken are a prefix, by gain over k^⅔, of the largest balance.
+    together: the tables that are taken are a prefix, by gain over k^⅔, of the largest balance. `beside` is Σ k^⅔ of
+    what is measured in any case.
     """
     weights = costs ** (2 / 3)
     hopeful = np.flatnonzero(gains > 0)
     order = hopeful[np.argsort(-gains[hopeful] / weights[hopeful], kind="stable")]
+    spent = np.concatenate([[beside], beside + np.cumsum(weights[order])]) ** 1.5 / budget**0.5
+    balance = np.concatenate([[0.0], np.cumsum(gains[order])]) - spent
+    return order[: int(np.argmax(balance))]
+
+
+def worth_measuring(
+    gains: Floats, costs: Floats, *, singles: Reach, columns: Columns, budget: float
+) -> Integers:
+    """Return the numbers of the pairs that are worth measuring beside all columns."""
     least = float(((columns.alone + columns.merged) ** (2 / 3)).sum())
-
-    def prefix(base: float) -> Integers:
-        spent = np.concatenate([[base], base + np.cumsum(weights[order])]) ** 1.5 / budget**0.5
-        balance = np.concatenate([[0.0], np.cumsum(gains[order])]) - spent
-        return order[: int(np.argmax(balance))]
-
-    chosen = prefix(least)
+    chosen = best_prefix(gains, costs, budget=budget, beside=least)
     for _ in range(_AGAIN):
         if chosen.size:
             # Pairs tell of columns as well, so these may need less than they would alone.
@@ -136,7 +138,8 @@ def worth_measuring(
                 budget=budget,
             )
             part = min(float(own.sum()) / budget, 1 - 1e-6)
-            chosen = prefix(min(least, float(weights[chosen].sum()) * part / (1 - part)))
+            needed = float((costs[chosen] ** (2 / 3)).sum()) * part / (1 - part)
+            chosen = best_prefix(gains, costs, budget=budget, beside=min(least, needed))
     return chosen
 
 

@@ -1,0 +1,88 @@
+"""Triples, where pairs are known so well that what they leave open is the larger error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.infer.assemble import assemble, scaled
+from populace.infer.model import Model
+from populace.infer.projection import norm_sub
+from populace.infer.tables import Table
+from populace.marginals import Candidates, Clique, Marginal
+from populace.measurements import Measurement
+from populace.strategy.allocation import best_prefix
+from populace.strategy.batch import measure_batch
+from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
+
+# Of what pairs would get.
+TRIPLE_SHARE = Fraction(30, 100)
+LOOK_SHARE = Fraction(10, 100)
+# All candidate triples together, and how many of them: they are counted, estimated and kept at once.
+MOST_CELLS, MOST_TRIPLES = 2**23, 3000
+# What cleaning leaves of a triple's noise is taken for all of it: few triples are of low rank beside their pairs.
+DOUBT = 1.0
+
+
+def measure_triples(
+    oracle: Oracle, measured: Sequence[Measurement], *, workload: Workload, share: Fraction
+) -> tuple[tuple[Measurement, ...], Fraction]:
+    """Measure the wanted triples that are worth their noise, and return what is left of the share.
+
+    They are compared with the model of everything measured so far, in its groups.
+    """
+    model = assemble(measured, domain=oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    wanted = _wanted(model, workload)
+    if not wanted:
+        return (), share
+    tables = [scaled(model.grouped_marginal(triple), triple, known=model.targets) for triple in wanted]
+    noise = oracle.budget.score_noise(share * LOOK_SHARE, scores=len(wanted))
+    scores = oracle.score(
+        Candidates(
+            tuple(_marginal(model, triple) for triple in wanted),
+            tuple(np.rint(table).astype(np.int64) for table in tables),
+            (0,) * len(wanted),
+        ),
+        noise=noise,
+    )
+    left = share * (1 - LOOK_SHARE)
+    important = np.array([float(workload.weights[triple]) for triple in wanted])
+    budget = float(left) / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
+    deviation = math.sqrt(len(wanted) / budget)
+    rng = np.random.default_rng(0)
+    costs = important * np.array([_cost(table, deviation=deviation, rng=rng) for table in tables])
+    gains = important * (scores - DOUBT * float(noise.variance) ** 0.5)
+    chosen = best_prefix(gains, costs, budget=budget)
+    if not chosen.size:
+        return (), left
+    asked = [_marginal(model, wanted[number]) for number in chosen.tolist()]
+    return measure_batch(oracle, asked, costs[chosen] ** (2 / 3), share=left), Fraction(0)
+
+
+def _wanted(model: Model, workload: Workload) -> list[Clique]:
+    """Return the wanted triples that are not measured yet, smallest first as far as memory and noise allow."""
+    domain = model.grouped_domain
+    found: list[Clique] = [
+        clique
+        for clique in workload.weights
+        if len(clique) == 3 and clique not in model.targets and min(domain.shape(clique)) > 1
+    ]
+    found.sort(key=domain.cells)
+    found = found[:MOST_TRIPLES]
+    ends = np.cumsum([domain.cells(clique) for clique in found])
+    return found[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
+
+
+def _marginal(model: Model, clique: Clique) -> Marginal:
+    return Marginal(clique, tuple(model.groupings[name] for name in clique if name in model.groupings))
+
+
+def _cost(table: Table, *, deviation: float, rng: np.random.Generator) -> float:
+    """Return the L1 error per deviation of a table that is measured and made non-negative; a simulation."""
+    noisy = table + rng.normal(0.0, deviation, table.shape)
+    error = np.abs(norm_sub(noisy, total=float(table.sum())) - table).sum()
+    return max(float(error), 1e-9) / deviation
