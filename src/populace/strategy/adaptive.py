@@ -57,11 +57,6 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     first = measure_batch(oracle, [Marginal((name,)) for name in names], each, share=FIRST_SHARE)
     view = View(oracle, first)
     pairs = view.pairs(weights)
-    if not pairs:
-        return first + measure_batch(
-            oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
-        )
-    progress("looking at pairs", 0.2)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     deviation = math.sqrt(2 * len(names) / (float(1 - FIRST_SHARE) * precision))
     pairs = [
@@ -69,6 +64,11 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
         for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
         if view.most(pair) > cost * deviation
     ]
+    if not pairs:
+        return first + measure_batch(
+            oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
+        )
+    progress("looking at pairs", 0.2)
     scores, doubts, looks = look(oracle, view, pairs)
     left = 1 - FIRST_SHARE - looks * SCORE_SHARE
     budget = float(left) * precision
