@@ -59,7 +59,7 @@ def path(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_the_deficits_kept_are_those_of_the_rows(seed):
     rng, domain, targets, codes = problem(seed)
     fit = RowFit(targets, domain=domain)
@@ -69,27 +69,42 @@ def test_the_deficits_kept_are_those_of_the_rows(seed):
         np.testing.assert_allclose(fit.deficit(clique), lack, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_every_sweep_brings_the_tables_nearer(seed):
-    _, domain, targets, codes = problem(seed)
-    before = distance(codes, targets, domain)
-    far = before
-    for sweeps in range(1, 5):
+def total_cost(codes, targets, domain):
+    """The sum over all cells of what their deficits cost, built up row by row from the one next to no deficit."""
+    whole = 0.0
+    for clique, table in targets.items():
+        lack = np.abs(len(codes[clique[0]]) * table / table.sum() - counted(codes, clique, domain))
+        steps = np.round(lack)
+        near = lack - steps
+        whole += (SLOPE * near**2).sum()
+        for step in range(int(steps.max())):
+            whole += np.clip(SLOPE * (1 + 2 * (near + step)), -1, 1)[steps > step].sum()
+    return whole
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sweep_raises_the_cost(monkeypatch, seed):
+    monkeypatch.setattr(populace.refine, "KERNEL_VISITS", 0)
+    costs, distances = [], []
+    for sweeps in range(5):
         rng, domain, targets, codes = problem(seed)
         refine(codes, targets=targets, domain=domain, sweeps=sweeps, rng=rng)
-        now = distance(codes, targets, domain)
-        # A move may trade fractions of a row between cells next to their targets, no more.
-        assert now <= far + 0.02 * before
-        far = now
-    assert far < 0.6 * before or before < 40
+        costs.append(total_cost(codes, targets, domain))
+        distances.append(distance(codes, targets, domain))
+    assert (np.diff(costs) <= 1e-3).all()
+    assert distances[-1] < 0.6 * distances[0] or distances[0] < 40
 
 
-def test_compiled_and_plain_loops_move_the_same_cells(monkeypatch):
+@pytest.mark.parametrize("seed", [2, 5, 7])
+def test_compiled_and_plain_loops_move_the_same_cells(monkeypatch, seed):
     found = []
     for visits in (0, 10**12):
         monkeypatch.setattr(populace.refine, "KERNEL_VISITS", visits)
-        rng, domain, targets, codes = problem(7)
-        refine(codes, targets=targets, domain=domain, sweeps=3, rng=rng)
+        rng, domain, targets, _ = problem(seed)
+        rules = random_rules(rng, domain, count=3)
+        cells = np.argwhere(allowed_rows(rules, domain))
+        codes = dict(zip(domain, cells[rng.integers(0, len(cells), 1100)].T.astype(np.uint8), strict=True))
+        refine(codes, targets=targets, domain=domain, rules=rules, sweeps=2, rng=rng)
         found.append(codes)
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
 
@@ -105,7 +120,8 @@ def test_a_seed_repeats_the_rows_and_another_changes_them():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_disturbed_a_little_come_back_to_their_tables(seed):
+def test_rows_disturbed_a_little_come_back_to_their_tables(monkeypatch, seed):
+    monkeypatch.setattr(populace.refine, "KERNEL_VISITS", 0)
     rng = np.random.default_rng(seed)
     domain = Domain({"a": 4, "b": 3, "c": 5, "d": 2})
     codes = drawn(rng, domain, rows=2000)
@@ -119,7 +135,7 @@ def test_rows_disturbed_a_little_come_back_to_their_tables(seed):
 
 
 @pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_rules_hold_and_fixed_columns_stay(seed):
     rng = np.random.default_rng(seed)
     domain = Domain({name: int(rng.integers(1, 6)) for name in "abcde"})
@@ -161,6 +177,7 @@ def test_without_its_rule_a_column_would_have_moved():
 def test_rare_codes_keep_their_rows(monkeypatch, slope, least, most):
     """Cells that expect a third of a row each: costs straight to the middle let many of them outvote the column."""
     monkeypatch.setattr(populace.refine, "SLOPE", slope)
+    monkeypatch.setattr(populace.refine, "KERNEL_VISITS", 0)
     rng, others = np.random.default_rng(0), [f"b{i}" for i in range(20)]
     domain = Domain({"a": 2, **dict.fromkeys(others, 60)})
     counts = np.array([982.0, 18.0])
@@ -171,8 +188,9 @@ def test_rare_codes_keep_their_rows(monkeypatch, slope, least, most):
     assert least <= codes["a"].sum() <= most
 
 
-def test_later_parts_make_up_for_earlier_ones():
+def test_later_parts_make_up_for_earlier_ones(monkeypatch):
     """Odd targets leave every part a fraction of a row off; carried on, the whole file is no farther off than one."""
+    monkeypatch.setattr(populace.refine, "KERNEL_VISITS", 0)
     rng, domain, targets, _ = problem(3)
     codes = {name: rng.integers(0, size, 4000).astype(np.uint8) for name, size in domain.items()}
     apart = {name: column.copy() for name, column in codes.items()}
@@ -229,6 +247,27 @@ def test_codes_keep_their_type(kind):
     refine(codes, targets={("a",): np.ones(2)}, domain=Domain({"a": 2}), rng=np.random.default_rng(0))
     assert codes["a"].dtype == kind
     assert codes["a"].sum() == 5
+
+
+@pytest.mark.usefixtures("path")
+def test_columns_of_very_many_codes():
+    codes = {"a": np.zeros(30, np.uint32)}
+    target = np.zeros(70_000)
+    target[[3, 69_999]] = 1.0
+    refine(codes, targets={("a",): target}, domain=Domain({"a": 70_000}), rng=np.random.default_rng(0))
+    assert np.unique(codes["a"], return_counts=True)[1].tolist() == [15, 15]
+    assert set(codes["a"].tolist()) == {3, 69_999}
+
+
+@pytest.mark.usefixtures("path")
+def test_a_rule_reaches_columns_without_a_target():
+    domain = Domain({"a": 2, "b": 2})
+    rule = Rule(text="b = 1 requires a = 0", clique=("a", "b"), allowed=np.array([[1, 1], [1, 0]], bool))
+    rules = Rules(classes={name: Grouping(name, (0, 1)) for name in domain}, rules=(rule,))
+    codes = {"a": np.zeros(40, np.uint8), "b": np.arange(40, dtype=np.uint8) % 2}
+    targets = {("a",): np.array([0.0, 1.0])}
+    refine(codes, targets=targets, domain=domain, rules=rules, sweeps=3, rng=np.random.default_rng(0))
+    assert (codes["a"] == 1 - codes["b"]).all()
 
 
 GOOD = {"a": np.zeros(4, np.uint8), "b": np.zeros(4, np.uint8)}
