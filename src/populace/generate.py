@@ -18,7 +18,7 @@ from populace.schema.rules import NO_RULES, Rules
 
 Codes = npt.NDArray[np.unsignedinteger]
 
-# All tables that rows are fitted to: 8 bytes a cell for each of their columns.
+# All tables that rows are fitted to: 4 bytes a cell for each of their columns.
 MOST_CELLS = 2**25
 
 
