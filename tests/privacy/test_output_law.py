@@ -68,7 +68,8 @@ def test_pure_runs_never_lose_more_than_epsilon(method, tmp_path):
     assert np.abs(found).max() > 0.3
 
 
-def test_choice_law_on_enumerated_neighbours(tmp_path):
+@pytest.mark.parametrize("method", ["aim", "mst"])
+def test_choice_law_on_enumerated_neighbours(method, tmp_path):
     """Probabilities of every choice on neighbours differ by a factor within e^ε, and by more than e^{ε/2}.
 
     The upper bound fails if the score is treated as monotone (weights exp(εq/Δ)); the lower one if the noise
@@ -80,7 +81,7 @@ def test_choice_law_on_enumerated_neighbours(tmp_path):
         # Such a row raises the score of some pairs and lowers that of others.
         for seed, extra in enumerate((("f", "full", 0, 5.0), ("m", "none", 4, 500.0)), start=2 * number):
             pair = (base, Rows((*base.rows, extra)))
-            twin = run_twin(pair, method="mst", ledgers=tmp_path, seed=seed, epsilon="20")
+            twin = run_twin(pair, method=method, ledgers=tmp_path, seed=seed, epsilon="20")
             chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.law, Exponential)]
             picks = [
                 (one, other)

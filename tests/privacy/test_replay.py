@@ -16,7 +16,8 @@ from populace.infer.fit import fit
 from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
 
-METHODS = ("independent", "mst")
+METHODS = ("aim", "independent", "mst")
+ROUNDS = {"aim"}
 
 
 def check_twin(twin: Twin) -> None:
@@ -51,12 +52,17 @@ def check_conservation(twin: Twin) -> None:
 def check_twins(count, *, method, ledgers, seed, delta="1e-3") -> None:
     """Check many pairs, and that the method did all it can do on a good part of them."""
     pairs, choices = 0, 0
-    for number, pair in enumerate(neighbour_pairs(count, seed=seed)):
+    found = neighbour_pairs(count, seed=seed)
+    if method in ROUNDS:
+        # Every round is on disk before it reads, which takes a second a pair: some canaries, and one of many others.
+        found = [*found[:3], *found[14:24], *found[24::10]]
+        count = len(found)
+    for number, pair in enumerate(found):
         twin = run_twin(pair, method=method, ledgers=ledgers, seed=number, delta=delta)
         check_twin(twin)
         pairs += any(len(item.marginal.clique) == 2 for item in twin.first.items)
         choices += any(booked.spend.verb == "choose" for booked in twin.first.record.spends)
-    if method == "mst":
+    if method != "independent":
         assert min(pairs, choices) > count / 4, "the replay never reached the choice of pairs"
 
 

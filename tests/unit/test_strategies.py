@@ -81,7 +81,7 @@ def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_one_column_is_enough(method, tmp_path):
     found = run({"a": np.zeros(5, int)}, sizes={"a": 3}, method=method, tmp_path=tmp_path)
-    assert cliques(found) == [(), ("a",)]
+    assert [clique for clique in cliques(found) if clique] == [("a",)]
 
 
 def test_auto_is_recorded_as_what_ran(tmp_path):

@@ -8,13 +8,14 @@ from types import MappingProxyType
 
 from populace.errors import UsageError
 from populace.strategy.adaptive import adaptive
+from populace.strategy.aim import aim
 from populace.strategy.independent import independent
 from populace.strategy.mst import mst
 from populace.strategy.oracle import Strategy
 
 AUTO = "adaptive"
 METHODS: Mapping[str, Strategy] = MappingProxyType(
-    {"adaptive": adaptive, "independent": independent, "mst": mst}
+    {"adaptive": adaptive, "aim": aim, "independent": independent, "mst": mst}
 )
 
 
