@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from populace.marginals import Clique, Marginal
 from populace.measurements import counted
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Law, Stability, law_from_json
 from populace.release.statement import SpendLine, Statement
+
+MOST_STAGES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +30,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Neighbouring spends of one verb and one law, with the cliques that their answers are about."""
+    """Spends of one kind, with their laws and the cliques that their answers are about."""
 
     verb: str
-    law: Law
+    laws: tuple[Law, ...]
     lines: tuple[SpendLine, ...]
     cliques: tuple[Clique, ...]
 
@@ -40,13 +41,32 @@ class _Group:
     def answers(self) -> int:
         return sum(line["answers"] for line in self.lines)
 
+    @property
+    def kind(self) -> tuple[str, str, frozenset[int]]:
+        """What spends have in common that are told together: verb, law's name and how many columns tables have."""
+        return self.verb, type(self.laws[0]).__name__, frozenset(map(len, self.cliques))
+
+    def joins(self, other: _Group) -> bool:
+        """Say whether the next spend goes on with this one: tables of the same kind, none of them again."""
+        if self.verb != "measure" or not self.cliques or not other.cliques:
+            return self.verb == other.verb and self.laws[0] == other.laws[0]
+        return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
+
+    def with_(self, other: _Group) -> _Group:
+        return _Group(
+            verb=self.verb,
+            laws=self.laws + other.laws,
+            lines=self.lines + other.lines,
+            cliques=self.cliques + other.cliques,
+        )
+
 
 def stages(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[Stage, ...]:
     """Return what was paid for, step by step.
 
     `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
     """
-    groups = tuple(_groups(statement, measured))
+    groups = _told_together(_groups(statement, measured))
     seen: set[Clique] = set()
     found = []
     for place, group in enumerate(groups):
@@ -75,16 +95,31 @@ def reach(law: DiscreteGaussian | DiscreteLaplace | Stability) -> int:
 
 def _groups(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
     laws = [law_from_json(told["law"]) for told in statement["record"]["spends"]]
-    booked = zip(statement["spends"], laws, strict=True)
     waiting = [marginal.clique for marginal in measured]
-    for (verb, law), pairs in groupby(booked, key=lambda pair: (pair[0]["verb"], pair[1])):
-        lines = tuple(line for line, _ in pairs)
+    for line, law in zip(statement["spends"], laws, strict=True):
+        verb = line["verb"]
         # The tables by which bins were learnt stand among the measurements; keys are not counted again.
         kept = verb == "measure" or (verb == "discover" and not isinstance(law, Stability))
-        answers = sum(line["answers"] for line in lines) if kept else 0
+        answers = line["answers"] if kept else 0
         cliques = tuple(waiting[:answers]) if verb == "measure" else ()
-        yield _Group(verb=verb, law=law, lines=lines, cliques=cliques)
+        yield _Group(verb=verb, laws=(law,), lines=(line,), cliques=cliques)
         waiting = waiting[answers:]
+
+
+def _told_together(groups: Iterable[_Group]) -> tuple[_Group, ...]:
+    """Join neighbours of one kind; where rounds repeat so often that nobody would read them, all of one kind."""
+    found: list[_Group] = []
+    for group in groups:
+        if found and found[-1].joins(group):
+            found[-1] = found[-1].with_(group)
+        else:
+            found.append(group)
+    if len(found) <= MOST_STAGES:
+        return tuple(found)
+    alike: dict[tuple[str, str, frozenset[int]], _Group] = {}
+    for group in found:
+        alike[group.kind] = alike[group.kind].with_(group) if group.kind in alike else group
+    return tuple(alike.values())
 
 
 def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
@@ -94,6 +129,8 @@ def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
         return f"measure {_measured(group, seen=seen)}"
     if group.verb == "discover":
         return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
+    if group.verb == "score":
+        return f"compare {group.answers} tables with public estimates"
     return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
 
 
@@ -134,8 +171,14 @@ def _choice(group: _Group, *, later: Sequence[_Group]) -> str:
 
 
 def _noise(group: _Group) -> str:
-    if isinstance(group.law, DiscreteGaussian | DiscreteLaplace | Stability):
-        far = reach(group.law)
-        above = f"; told above {group.law.threshold} rows" if isinstance(group.law, Stability) else ""
-        return f"± {far} {'row' if far == 1 else 'rows'}, 19 of 20 times{above}"
-    return "drawn at random, strong ones likelier"
+    near: list[int] = []
+    above = ""
+    for law in group.laws:
+        if not isinstance(law, DiscreteGaussian | DiscreteLaplace | Stability):
+            return "drawn at random, strong ones likelier"
+        near.append(reach(law))
+        above = f"; told above {law.threshold} rows" if isinstance(law, Stability) else above
+    least, most = min(near), max(near)
+    if least < most:
+        return f"± {least} to {most} rows, 19 of 20 times{above}"
+    return f"± {most} {'row' if most == 1 else 'rows'}, 19 of 20 times{above}"
