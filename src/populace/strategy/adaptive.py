@@ -301,6 +301,6 @@ def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:
             continue
         known, more = 1 / float(found[name].variance), 1 / float(item.variance)
         counts = (known * found[name].counts + more * item.counts) / (known + more)
-        variance = Fraction(1 / (known + more)).limit_denominator(10**6)
+        variance = Fraction(1 / (known + more))
         found[name] = Measurement(item.marginal, np.rint(counts).astype(np.int64), variance)
     return found
