@@ -74,7 +74,7 @@ def stages(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[Stage
             Stage(
                 label=_label(group, seen=seen, later=groups[place + 1 :]),
                 noise=_noise(group),
-                law=group.lines[0]["law"],
+                law=_law(group),
                 share=sum(line["share"] for line in group.lines),
             )
         )
@@ -168,6 +168,16 @@ def _choice(group: _Group, *, later: Sequence[_Group]) -> str:
     if not chosen:
         return f"{told}; none was chosen"
     return f"{told}; {len(chosen)} {one if len(chosen) == 1 else many} {'was' if len(chosen) == 1 else 'were'} chosen"
+
+
+def _law(group: _Group) -> str:
+    """Return the law as the ledger tells it; of several, the least and the most noise."""
+    laws = sorted(
+        {law for law in group.laws if isinstance(law, DiscreteGaussian)}, key=lambda law: law.variance
+    )
+    if len(laws) < 2:
+        return group.lines[0]["law"]
+    return f"{laws[0]} to {float(laws[-1].variance):.6g}"
 
 
 def _noise(group: _Group) -> str:
