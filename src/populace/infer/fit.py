@@ -21,8 +21,8 @@ def fit(
     totals: Sequence[Totals] = (),
     groupings: Iterable[Grouping] = (),
     start: Model | None = None,
-    steps: int = 300,
-    tolerance: float = 1e-6,
+    steps: int = 400,
+    tolerance: float = 3e-4,
     progress: Progress | None = None,
 ) -> Model:
     """Return the graphical model of least weighted squared error against the measurements.
