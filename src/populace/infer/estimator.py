@@ -50,6 +50,7 @@ QUICK = Effort(rounds=8, floor=1e-3, sweeps=5, steps=0, tolerance=1e-4, earnest=
 
 # Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
 _HARD_SWEEPS, _KNOWN_SWEEPS = 500, 500
+_HARD_CLOSE = 1e-5
 
 
 class Estimator:
@@ -142,16 +143,19 @@ class Estimator:
                 "there are no measurements to fit a model to.", hint="measure at least one marginal"
             )
         observed = self.observed
-        self.total = max(
-            1.0, self._known.rows or estimate([even(o) for o in observed], domain=self.domain).total
-        )
+        rows = self._known.rows
+        if rows is None:
+            self.total = max(1.0, estimate([even(o) for o in observed], domain=self.domain).total)
+        else:
+            self.total = max(1.0, float(rows))
         structure = self._layout.structure([*self._observed, *self._known.tables])
         hard = restrict(structure.hard, self._known.empty)
         objective = Objective(
             self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
         )
-        # The last digits are slow to come under rules, and far below the noise.
-        enough = 10 * effort.tolerance if hard else effort.tolerance
+        # Tables under rules belong to a distribution, so they are met far more closely than the loss asks for; only the
+        # last digits are slow to come.
+        enough = min(10 * effort.tolerance, _HARD_CLOSE) if hard else effort.tolerance
         first, bound = self._scaled(observed, objective=objective, effort=effort, enough=enough)
         # An earlier model that groups columns otherwise says nothing in this domain.
         if start is not None and start.groupings == self.groupings:
@@ -243,9 +247,7 @@ class Estimator:
         nearest = self._known.observed(observed, weight=1e6)
         start = None if effort.earnest else self._earlier(objective)
         if objective.hard and effort.earnest and entries(objective) <= MOST_ENTRIES:
-            tables = feasible_tables(
-                nearest, objective=objective, total=self.total, tolerance=effort.tolerance
-            )
+            tables = feasible_tables(nearest, objective=objective, total=self.total, tolerance=enough / 10)
             targets = self._shares(tables, objective=objective, floor=effort.floor)
             return fit_tables(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
         agreed = consistent_tables(
