@@ -13,7 +13,7 @@ from populace.infer.model import Model
 from populace.infer.possible import class_lookups
 from populace.infer.tables import Table
 from populace.marginals import Clique, Counts, Domain, Grouping
-from populace.refine import refine
+from populace.refine import WIDEST, refine
 from populace.schema.rules import NO_RULES, Rules
 
 Codes = npt.NDArray[np.unsignedinteger]
@@ -58,13 +58,15 @@ def generate(
 def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:
     """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches."""
     domain = model.grouped_domain
-    targets = dict(model.targets)
+    targets = _narrow(model.targets)
     known = {frozenset(clique) for clique in targets}
     room = MOST_CELLS - sum(map(domain.cells, targets))
     joints = model.propagation.joints(model.beliefs)
     for pair in sorted(combinations(domain, 2), key=domain.cells):
-        room -= domain.cells(pair)
-        if frozenset(pair) not in known and room >= 0:
+        if frozenset(pair) not in known:
+            room -= domain.cells(pair)
+            if room < 0:
+                break
             targets[pair] = model.total * joints.table(pair)
     lookups = class_lookups(rules, domain=model.domain, groupings=model.groupings)
     refine(
@@ -78,6 +80,17 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
         fixed={name for clique in model.exact for name in clique},
         rng=rng,
     )
+
+
+def _narrow(targets: Mapping[Clique, Table]) -> dict[Clique, Table]:
+    """Return targets that rows can be fitted to: of wider tables the sums over three columns."""
+    found = {clique: table for clique, table in targets.items() if len(clique) <= WIDEST}
+    for clique, table in targets.items():
+        if len(clique) > WIDEST:
+            for part in combinations(clique, WIDEST):
+                others = tuple(axis for axis, name in enumerate(clique) if name not in part)
+                found.setdefault(part, table.sum(axis=others))
+    return found
 
 
 def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[str, Codes]:

@@ -151,6 +151,9 @@ class Candidates:
                 f"{len(self.penalties)} penalties and {len(self.weights)} weights.",
                 hint="give one of each per candidate",
             )
+        # A view of somebody's array could change after it was checked.
+        own = tuple(e if e.base is None else e.copy() for e in self.estimates)
+        object.__setattr__(self, "estimates", own)
         for estimate, penalty, weight in zip(self.estimates, self.penalties, self.weights, strict=True):
             if estimate.dtype != np.int64 or type(penalty) is not int:
                 raise UsageError("an estimate is not made of whole rows.", hint="round it to int64 first")

@@ -68,7 +68,8 @@ def synthesize(
     """
     schema = as_schema(schema)
     check_rows(rows, implicates=implicates)
-    check_size(schema, rows=None if rows is None else rows * implicates)
+    drawn = rows if rows is not None or implicates == 1 else schema.max_rows
+    check_size(schema, rows=None if drawn is None else drawn * implicates)
     if where is not None:
         checked_where(where, schema=schema)
     measurements = measure(

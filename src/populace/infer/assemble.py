@@ -52,7 +52,10 @@ def assemble(
     seen = shared_groupings(measurements, classes=rules.classes)
     estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
     estimator.add(measurements)
-    effects = estimate([even(o) for o in estimator.observed], domain=estimator.domain)
+    rows = [float(known.counts.sum()) for known in totals]
+    effects = estimate(
+        [even(o) for o in estimator.observed], domain=estimator.domain, total=rows[0] if rows else None
+    )
     effort = Effort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, earnest=bool(totals))
     layout = Layout(rules, domain=domain, groupings=seen)
     total = max(1.0, effects.total)

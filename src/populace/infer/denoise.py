@@ -28,6 +28,8 @@ _ROUNDS = 200
 _OUTSTANDING = 4.0
 _CUTS = (3.0, 4.0)
 _LEAST_WEIGHT = 0.01
+# Multiplications for the patterns of one table: about a second.
+_MOST_WORK = 2**29
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,7 +174,10 @@ def _low_rank(residual: Table, *, deviation: float) -> Table:
     """Return a residual with its singular values shrunk as is best for independent noise (Gavish and Donoho 2017).
 
     Those that noise alone reaches become 0: √m + √n deviations, for a centred table of m + 1 rows and n + 1 columns.
+    In very large tables no pattern is looked for: finding it would take minutes.
     """
+    if min(residual.shape) ** 2 * max(residual.shape) > _MOST_WORK:
+        return np.zeros(residual.shape)
     free = [max(size - 1, 1) for size in residual.shape]
     scale = deviation * math.sqrt(max(free))
     ratio = min(free) / max(free)

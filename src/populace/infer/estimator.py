@@ -49,7 +49,7 @@ class Effort:
 QUICK = Effort(rounds=8, floor=1e-3, sweeps=5, steps=0, tolerance=1e-4, earnest=False)
 
 # Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
-_HARD_SWEEPS, _KNOWN_SWEEPS = 500, 500
+_HARD_SWEEPS, _KNOWN_SWEEPS, _TRIED_SWEEPS = 500, 500, 10
 _HARD_CLOSE = 1e-5
 
 
@@ -257,21 +257,25 @@ class Estimator:
             tolerance=effort.tolerance / 10_000,
             rounds=effort.rounds,
         )
+        targets = self._shares(agreed.tables, objective=objective, floor=effort.floor)
         if objective.closed and not objective.hard:
-            targets = self._shares(agreed.tables, objective=objective, floor=effort.floor)
             return fit_tables(objective, targets=targets, sweeps=effort.sweeps, start=start), agreed.bound
         # Agreeing tables may belong to no distribution: each is followed as far as it stands out of its noise.
-        deviations = {o.clique: np.sqrt(o.variance) for o in nearest if o.clique in objective.factors}
-        potentials = fit_tables(
+        deviations = {o.clique: np.sqrt(o.variance) for o in nearest if o.clique in targets}
+        found = fit_tables(
             objective,
-            targets={c: agreed.pulls[c] / self.total for c in deviations if c in agreed.pulls},
+            targets={c: agreed.pulls[c] / self.total for c in deviations},
             soft={c: deviation / self.total for c, deviation in deviations.items()},
             floor=effort.floor,
             sweeps=effort.sweeps,
             close=enough,
             start=start,
         )
-        return potentials, agreed.bound
+        if effort.earnest:
+            # They may also belong to one.
+            whole = fit_tables(objective, targets=targets, sweeps=_TRIED_SWEEPS, start=found)
+            found = min(found, whole, key=lambda potentials: objective.at(potentials).loss)
+        return found, agreed.bound
 
     def _shares(
         self, tables: Mapping[Clique, Table], *, objective: Objective, floor: float

@@ -64,8 +64,8 @@ def _law(deviation: float, *, laplace: bool) -> tuple[Table, Table]:
     """Return the whole numbers that noise of a standard deviation may be, and their probabilities."""
     if laplace:
         square = deviation**2
-        # From the variance 2q / (1 − q)² of the weights q^|z|.
-        fall = -math.log((square + 1 - math.sqrt(2 * square + 1)) / square)
+        # From the variance 2q / (1 − q)² of the weights q^|z|; written so that nothing cancels where it is tiny.
+        fall = -math.log(square / (square + 1 + math.sqrt(2 * square + 1)))
         numbers = np.arange(-math.ceil(30 / fall), math.ceil(30 / fall) + 1, dtype=np.float64)
         weights = np.exp(-fall * np.abs(numbers))
     else:

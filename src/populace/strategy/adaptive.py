@@ -54,6 +54,8 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     weights = pair_weights(workload)
     names = list(oracle.domain)
     each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
+    # No column is left out at first, however small beside others.
+    each = np.maximum(each, each.max() / 100)
     first = measure_batch(oracle, [Marginal((name,)) for name in names], each, share=FIRST_SHARE)
     view = View(oracle, first)
     pairs = view.pairs(weights)
@@ -106,7 +108,7 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     marginals = [view.marginal(table) for table in plan.tables]
     rest = left - share
     clean = plan.error < CLEAN * 2 * view.total * len(asked)
-    further = [clique for clique in workload.weights if len(clique) == 3 and clique not in plan.tables]
+    further = any(len(clique) == 3 and clique not in plan.tables for clique in workload.weights)
     kept = TRIPLE_SHARE * rest if clean and further else Fraction(0)
     measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
     if kept:
@@ -193,7 +195,8 @@ def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
     for clique, weight in workload.weights.items():
         for pair in combinations(clique, 2):
             found[pair] = max(weight, found.get(pair, weight))
-    return found
+    heaviest = max(found.values(), default=Fraction(1))
+    return {pair: weight / heaviest for pair, weight in found.items()}
 
 
 class View:

@@ -50,7 +50,8 @@ def measure_triples(
         noise=noise,
     )
     left = share * (1 - LOOK_SHARE)
-    important = np.array([float(workload.weights[triple]) for triple in wanted])
+    heaviest = max(workload.weights[triple] for triple in wanted)
+    important = np.array([float(workload.weights[triple] / heaviest) for triple in wanted])
     budget = float(left) / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     deviation = math.sqrt(len(wanted) / budget)
     rng = np.random.default_rng(0)

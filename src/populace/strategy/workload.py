@@ -106,6 +106,10 @@ class Workload:
 
     def under(self, schema: Schema) -> Workload:
         """Return the workload in the order of a schema's variables; refuse what the schema does not have."""
+        if not self.weights and len(schema.variables) > 1:
+            raise UsageError(
+                "the workload asks for nothing.", hint='name some marginals, or ask for "pairs" or "triples"'
+            )
         place = {name: number for number, name in enumerate(schema.variables)}
         weights: dict[Clique, Fraction] = {}
         for clique, weight in self.weights.items():
