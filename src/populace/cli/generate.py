@@ -34,7 +34,7 @@ def generate(
     Examples:
       populace generate model --out release
       populace generate release --out larger --rows 10000 --seed 7 --format parquet
-      populace generate model --out older-women --where "age >= 65 and sex == 'f'"
+      populace generate model --out older-women --where "age >= 65 and sex == 'female'"
       populace generate model --out five --implicates 5
     """
     from populace.cli.stages import load_fitted

@@ -31,7 +31,9 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="How to synthesize: mst (columns and a tree of pairs), independent (columns), or auto, which is mst.",
+        help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
+        "(marginals chosen round by round), mst (columns and a tree of pairs), independent (columns), "
+        "or auto, which is adaptive.",
     ),
 ]
 Workload = Annotated[

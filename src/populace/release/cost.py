@@ -130,7 +130,7 @@ def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
     if group.verb == "discover":
         return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
     if group.verb == "score":
-        return f"compare {group.answers} tables with public estimates"
+        return f"compare {group.answers} tables with what was known before"
     return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
 
 
@@ -172,12 +172,12 @@ def _choice(group: _Group, *, later: Sequence[_Group]) -> str:
 
 def _law(group: _Group) -> str:
     """Return the law as the ledger tells it; of several, the least and the most noise."""
-    laws = sorted(
-        {law for law in group.laws if isinstance(law, DiscreteGaussian)}, key=lambda law: law.variance
-    )
+    laws = {law: reach(law) for law in group.laws if isinstance(law, DiscreteGaussian | DiscreteLaplace)}
     if len(laws) < 2:
         return group.lines[0]["law"]
-    return f"{laws[0]} to {float(laws[-1].variance):.6g}"
+    least, most = min(laws, key=laws.__getitem__), max(laws, key=laws.__getitem__)
+    last = most.variance if isinstance(most, DiscreteGaussian) else most.scale
+    return f"{least} to {float(last):.6g}"
 
 
 def _noise(group: _Group) -> str:
