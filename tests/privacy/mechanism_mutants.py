@@ -1,0 +1,247 @@
+"""Faults of whole mechanisms, each as small as it would be in the wild, put in for the length of a `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from populace import pipeline
+from populace.marginals import Candidates, Marginal
+from populace.measurements import Measurement
+from populace.privacy.books import Books
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise
+from populace.privacy.noise import ExactNoise
+from populace.privacy.spends import SpendRecord
+from populace.private import read
+from populace.private.barrier import Barrier
+from populace.schema.unit import Neighbours, Unit
+
+Mutant = Callable[[], Any]
+
+
+@contextmanager
+def monotone_score() -> Iterator[None]:
+    """Choices drop the 2 that scores need because some rise while others fall."""
+    with patch.object(Exponential, "rate", lambda law, *, sensitivity: law.epsilon / sensitivity):
+        yield
+
+
+@contextmanager
+def rows_forgotten_in_scores() -> Iterator[None]:
+    """A unit of several rows moves scores as if it had one; the ledger believes it too."""
+    shift = property(lambda unit: 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1)
+    with patch.object(Unit, "score_shift", shift):
+        yield
+
+
+@contextmanager
+def swaps_forgotten_in_scores() -> Iterator[None]:
+    """Where one unit takes the place of another, scores are priced for one of the two."""
+    with patch.object(Unit, "score_shift", property(lambda unit: unit.rows)):
+        yield
+
+
+@contextmanager
+def rows_forgotten_after_the_look() -> Iterator[None]:
+    """The one measurement after the first look is priced, and its noise chosen, for units of one row."""
+    genuine = Barrier.measure
+
+    def measure(door: Barrier, marginals: Any, *, noise: Noise) -> Any:
+        told = [booked.spend.verb for booked in door._run.spends()]
+        if told[-1:] != ["score"]:
+            return genuine(door, marginals, noise=noise)
+        share = door.budget.measure_share(noise, marginals=len(marginals))
+        schema = door._table.schema
+        one = replace(schema.unit, rows=1)
+        noise = replace(door.budget, unit=one).measure_noise(share, marginals=len(marginals))
+        with patch.object(door._table, "schema", replace(schema, unit=one)):
+            return genuine(door, marginals, noise=noise)
+
+    with patch.object(Barrier, "measure", measure), patch.object(SpendRecord, "check", lambda *_, **__: None):
+        yield
+
+
+@contextmanager
+def rows_not_cut() -> Iterator[None]:
+    """All rows of a unit are kept, whatever the schema says."""
+    with patch.object(read, "first_rows", lambda ids, *, rows: slice(None)):
+        yield
+
+
+@contextmanager
+def rows_counted_for_estimates() -> Iterator[None]:
+    """Estimates are scaled to the true number of rows."""
+
+    def scale(oracle: Any, candidates: Candidates) -> Candidates:
+        (rows,) = oracle._table.engine().counts([Marginal(())])
+        tables = tuple(
+            np.rint(table * (int(rows) / max(1, int(table.sum())))).astype(np.int64)
+            for table in candidates.estimates
+        )
+        return replace(candidates, estimates=tables)
+
+    with _candidates(scale):
+        yield
+
+
+@contextmanager
+def rows_counted_for_noise() -> Iterator[None]:
+    """Noise is a little larger where there are more rows."""
+    genuine = Barrier.measure
+
+    def measure(door: Barrier, marginals: Any, *, noise: Any) -> Any:
+        (rows,) = door._table.engine().counts([Marginal(())])
+        return genuine(door, marginals, noise=scaled(noise, 1 + Fraction(int(rows), 10**6)))
+
+    with patch.object(Barrier, "measure", measure):
+        yield
+
+
+@contextmanager
+def rows_told() -> Iterator[None]:
+    """Every noisy column is moved until it sums to the true number of rows."""
+    genuine = Barrier.measure
+
+    def measure(door: Barrier, marginals: Any, *, noise: Noise) -> Any:
+        (rows,) = door._table.engine().counts([Marginal(())])
+        found = []
+        for item in genuine(door, marginals, noise=noise):
+            counts = item.counts.copy()
+            counts.flat[0] += int(rows) - int(counts.sum())
+            found.append(Measurement(item.marginal, counts, item.variance))
+        return tuple(found)
+
+    with patch.object(Barrier, "measure", measure):
+        yield
+
+
+@contextmanager
+def late_filter() -> Iterator[None]:
+    """A question is paid for if anything is left before it: the last one may cost more than there is."""
+    genuine = Books._spend
+
+    def spend(books: Books, event: Any, *, digest: str) -> None:
+        used, cap = books.used[event.run], books.run(event.run).cap
+        if used < cap:
+            books.used[event.run] = Fraction(0)
+        try:
+            genuine(books, event, digest=digest)
+        finally:
+            if used < cap:
+                books.used[event.run] += used
+
+    with patch.object(Books, "_spend", spend):
+        yield
+
+
+@contextmanager
+def half_even_scores() -> Iterator[None]:
+    """Estimates are not rounded; the private score is, to even numbers where it lies half way."""
+
+    def unrounded(oracle: Any, candidates: Candidates) -> Candidates:
+        columns = [item for step in oracle.steps if step.verb == "measure" for item in step.told]
+        rows = float(np.mean([item.counts.sum() for item in columns]))
+        tables = tuple(table * (rows / max(1, int(table.sum()))) for table in candidates.estimates)
+        found = replace(candidates)
+        object.__setattr__(found, "estimates", tables)
+        return found
+
+    def exact_scores(door: Barrier, candidates: Candidates) -> Any:
+        exact = door._table.engine().counts(candidates.marginals)
+        scores = [
+            weight * float(np.abs(counts - table).sum()) - penalty
+            for counts, table, penalty, weight in zip(
+                exact, candidates.estimates, candidates.penalties, candidates.weights, strict=True
+            )
+        ]
+        return np.rint(scores).astype(np.int64)
+
+    with _candidates(unrounded), patch.object(Barrier, "_exact_scores", exact_scores):
+        yield
+
+
+def noise_passed_on(factor: Fraction, *, verbs: Iterable[str] = ("measure", "score", "choose")) -> Mutant:
+    """The barrier charges for one noise and asks its source for another."""
+
+    class Between:
+        def __init__(self, source: Any) -> None:
+            self._source = source
+
+        def add(self, exact: Any, *, law: Noise) -> Any:
+            return self._source.add(exact, law=scaled(law, factor))
+
+        def pick(self, scores: Any, *, rate: Fraction) -> int:
+            return self._source.pick(scores, rate=rate / factor)
+
+    def asked(genuine: Any) -> Any:
+        def ask(door: Barrier, *words: Any, **options: Any) -> Any:
+            with patch.object(door, "_noise", Between(door._noise)):
+                return genuine(door, *words, **options)
+
+        return ask
+
+    @contextmanager
+    def mutant() -> Iterator[None]:
+        with ExitStack() as stack:
+            for verb in verbs:
+                stack.enter_context(patch.object(Barrier, verb, asked(getattr(Barrier, verb))))
+            yield
+
+    return mutant
+
+
+def noise_drawn(factor: Fraction) -> Mutant:
+    """The source is asked for the right noise and draws another."""
+
+    @contextmanager
+    def mutant() -> Iterator[None]:
+        add, pick = ExactNoise.add, ExactNoise.pick
+        with (
+            patch.object(
+                ExactNoise, "add", lambda source, exact, *, law: add(source, exact, law=scaled(law, factor))
+            ),
+            patch.object(
+                ExactNoise, "pick", lambda source, scores, *, rate: pick(source, scores, rate=rate / factor)
+            ),
+        ):
+            yield
+
+    return mutant
+
+
+def scaled(law: Noise, factor: Fraction) -> Noise:
+    """Return noise that spreads so many times as far."""
+    if isinstance(law, DiscreteGaussian):
+        return DiscreteGaussian(law.variance * factor**2)
+    return DiscreteLaplace(law.scale * factor)
+
+
+@contextmanager
+def _candidates(change: Callable[[Any, Candidates], Candidates]) -> Iterator[None]:
+    """Let methods hand over other candidates than they do."""
+
+    class Changing:
+        def __init__(self, oracle: Any) -> None:
+            self._oracle = oracle
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._oracle, name)
+
+        def score(self, candidates: Candidates, **options: Any) -> Any:
+            return self._oracle.score(change(self._oracle, candidates), **options)
+
+        def choose(self, candidates: Candidates, **options: Any) -> Any:
+            return self._oracle.choose(change(self._oracle, candidates), **options)
+
+    def changed(strategy: Any) -> Any:
+        return lambda oracle, **options: strategy(Changing(oracle), **options)
+
+    methods = {name: changed(strategy) for name, strategy in pipeline.METHODS.items()}
+    with patch.object(pipeline, "METHODS", methods):
+        yield
