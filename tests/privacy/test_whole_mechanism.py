@@ -13,12 +13,13 @@ from fractions import Fraction
 import mechanism_mutants as mutants
 import numpy as np
 import pytest
-from losses import Leak, Waste, check_noise
-from transcripts import Case, check, decoy, recorded, whole_run
+from losses import Leak, Waste, allowed, check_noise
+from transcripts import Case, check, decoy, met, recorded, whole_run
 
-from populace.evaluate.replay import Meeting, Recorder
+from populace.evaluate.replay import Meeting, Recorder, privacy_loss
 from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
 from populace.privacy.noise import ExactNoise
+from populace.private.table import PrivateTable
 from populace.strategy.methods import METHODS
 
 # Rows and seeds of the runs whose transcripts are played; estimates of few rows let scores both rise and fall.
@@ -215,3 +216,26 @@ def test_scores_and_choices_alone_show_their_noise(verb, fault, error):
         steps = drawn("adaptive", runs=150) if verb == "score" else drawn("mst", runs=500)
     with pytest.raises(error, match=verb) if error else nullcontext():
         check_noise(steps, verbs=[verb])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("comes", [True, False])
+def test_the_loss_of_runs_that_reach_pairs_has_the_promised_mean_and_spread(comes):
+    """The loss of a run whose answers are nearly Gaussian is about N(μ²/2, μ²); 5 deviations: false alarms below 1e-5.
+
+    Half the noise would double μ, and twice the noise halve it.
+    """
+    case = Case(method="adaptive", epsilon="4", delta="0.05")
+    fewer = decoy(case, 300, seed=1)
+    more = (*fewer, ((0, 1, 1),))
+    here, there = (fewer, more) if comes else (more, fewer)
+    private = PrivateTable.of(case.frame(there), schema=case.schema)
+    found, looked = [], 0
+    for seed in range(300):
+        story = whole_run(case, here, Recorder(ExactNoise(RehearsalEntropy(seed))))
+        found.append(privacy_loss(story.tape, met(case, story, private)))
+        looked += any(step.verb == "score" for step in story.steps)
+    assert looked == 300
+    mu_squared = allowed(epsilon=4, delta=0.05)
+    assert abs(np.mean(found) - mu_squared / 2) < 5 * (mu_squared / len(found)) ** 0.5
+    assert abs(np.var(found) / mu_squared - 1) < 5 * (2 / len(found)) ** 0.5 + 0.02
