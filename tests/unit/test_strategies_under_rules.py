@@ -90,7 +90,7 @@ def without_rules(text):
     )
 
 
-@pytest.mark.parametrize("method", ["independent", "mst"])
+@pytest.mark.parametrize("method", ["adaptive", "independent", "mst"])
 @pytest.mark.parametrize("epsilon", ["0.1", "4"])
 def test_no_synthetic_row_breaks_a_rule(method, epsilon, tmp_path):
     measurements = run(TEXT, tmp_path, method=method, epsilon=epsilon)
@@ -101,7 +101,7 @@ def test_no_synthetic_row_breaks_a_rule(method, epsilon, tmp_path):
     assert ((age < 15) <= (work == "child")).all()
     # An age that is no number is outside every comparison, so it is outside the universe too.
     assert ((work == "child") == (pay == "none")).all()
-    rich = np.array([text.isdigit() and int(text) > 20 for text in pay])
+    rich = np.array([text is not None and text.isdigit() and int(text) > 20 for text in pay])
     assert not (rich & (work == "no")).any()
 
 
