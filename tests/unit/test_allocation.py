@@ -11,6 +11,7 @@ from populace.marginals import Domain
 from populace.strategy.allocation import (
     Columns,
     Reach,
+    _some,
     allocate,
     best_prefix,
     levels,
@@ -181,6 +182,14 @@ def test_reach_by_hand():
 def test_reach_does_not_mind_the_order_of_names():
     domain = Domain({"a": 2, "b": 5, "c": 3})
     assert triples_of(reach([("c", "a", "b")], [("b", "a")], domain=domain)) == [(0, 0, 1 / 3)]
+
+
+def test_reach_of_some_tables_is_numbered_in_their_order():
+    domain = Domain({"a": 2, "b": 5, "c": 3})
+    tables, singles = list(combinations(domain, 2)), [("a",), ("b",), ("c",)]
+    found = _some(reach(tables, singles, domain=domain), np.array([2, 0]))
+    again = reach([tables[2], tables[0]], singles, domain=domain)
+    assert sorted(triples_of(found)) == sorted(triples_of(again))
 
 
 def balance(chosen, gains, costs, *, budget, beside):
