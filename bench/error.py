@@ -5,7 +5,8 @@
 
 Every run is a fresh process with its own ledger that reads the data file and writes the synthetic one, without the
 report. The error is the mean total variation over all pairs and over 100 fixed triples between the real rows and the
-released ones (tools/score.py beside the shared data). CPU seconds and peak memory are those of the child process.
+released ones (tools/score.py beside the shared data). CPU seconds and peak memory are those of the child process, on
+one thread.
 `--jobs 2` runs two at a time: times by the clock then say little. `--keep FILE` remembers finished runs.
 
 Claims: on Adult, `auto` stays below the bars in BARS; on every table and at every epsilon it is not worse than the best
@@ -67,7 +68,12 @@ def once(
         out.mkdir()
         words = [str(data), str(schema), epsilon, delta, method, place]
         begun, quiet = time.perf_counter(), subprocess.DEVNULL
-        child = subprocess.Popen([sys.executable, "-c", CHILD, *words], stdout=quiet, stderr=quiet)
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, *words],
+            stdout=quiet,
+            stderr=quiet,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begun
         if status:

@@ -167,6 +167,7 @@ def check_pairs(count: int, *, method: str, ledgers: Path, seed: int) -> None:
     assert max(losses) < 20
 
 
+@pytest.mark.slow
 def test_neighbours_agree_when_domains_are_learnt(ledgers):
     check_pairs(30, method="mst", ledgers=ledgers, seed=1)
 

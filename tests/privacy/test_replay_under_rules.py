@@ -22,10 +22,13 @@ RULED = (
 )
 
 
-@pytest.mark.parametrize("method", ["aim", "independent", "mst"])
+SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("aim", "independent", "mst")]
+
+
+@pytest.mark.parametrize("method", ["adaptive", *SLOW])
 def test_neighbours_agree_under_rules(method, tmp_path):
     assert RULED.count("universe") == 1
-    for number, pair in enumerate(neighbour_pairs(24, seed=6)[:: 3 if method == "aim" else 1]):
+    for number, pair in enumerate(neighbour_pairs(24, seed=6)[:: 3 if method in ("adaptive", "aim") else 1]):
         twin = run_twin(pair, method=method, ledgers=tmp_path, seed=number, text=RULED)
         first, second = twin.first, twin.second
         check_distances(twin.first_tape, twin.second_tape, record=first.record)

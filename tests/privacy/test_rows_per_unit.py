@@ -82,8 +82,11 @@ def table_pair(rng: np.random.Generator, *, replace: bool) -> tuple[list[tuple],
     return pair[0], pair[1]
 
 
+SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("aim", "independent", "mst")]
+
+
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("method", ["aim", "independent", "mst"])
+@pytest.mark.parametrize("method", ["adaptive", *SLOW])
 def test_a_whole_patient_is_covered(tmp_path, method, neighbours):
     """Frozen outputs on one table, replayed on its neighbour: same questions, and no count moves more than declared."""
     rng = np.random.default_rng(5)

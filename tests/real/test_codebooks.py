@@ -95,6 +95,7 @@ def imported(tmp_path: Path, *words: str) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_survey_excerpt_keeps_every_column_and_rule(tmp_path):
     """Counted by hand, not by populace: 0 universes, zeros and functions broken in any released row."""
     folder = SHARED / "nist-acs"

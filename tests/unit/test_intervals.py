@@ -226,7 +226,7 @@ def test_one_noisy_count_is_covered_however_small_its_noise(deviation: float, la
 
 
 @pytest.mark.parametrize("laplace", [False, True])
-@pytest.mark.parametrize("times", [2, 5, 30])
+@pytest.mark.parametrize("times", [2, 5, pytest.param(30, marks=pytest.mark.slow)])
 def test_the_mean_of_several_counts_is_covered(times: int, laplace: bool) -> None:
     chances = law(3.0, laplace=laplace)
     numbers = np.arange(-2000, 2001)

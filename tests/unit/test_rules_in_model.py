@@ -178,7 +178,7 @@ def test_a_million_rows_break_no_rule(deviation):
     assert sum(broken_rows(draw(fit(items, domain=TEN), 100_000), rules).values()) > 0
 
 
-@pytest.mark.parametrize("deviation", [10, 60])
+@pytest.mark.parametrize("deviation", [10, pytest.param(60, marks=pytest.mark.slow)])
 def test_rules_bring_the_model_nearer_to_the_truth(deviation):
     """Five draws of noise; mean total variation over all pairs of columns, with and without rules."""
     codes = ten_columns(3)
