@@ -129,7 +129,7 @@ UNITS = {
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_budget_is_spent_and_no_more(epsilon, delta, unit):
     """Random tables of 2 to 5 columns of 1 to 40 codes and 0 to 10,000 rows; the oracle refuses to overspend."""
-    for seed in range(2):
+    for seed in range(2 if unit == "row" else 1):
         rng = np.random.default_rng([seed, list(UNITS).index(unit), int(float(epsilon) * 100)])
         sizes = {name: int(rng.integers(1, 41)) for name in "abcde"[: int(rng.integers(2, 6))]}
         rows = int(rng.choice([0, 1, 30, 1000, 10_000]))

@@ -141,7 +141,7 @@ def test_targets_stand_on_groups():
         assert apart(model.marginal((name,)), margin(table, (name,), domain)) < 2e-3
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_nothing_forbidden_is_in_targets_or_model(seed):
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, columns=4, largest=5)
@@ -173,22 +173,22 @@ def test_rows_drawn_under_rules_keep_them():
         answers(table, combinations(domain, 2), domain=domain, deviation=30), domain=domain, rules=rules
     )
     rng = np.random.default_rng(0)
-    for codes in generate(model, rows=20_000, rng=rng, rules=rules):
+    for codes in generate(model, rows=5000, rng=rng, rules=rules):
         assert not ((codes["a"] < 2) & (codes["b"] < 2)).any()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_public_totals_are_met_exactly(seed):
-    table = joint(seed)
+    table = joint(seed, rows=20_000)
     known = margin(table, ("a", "d"), DOMAIN).astype(np.int64)
     totals = (Totals(clique=("a", "d"), counts=known),)
-    model = assemble(answers(table, PAIRS, deviation=300, seed=seed), domain=DOMAIN, totals=totals)
-    assert model.total == 50_000
+    model = assemble(answers(table, PAIRS, deviation=120, seed=seed), domain=DOMAIN, totals=totals)
+    assert model.total == 20_000
     np.testing.assert_allclose(model.marginal(("a", "d")), known, atol=0.5)
     assert model.exact == (("a", "d"),)
     # Other targets carry the totals of their columns.
     np.testing.assert_allclose(model.targets["a", "b"].sum(axis=1), known.sum(axis=1), rtol=1e-3, atol=1.0)
-    (codes,) = generate(model, rows=50_000, rng=np.random.default_rng(seed))
+    (codes,) = generate(model, rows=20_000, rng=np.random.default_rng(seed))
     drawn = np.zeros_like(known)
     np.add.at(drawn, (codes["a"], codes["d"]), 1)
     np.testing.assert_array_equal(drawn, known)
@@ -263,7 +263,7 @@ def test_more_pairs_than_the_tree_can_hold_are_targets_all_the_same(monkeypatch,
         assert apart(found, margin(table, clique, domain)) < 5e-3
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_tree_is_limited_under_rules_too(monkeypatch, seed):
     """Hidden variables that carry rules count as well."""
     rng = np.random.default_rng([seed, 4])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ def alone(estimator, table, noisy, *, deviation):
     return estimator(given)
 
 
-def errors(make, *, shape=(20, 15), deviation, tables=20):
+@cache
+def errors(make, *, deviation, shape=(20, 15), tables=20):
     """Return mean squared errors per cell, in variances of the noise: all of it, norm-sub, each estimator alone."""
     rng = np.random.default_rng(7)
     found = []
@@ -182,7 +184,7 @@ def test_near_functions_need_more_than_low_rank(deviation, part):
 
 
 @pytest.mark.parametrize("make", [no_pattern, one_pattern, nearly_function])
-@pytest.mark.parametrize("deviation", [1.0, 3.0, 10.0, 30.0, 100.0, 1000.0])
+@pytest.mark.parametrize("deviation", [1.0, 10.0, 100.0, 1000.0])
 @pytest.mark.parametrize("shape", [(20, 15), (6, 8)])
 def test_never_much_worse_than_the_best_estimator(make, deviation, shape):
     """The price of choosing is at most the temperature × log(1 / prior) (Dai, Rigollet and Zhang 2012, theorem 3.1)."""
