@@ -17,7 +17,8 @@ from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
 
 METHODS = ("adaptive", "aim", "independent", "mst")
-ROUNDS = {"aim"}
+# Methods of many questions: one of so many pairs.
+ROUNDS = {"adaptive": 4, "aim": 10}
 
 
 def check_twin(twin: Twin) -> None:
@@ -54,8 +55,9 @@ def check_twins(count, *, method, ledgers, seed, delta="1e-3") -> None:
     pairs, choices = 0, 0
     found = neighbour_pairs(count, seed=seed)
     if method in ROUNDS:
-        # Every round is on disk before it reads, which takes a second a pair: some canaries, and one of many others.
-        found = [*found[:3], *found[14:24], *found[24::10]]
+        # Every question is on disk before it reads, which takes up to a second a pair: some canaries, and one of
+        # several others.
+        found = [*found[:3], *found[14:24], *found[24 :: ROUNDS[method]]]
         count = len(found)
     for number, pair in enumerate(found):
         twin = run_twin(pair, method=method, ledgers=ledgers, seed=number, delta=delta)
