@@ -24,6 +24,7 @@ def generate(
     implicates: options.Implicates = 1,
     table_format: options.TableFormat = None,
     seed: options.Seed = None,
+    no_report: options.NoReport = False,
     json: options.Json = False,
 ) -> None:
     """Draw synthetic rows from a model and write the release, free of cost.
@@ -48,7 +49,7 @@ def generate(
             measurements, fitted, rows=rows, where=where, implicates=implicates, seed=seed, progress=moved
         )
         moved("writing the release", 0.5)
-        release.save(out, format=table_format)
+        release.save(out, format=table_format, report=not no_report)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -81,7 +81,17 @@ def _root(
 
 def run() -> None:
     """Run the command line and leave with its exit code."""
+    sys.meta_path.insert(0, NoPandas())
     sys.exit(main(sys.argv[1:]))
+
+
+class NoPandas:
+    """Says that pandas is not installed: pyarrow would import it, for half a second, and files need nothing of it."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Refuse pandas, and leave all else to others."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("populace reads files without pandas", name=fullname)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

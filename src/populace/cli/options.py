@@ -84,6 +84,13 @@ Implicates = Annotated[
         "nothing more, and differ by the drawing of rows alone, not by the noise.",
     ),
 ]
+NoReport = Annotated[
+    bool,
+    typer.Option(
+        "--no-report",
+        help="Leave report.html out, which takes a second or two. Everything else in the folder stays the same.",
+    ),
+]
 Seed = Annotated[
     int | None,
     typer.Option(

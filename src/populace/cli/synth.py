@@ -20,6 +20,7 @@ def synth(
     table_format: options.TableFormat = None,
     ledger: options.LedgerFile = None,
     seed: options.Seed = None,
+    no_report: options.NoReport = False,
     json: options.Json = False,
 ) -> None:
     """Make a synthetic table and all that must be said of it.
@@ -63,7 +64,7 @@ def synth(
             progress=moved,
         )
         moved("writing the release", 0.0)
-        release.save(out, format=table_format)
+        release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_lost(release)
     if json:

@@ -153,11 +153,17 @@ class Release:
 
         return render(build(self.statement, measurements=self.measurements, codes=self.compared))
 
-    def save(self, folder: str | Path, *, format: str | None = None) -> None:  # noqa: A002 (the word of the CLI)
-        """Write the release folder, with its report. The folder appears complete or not at all."""
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002 (the word of the CLI)
+        report: bool = True,
+    ) -> None:
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all."""
         check_folder(Path(folder))
         chosen = self.format if format is None else format_named(format)
-        write(self, Path(folder), table_format=chosen, report=self.report())
+        write(self, Path(folder), table_format=chosen, report=self.report() if report else None)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
