@@ -47,16 +47,6 @@ BARS = {
     "10": (0.017, 0.045),
 }
 COMMAND = [sys.executable, "-c", "from populace.cli.main import run; run()"]
-CHILD = """
-import sys
-from pathlib import Path
-from populace.pipeline import synthesize
-from populace.release.bundle import write
-from populace.release.frame import format_like
-data, schema, epsilon, delta, method, place = sys.argv[1:]
-release = synthesize(data, schema=schema, epsilon=epsilon, delta=delta, method=method, ledger=f"{place}/ledger.db")
-write(release, Path(place) / "release", table_format=format_like(data), report=None)
-"""
 
 
 def once(
@@ -65,11 +55,11 @@ def once(
     """Run one release in a child process and score it; `keep` is where the released rows are to stay."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "release"
-        out.mkdir()
-        words = [str(data), str(schema), epsilon, delta, method, place]
+        words = ["synth", str(data), "--schema", str(schema), "--epsilon", epsilon, "--delta", delta]
+        words += ["--method", method, "--ledger", f"{place}/ledger.db", "--out", str(out), "--no-report"]
         begun, quiet = time.perf_counter(), subprocess.DEVNULL
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, *words],
+            [*COMMAND, *words],
             stdout=quiet,
             stderr=quiet,
             env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
