@@ -23,7 +23,7 @@ from populace.schema.rules import Allowed
 _SPLIT = 0.5
 # The temperature of the weights, in variances of the noise: what theory asks for (Leung and Barron 2006).
 _TEMPERATURE = 4.0
-_ROUNDS = 200
+_ROUNDS, _CLOSE = 100, 1e-6
 # Cells this many standard deviations out are taken as they are.
 _OUTSTANDING = 4.0
 _CUTS = (3.0, 4.0)
@@ -111,18 +111,23 @@ def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
 
 
 def _weights(products: Table, *, temperature: float) -> Table:
-    """Return the weights of Q-aggregation, by mirror descent from the prior; products are of the estimators' errors."""
+    """Return the weights of Q-aggregation, by Newton's method from the prior; products are of the estimators' errors."""
+    count = len(products)
     products = products - products.min()
-    alone = np.diag(products)
-    step = 1 / (temperature + float(np.abs(products).max()) + 1e-12)
-    keep = step * temperature
-    logs = np.log(_PRIOR)
+    products /= max(temperature, 1e-12 * float(products.max())) or 1.0
     weights = _PRIOR.copy()
+    system = np.zeros((count + 1, count + 1))
     for _ in range(_ROUNDS):
-        slopes = products @ weights + 0.5 * alone
-        mixed = (1 - keep) * np.log(np.maximum(weights, 1e-30)) + keep * logs - step * slopes
-        weights = np.exp(mixed - mixed.max())
+        slopes = products @ weights + 0.5 * np.diag(products) + np.log(weights / _PRIOR)
+        # Unknown are the relative steps and a multiplier, which keeps the sum of the weights.
+        system[:count, :count] = products * np.outer(weights, weights) + np.diag(weights)
+        system[count, :count] = system[:count, count] = weights
+        steps = np.linalg.solve(system, np.append(-slopes * weights, 0.0))[:count]
+        # Weights stay above 0; small ones that fall must not hold up the others.
+        weights = np.maximum(weights * np.clip(1 + steps, 0.1, 10.0), 1e-30)
         weights /= weights.sum()
+        if float(np.abs(weights * steps).max()) < _CLOSE:
+            break
     return weights
 
 
