@@ -111,7 +111,7 @@ def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
 
 
 def _weights(products: Table, *, temperature: float) -> Table:
-    """Return the weights of Q-aggregation, by Newton's method from the prior; products are of the estimators' errors."""
+    """Return the weights of Q-aggregation, by Newton's method from the prior; products are of their errors."""
     count = len(products)
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
