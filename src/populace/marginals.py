@@ -41,7 +41,7 @@ class Domain(Mapping[str, int]):
 
     def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
         """Return the shape of the table of counts over some columns."""
-        return tuple(self.sizes[column] for column in clique)
+        return tuple(map(self.sizes.__getitem__, clique))
 
     def cells(self, clique: Iterable[str]) -> int:
         """Return the number of cells of the table of counts over some columns."""
@@ -117,6 +117,8 @@ class Marginal:
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the shape of its table of counts."""
+        if not self.groupings:
+            return domain.shape(self.clique)
         seen = {grouping.column: grouping.size for grouping in self.groupings}
         return tuple(seen[column] if column in seen else domain[column] for column in self.clique)
 

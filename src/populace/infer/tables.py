@@ -35,14 +35,7 @@ class Slot:
     @staticmethod
     def of(clique: Clique, *, inside: Clique, domain: Domain) -> Slot:
         """Return the slot of a clique inside a table over `inside`."""
-        kept = [column for column in inside if column in clique]
-        return Slot(
-            sums=_runs([domain[column] for column in inside], [column in clique for column in inside]),
-            kept=domain.shape(kept),
-            order=tuple(kept.index(column) for column in clique),
-            back=tuple(clique.index(column) for column in kept),
-            shape=tuple(domain[column] if column in clique else 1 for column in inside),
-        )
+        return _slot(clique, inside, domain.shape(inside))
 
     def collapse(self, table: Table) -> Table:
         """Sum a table over everything but the clique.
@@ -65,6 +58,20 @@ class Slot:
     def scale(self, table: Table, values: Table) -> None:
         """Multiply a table, in place, by values over the clique."""
         table *= widened(self.spread(values), table.shape)
+
+
+# The same slots are asked for in every round of a method that goes in rounds.
+@lru_cache(maxsize=2**14)
+def _slot(clique: Clique, inside: Clique, sizes: tuple[int, ...]) -> Slot:
+    held = [column in clique for column in inside]
+    kept = [column for column in inside if column in clique]
+    return Slot(
+        sums=_runs(sizes, held),
+        kept=tuple(size for size, keep in zip(sizes, held, strict=True) if keep),
+        order=tuple(kept.index(column) for column in clique),
+        back=tuple(clique.index(column) for column in kept),
+        shape=tuple(size if keep else 1 for size, keep in zip(sizes, held, strict=True)),
+    )
 
 
 @lru_cache(maxsize=4096)
