@@ -8,10 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
-from narwhals.exceptions import DuplicateError
 
 from populace.errors import DataError, PopulaceError, ResourceError
 from populace.schema.texts import Array, texts
@@ -69,6 +67,10 @@ class FrameSource:
     decimal = "."
 
     def __init__(self, data: Any) -> None:
+        # Files need nothing of it.
+        import narwhals as nw
+        from narwhals.exceptions import DuplicateError
+
         try:
             frame: Any = nw.from_native(data)
             # The names alone: to tell the type of a column of Python objects, cells would have to be looked at.
@@ -88,6 +90,8 @@ class FrameSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
+        import narwhals as nw
+
         with plain_errors("the frame"):
             chosen = self._frame.select(list(columns))
             eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
@@ -156,6 +160,8 @@ def _arrow(column: Any) -> Array:
 
 def _holds_objects(column: Any) -> bool:
     """Say whether cells are Python objects, from the declared type: narwhals would guess from the first cells."""
+    import narwhals as nw
+
     return str(getattr(column.to_native(), "dtype", "")) == "object" or bool(column.dtype == nw.Object)
 
 

@@ -50,6 +50,8 @@ def library_of(data: object) -> str:
     >>> library_of("people.csv")
     'pyarrow'
     """
+    if data is None or isinstance(data, str | Path):
+        return "pyarrow"
     import narwhals as nw
 
     frame = nw.from_native(data, eager_only=True, pass_through=True)
@@ -58,11 +60,13 @@ def library_of(data: object) -> str:
 
 def to_native(table: pa.Table, *, library: str) -> Any:
     """Return an Arrow table as a frame of the given library. Types come from the schema, never from the rows."""
-    import narwhals as nw
-
+    if library == "pyarrow":
+        return table
     if library == "pandas":
         return table.to_pandas(types_mapper=_pandas_type)
-    return table if library == "pyarrow" else nw.from_arrow(table, backend=cast(Any, library)).to_native()
+    import narwhals as nw
+
+    return nw.from_arrow(table, backend=cast(Any, library)).to_native()
 
 
 def _pandas_type(kind: pa.DataType) -> Any:
