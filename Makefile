@@ -12,9 +12,9 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv, install everything, compile the kernels
+setup: $(READY) ## make .venv, compile the loops, install everything
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml $(wildcard src/populace/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "populace needs Python 3.11 or newer; $(PYTHON) is older or missing." >&2; \
 	  echo "hint: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -24,7 +24,6 @@ $(READY): pyproject.toml
 	@echo "installing into $(VENV) …" >&2
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,check]' > $(VENV)/setup.log 2>&1 || { \
 	  grep -v '^WARNING' $(VENV)/setup.log >&2; exit 1; }
-	@echo "compiling kernels …" >&2
 	@$(BIN)/python -m populace.kernels >&2
 	@touch $@
 
@@ -73,4 +72,5 @@ docs: setup ## write the generated pages and pictures of docs/
 
 clean: ## remove what the commands above made, the environments included
 	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*
+	@rm -rf src/populace/_kernels.* src/*.egg-info
 	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +

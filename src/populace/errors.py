@@ -58,3 +58,7 @@ class ResourceError(PopulaceError):
     """Disk, memory or permissions do not suffice."""
 
     exit_code = 4
+
+
+class NotCompiled(UserWarning):
+    """The loops in C were not built when populace was installed: the same results take longer."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping, Sequence, Sized
 from itertools import chain
 
 import numpy as np
@@ -11,8 +10,9 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.tables import Table
+from populace.kernels import count_columns, move_cells, screen_cells, warn_unless_compiled
 from populace.marginals import Clique, Counts, Domain
-from populace.moves import Plan, move, screen
+from populace.moves import Plan
 from populace.schema.rules import NO_RULES, Rule, Rules
 
 Codes = npt.NDArray[np.unsignedinteger]
@@ -23,9 +23,6 @@ PIECE = 1 << 10
 # The cost of a deficit is quadratic up to about 2 rows and straight beyond. Straight all the way, many tables in
 # which a rare code expects less than half a row a cell would outvote the few that know how many rows it has.
 SLOPE = 0.25
-
-# Below this many visits of a row to a table, the second that Numba takes to import is more than it saves.
-KERNEL_VISITS = 200_000
 
 
 def refine(
@@ -114,54 +111,36 @@ class RowFit:
             raise UsageError(f"{sweeps} sweeps cannot be made.", hint="ask for 0 or more")
         if not self._targets or not rows:
             return
-        compiled = rows * len(self._targets) * sweeps >= KERNEL_VISITS
-        self._take(codes, rows=rows, compiled=compiled)
+        warn_unless_compiled()
+        self._take(codes, rows=rows)
         for number in range(sweeps):
             bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 4
-            if not self._sweep(codes, rows=rows, bars=bars, rng=rng, compiled=compiled):
+            if not self._sweep(codes, rows=rows, bars=bars, rng=rng):
                 break
 
-    def _take(self, codes: Mapping[str, Codes], *, rows: int, compiled: bool) -> None:
+    def _take(self, codes: Mapping[str, Codes], *, rows: int) -> None:
         """Add what new rows should hold to the deficits, and subtract what they do hold."""
         at = 0
         for clique, target in self._targets.items():
-            counts = _count([codes[name] for name in clique], self._domain.shape(clique), compiled=compiled)
+            counts = count_columns([codes[name] for name in clique], sizes=self._domain.shape(clique))
             lack = target * (rows / target.sum()) - counts
             for axis in reversed(range(len(clique))):
                 self._deficits[at : at + lack.size] += np.moveaxis(lack, axis, -1).ravel()
                 at += lack.size
 
-    def _sweep(
-        self,
-        codes: Mapping[str, Codes],
-        *,
-        rows: int,
-        bars: Table,
-        rng: np.random.Generator,
-        compiled: bool,
-    ) -> int:
+    def _sweep(self, codes: Mapping[str, Codes], *, rows: int, bars: Table, rng: np.random.Generator) -> int:
         """Pass once over the rows, piece by piece, and return the number of moves."""
-        screen, move = _loops(compiled=compiled)
         moved = np.zeros(len(self._columns), dtype=np.int64)
-        kind = np.uint16 if self._plan.sizes.max() <= 1 << 16 else np.uint32
         for start in PIECE * rng.permutation(-(-rows // PIECE)):
             parts = [codes[name][start : min(start + PIECE, rows)] for name in self._columns]
-            block = np.array(parts, dtype=kind)
+            block = np.array(parts, dtype=np.uint32)
             leaving, before = np.empty(block.shape), moved.copy()
-            screen(block, self._deficits, self._plan, SLOPE, leaving)
+            screen_cells(block, self._deficits, self._plan, SLOPE, leaving)
             seen = rng.permutation(np.flatnonzero((leaving < bars[:, None]).any(axis=0)))
-            move(block, seen, leaving, bars, self._deficits, self._plan, SLOPE, moved)
+            move_cells(block, seen, leaving, bars, self._deficits, self._plan, SLOPE, moved)
             for column in np.flatnonzero(moved > before):
                 parts[column][seen] = block[column, seen]
         return int(moved.sum())
-
-
-def _loops(*, compiled: bool) -> tuple[Callable[..., None], Callable[..., None]]:
-    if compiled:
-        from populace.kernels import move_cells, screen_cells
-
-        return screen_cells, move_cells
-    return screen, move
 
 
 def _plan(
@@ -233,18 +212,6 @@ def _flat(numbers: Sequence[int]) -> Counts:
 def _starts(lists: Sequence[Sized]) -> Counts:
     """Return where each of several lists begins when they follow each other, and where the last ends."""
     return np.cumsum([0, *map(len, lists)], dtype=np.int64)
-
-
-def _count(columns: Sequence[Codes], shape: tuple[int, ...], *, compiled: bool) -> Counts:
-    """Count the rows in each combination of some columns."""
-    if compiled:
-        from populace.kernels import count_columns, count_pair
-
-        if len(shape) == 2:
-            return count_pair(columns[0], columns[1], sizes=(shape[0], shape[1]))
-        return count_columns(columns, sizes=shape)
-    cells = np.ravel_multi_index([column.astype(np.intp) for column in columns], shape)
-    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
 
 def _rows(codes: Mapping[str, Codes], columns: Sequence[str], *, domain: Domain) -> int:

@@ -41,7 +41,7 @@ def test_help_explains_every_option(words: list[str], capsys: pytest.CaptureFixt
 
 
 def test_help_loads_no_library_of_numbers() -> None:
-    heavy = ["numpy", "pyarrow", "numba", "scipy", "flint", "pydantic", "rich", "jinja2", "narwhals"]
+    heavy = ["numpy", "pyarrow", "scipy", "flint", "pydantic", "rich", "jinja2", "narwhals"]
     code = (
         "import sys; from populace.cli.main import main\n"
         "for words in ([], ['--help'], ['synth', '--help'], ['demo', '--help']): main(words)\n"

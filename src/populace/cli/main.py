@@ -14,7 +14,7 @@ import typer
 
 from populace.cli import demo, fit, generate, inspect, ledger, measure, schema, synth, verify
 from populace.cli.console import emit, say
-from populace.errors import PopulaceError
+from populace.errors import NotCompiled, PopulaceError
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
 
@@ -123,6 +123,9 @@ def _run(arguments: Sequence[str]) -> int | Failure:
         if not debug:
             # Whether a library warns, and what it says, may depend on private rows.
             warnings.simplefilter("ignore")
+            # This one depends on the installation alone.
+            warnings.simplefilter("once", NotCompiled)
+            warnings.showwarning = lambda message, *_: say(f"note: {message}")
         try:
             code = app(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from populace import kernels
 from populace.marginals import Counts, Domain, Grouping, Marginal
 
 Codes = Mapping[str, npt.NDArray[Any]]
 
-# Below this many visits to a row of a column the second that Numba takes to import is more than it saves.
-KERNEL_VISITS = 80_000_000
 CHUNK = 1 << 18
 
 
@@ -52,17 +51,12 @@ class MemoryEngine:
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
         columns = [[self._column(m, name) for name in m.clique] for m in marginals]
         shapes = [m.shape(self._domain) for m in marginals]
-        if sum(map(len, shapes)) * self._rows >= KERNEL_VISITS:
-            return [self._count_fast(held, shape) for held, shape in zip(columns, shapes, strict=True)]
-        return count(columns, shapes, rows=self._rows)
-
-    def _count_fast(self, held: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> Counts:
-        """Count one marginal with a compiled kernel; the same answer as `count`."""
-        from populace.kernels import count_columns, count_pair
-
-        if len(held) == 2:
-            return count_pair(held[0], held[1], sizes=(shape[0], shape[1]))
-        return count_columns(held, sizes=shape) if held else np.array(self._rows, dtype=np.int64)
+        if not kernels.compiled():
+            return count(columns, shapes, rows=self._rows)
+        return [
+            kernels.count_columns(held, sizes=shape) if held else np.array(self._rows, dtype=np.int64)
+            for held, shape in zip(columns, shapes, strict=True)
+        ]
 
     def _column(self, marginal: Marginal, name: str) -> npt.NDArray[Any]:
         grouping = marginal.grouping(name)
@@ -77,7 +71,7 @@ class MemoryEngine:
 def count(
     columns: Sequence[Sequence[npt.NDArray[Any]]], shapes: Sequence[tuple[int, ...]], *, rows: int
 ) -> list[Counts]:
-    """Count the cells of many marginals in one pass over the rows, chunk by chunk.
+    """Count the cells of many marginals in one pass over the rows, chunk by chunk, without the compiled loops.
 
     >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)
     >>> count([[a, b]], [(2, 3)], rows=3)[0].tolist()
