@@ -22,6 +22,7 @@ $(READY): pyproject.toml $(wildcard src/populace/*.[ch])
 	  echo "$(PYTHON) cannot make a virtual environment." >&2; \
 	  echo "hint: on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 	@echo "installing into $(VENV) …" >&2
+	@rm -f src/populace/_kernels.*
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,check]' > $(VENV)/setup.log 2>&1 || { \
 	  grep -v '^WARNING' $(VENV)/setup.log >&2; exit 1; }
 	@$(BIN)/python -m populace.kernels >&2

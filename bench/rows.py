@@ -118,7 +118,7 @@ def main() -> None:
             seconds = min(seconds, time.perf_counter() - begun)
         rates[rows] = drawn / seconds
         print(f"{rows:9,} rows of 16 columns: {rates[rows] / 1e6:.2f} million a second")
-    fitted_rate(tree, rows=ROWS[0])  # loads the compiled loops
+    fitted_rate(tree, rows=ROWS[0])
     fitting = fitted_rate(tree, rows=1_000_000)
     domain, codes = read()
     pairs, rows = spanning_tree(codes, domain), len(codes["age"])

@@ -21,7 +21,7 @@ from populace.moves import Deficits, Floats, Ints, Plan, move, screen
 Codes = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 
-# The compiled loop numbers cells with 32 bits.
+# Two of the compiled loops number cells with 32 bits.
 MOST_CELLS = 1 << 32
 
 
@@ -77,7 +77,7 @@ def count_columns(columns: Sequence[Codes], *, sizes: Sequence[int]) -> Counts:
 
 def screen_cells(codes: Codes, deficits: Deficits, plan: Plan, slope: float, leaving: Floats) -> None:
     """Do what `moves.screen` does, with codes of 32 bits."""
-    loop = screen if _native is None else _native.screen_cells
+    loop = screen if _native is None or deficits.size > MOST_CELLS else _native.screen_cells
     loop(codes, deficits, plan, slope, leaving)
 
 

@@ -48,7 +48,7 @@ static inline int64_t cell_of(const Place *at, const int64_t *row)
     return at->offset + row[at->own] + at->stride * row[at->second] + at->step * row[at->third];
 }
 
-/* Write what one row less costs in the cells of a table, weighed. */
+/* Write what one row less costs in the cells of a table, weighed. Numbers of 32 bits are multiplied side by side. */
 static inline void costs_of(const Work *work, int64_t table, double *restrict costs)
 {
     const Place *at = &work->plan.places[work->plan.tables[table]];
@@ -56,9 +56,13 @@ static inline void costs_of(const Work *work, int64_t table, double *restrict co
     const uint32_t *third = work->codes + at->third * work->rows;
     const float *deficits = work->deficits + at->offset;
     double weight = work->plan.weights[table], slope = work->slope;
-    uint64_t stride = (uint64_t)at->stride, step = (uint64_t)at->step;
-    for (Py_ssize_t row = 0; row < work->rows; row++)
-        costs[row] = deficits[own[row] + stride * second[row] + (step ? step * third[row] : 0)];
+    uint32_t stride = (uint32_t)at->stride, step = (uint32_t)at->step;
+    if (step)
+        for (Py_ssize_t row = 0; row < work->rows; row++)
+            costs[row] = deficits[own[row] + stride * second[row] + step * third[row]];
+    else
+        for (Py_ssize_t row = 0; row < work->rows; row++)
+            costs[row] = deficits[own[row] + stride * second[row]];
     for (Py_ssize_t row = 0; row < work->rows; row++)
         costs[row] = weighed(weight, slope * (1.0 + 2.0 * costs[row]));
 }
@@ -250,6 +254,8 @@ static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number
     int64_t columns = work->plan.columns;
     if (!plan_fits(&work->plan, views, views[DEFICITS].shape[0]))
         return complain("the plan leads outside its arrays");
+    if (number == TO_SCREEN && views[DEFICITS].shape[0] > INT64_C(1) << 32)
+        return complain("there are too many deficits to screen");
     if (views[CODES].shape[0] != columns || views[LEAVING].shape[0] != columns ||
         views[LEAVING].shape[1] != work->rows || !codes_fit(work))
         return complain("the codes do not fit the plan");

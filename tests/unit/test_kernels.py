@@ -146,11 +146,14 @@ def run(plan: tuple[npt.NDArray[np.generic], ...], call: Call) -> None:
 
 
 @needs_loops
-def test_both_kinds_of_loop_do_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "value"), [("_native", None), ("MOST_CELLS", 4)])
+def test_both_kinds_of_loop_do_the_same_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
     plan, call = planned()
     _, other = planned()
     run(plan, call)
-    monkeypatch.setattr(kernels, "_native", None)
+    monkeypatch.setattr(kernels, name, value)
     run(plan, other)
     assert call["moved"].any()
     assert all(call[name].tobytes() == other[name].tobytes() for name in call)
