@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from populace.errors import OverBudget as OverBudget
     from populace.errors import PopulaceError as PopulaceError
+    from populace.forecast.plan import plan as plan
     from populace.infer.fit import fit as fit
     from populace.infer.intervals import intervals as intervals
     from populace.infer.model import Model as Model
@@ -33,6 +34,7 @@ _HOMES = {
     "fit": "infer.fit",
     "intervals": "infer.intervals",
     "measure": "pipeline",
+    "plan": "forecast.plan",
     "release_from": "pipeline",
     "synthesize": "pipeline",
     "verify": "release.verify",
@@ -50,6 +52,7 @@ __all__ = [
     "fit",
     "intervals",
     "measure",
+    "plan",
     "release_from",
     "synthesize",
     "verify",

@@ -19,6 +19,7 @@ PINNED = [
     "fit",
     "intervals",
     "measure",
+    "plan",
     "release_from",
     "synthesize",
     "verify",

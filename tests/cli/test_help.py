@@ -12,9 +12,9 @@ import pytest
 from populace.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-VERBS = ["demo", "synth", "measure", "fit", "generate", "ledger", "verify", "schema"]
+VERBS = ["demo", "plan", "synth", "measure", "fit", "generate", "ledger", "verify", "schema"]
 LEAVES = [
-    *(["demo"], ["synth"], ["measure"], ["fit"], ["generate"], ["verify"]),
+    *(["demo"], ["plan"], ["synth"], ["measure"], ["fit"], ["generate"], ["verify"]),
     *(["ledger", "init"], ["ledger", "show"], ["ledger", "grant"], ["ledger", "verify"]),
     *(["schema", "check"], ["schema", "show"]),
 ]
@@ -44,7 +44,7 @@ def test_help_loads_no_library_of_numbers() -> None:
     heavy = ["numpy", "pyarrow", "scipy", "flint", "pydantic", "rich", "jinja2", "narwhals"]
     code = (
         "import sys; from populace.cli.main import main\n"
-        "for words in ([], ['--help'], ['synth', '--help'], ['demo', '--help']): main(words)\n"
+        "for words in ([], ['--help'], ['synth', '--help'], ['plan', '--help'], ['demo', '--help']): main(words)\n"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from populace.cli import demo, fit, generate, inspect, ledger, measure, schema, synth, verify
+from populace.cli import demo, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
 
@@ -30,6 +30,7 @@ app = typer.Typer(
       populace demo                                    a complete release from an invented population,
                                                        and its people.csv and schema.toml to try things on
       populace inspect people.csv --out schema.toml    a draft of a schema, from the header alone
+      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9    what to expect of it
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
       populace verify release                          check a release folder against its manifest
 
@@ -53,6 +54,7 @@ app = typer.Typer(
 
 app.command("demo")(demo.demo)
 app.command("inspect")(inspect.inspect)
+app.command("plan")(plan.plan)
 app.command("synth")(synth.synth)
 app.command("measure")(measure.measure)
 app.command("fit")(fit.fit)
@@ -82,6 +84,9 @@ def _root(
 def run() -> None:
     """Run the command line and leave with its exit code."""
     sys.meta_path.insert(0, NoPandas())
+    # Our matrices are small: a second thread would wait, busily, more than it helps. Other numbers can be set.
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     sys.exit(main(sys.argv[1:]))
 
 

@@ -1,0 +1,213 @@
+"""populace plan: what a run will give, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.errors import UsageError
+
+if TYPE_CHECKING:
+    from populace.forecast.plan import Plan, Spread
+
+BAR = 30
+MOST_COLUMNS = 20
+
+
+def plan(
+    schema: options.SchemaFile,
+    population: Annotated[
+        int,
+        typer.Option(
+            "--population",
+            metavar="N",
+            help="About how many rows there are. It must be public: a published figure or a guess, not a count.",
+        ),
+    ],
+    delta: options.Delta,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="The privacy loss to allow, such as 1 or 0.5. It may be left out with --target-error.",
+        ),
+    ] = None,
+    target_error: Annotated[
+        float | None,
+        typer.Option(
+            "--target-error",
+            metavar="X",
+            help="Look for the least epsilon with which noise puts no more than this share of the rows of a column "
+            "into the wrong code, on average over columns, such as 0.01.",
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="FILE",
+            readable=False,
+            help="A table of the same schema that everybody may see. Whole runs are rehearsed on it, and the error of "
+            "released rows is told, dependence that is left out included. It is treated as public.",
+        ),
+    ] = None,
+    method: options.Method = "auto",
+    workload: options.Workload = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            readable=False,
+            help="A new folder for plan.html and plan.json, if wanted.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Tell what a run will give for its budget, before anything is spent.
+
+    It reads no private row and touches no ledger. The method runs against populations that are invented from the
+    schema, with as much noise as the budget buys; so errors are those of columns as they usually are. They are told
+    as the share of rows that noise alone puts into the wrong place.
+
+    \b
+    Examples:
+      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9
+      populace plan --schema schema.toml --population 50000 --target-error 0.01 --delta 1e-9
+      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --like survey-2018.csv
+    """
+    from populace.forecast.plan import plan as make_plan
+
+    if out is not None:
+        check_new_folder(out)
+    if epsilon is None and target_error is None:
+        raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
+    if like is not None:
+        say(f"{like} is treated as public: it is read without any protection.")
+    with progress() as moved:
+        found = make_plan(
+            schema,
+            population=population,
+            epsilon=epsilon,
+            delta=delta,
+            target_error=target_error,
+            like=like,
+            method=method,
+            workload=workload,
+            progress=moved,
+        )
+        if out is not None:
+            from populace.forecast.page import write
+
+            moved("writing the plan", 0.9)
+            write(found, out)
+    if json:
+        emit_json(found.to_json())
+        return
+    for line in lines(found):
+        emit(line)
+    if out is not None:
+        emit(str(out))
+
+
+def lines(found: Plan) -> Iterator[str]:
+    """Yield the plan as people read it."""
+    domain = found.schema.domain
+    yield (
+        f"Plan for about {found.population:,} rows of {len(domain)} columns with ε = {float(found.epsilon):g}, "
+        f"δ = {float(found.delta):g}, method {found.method}. Nothing private was read; nothing was spent."
+    )
+    yield ""
+    yield "What noise alone will do: the share of rows in the wrong place"
+    yield f"  columns         {told(found.columns)}"
+    few = round(found.afforded.mean)
+    if found.pairs is None:
+        yield f"  pairs           none of {found.possible} is worth its noise"
+    else:
+        yield f"  measured pairs  {told(found.pairs)}: about {few} of {found.possible} are worth their noise"
+    yield ""
+    worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)
+    most = max(error.mean for _, error in worst) or 1.0
+    width = max(len(name) for name, _ in worst[:MOST_COLUMNS])
+    yield f"  {'column':{width}}  codes  error (from – to)"
+    for name, error in worst[:MOST_COLUMNS]:
+        yield f"  {name:{width}}  {domain[name]:5}  {told(error):24} {bar(error.mean / most)}"
+    if len(worst) > MOST_COLUMNS:
+        yield f"  and {len(worst) - MOST_COLUMNS} more with smaller errors (--json tells all)"
+    yield ""
+    yield "Budget"
+    for label, share in found.shares.items():
+        yield f"  {label:26} {percent(share):>7}  {bar(share)}"
+    yield ""
+    seconds, memory = found.effort.seconds, found.effort.memory
+    yield f"Time about {seconds:.0f} s of one core; memory about {memory / 1e6:,.0f} MB"
+    yield from like_lines(found)
+    yield from target_lines(found)
+    yield from verdict_lines(found)
+
+
+def like_lines(found: Plan) -> Iterator[str]:
+    """Yield what whole rehearsals on a public table came to."""
+    if found.like is not None:
+        yield ""
+        yield f"Whole runs rehearsed on {found.like.name}, which is treated as public: error of released rows"
+        yield f"  columns         {told(found.like.columns)}"
+        yield f"  all pairs       {told(found.like.pairs)}"
+        yield f"  of it left      {told(found.like.unmodelled)} without any noise: dependence not modelled"
+
+
+def target_lines(found: Plan) -> Iterator[str]:
+    """Yield which ε a target needs."""
+    if found.target is not None:
+        yield ""
+        if found.needed is None:
+            yield f"No ε up to 100 brings the error of columns down to {percent(found.target)}."
+        else:
+            yield f"A mean error of columns of {percent(found.target)} takes ε = {float(found.needed):g}."
+
+
+def verdict_lines(found: Plan) -> Iterator[str]:
+    """Yield whether there are enough rows, and what to do if not."""
+    yield ""
+    yield f"Verdict: {found.verdict.value} for these columns at this ε."
+    advice = found.advice
+    if advice is None:
+        return
+    if advice.coarsen:
+        names = ", ".join(f"{name} ({found.schema.domain[name]})" for name in list(advice.coarsen)[:6])
+        more = "" if len(advice.coarsen) <= 6 else f" and {len(advice.coarsen) - 6} more"
+        codes = next(iter(advice.coarsen.values()))
+        yield (
+            f"  coarsen to {codes} codes or fewer: {names}{more}; columns then err by {percent(advice.coarsened)}"
+        )
+    if advice.drop:
+        names = ", ".join(advice.drop[:6]) + (
+            "" if len(advice.drop) <= 6 else f" and {len(advice.drop) - 6} more"
+        )
+        yield f"  {'and ' if advice.coarsen else ''}drop: {names}; those left then err by {percent(advice.dropped)}"
+    yield "  or grant more budget (--target-error tells how much)"
+
+
+def told(error: Spread) -> str:
+    """Return an error with its spread."""
+    return f"{percent(error.mean)} ({percent(error.low)} – {percent(error.high)})"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage of two digits.
+
+    >>> percent(0.1234), percent(0.00123), percent(0.0)
+    ('12 %', '0.12 %', '0 %')
+    """
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def bar(share: float) -> str:
+    """Return a bar that is as long as a share; what is not nothing is seen."""
+    return "█" * max(round(BAR * share), 1 if share > 0 else 0)

@@ -1,0 +1,1 @@
+"""What a run will give, before anything is spent."""

@@ -1,0 +1,169 @@
+"""One rehearsal: a method runs against a population without private rows, and its answers are held to the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.forecast.errors import distance, noise_errors
+from populace.forecast.population import Population
+from populace.forecast.standin import Item, StandIn
+from populace.generate import generate
+from populace.infer.assemble import assemble
+from populace.kernels import count_columns
+from populace.marginals import Clique, Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.progress import Progress, silent
+from populace.schema.columns import Column
+from populace.schema.schema import Schema
+from populace.schema.unknown import UnknownBins, UnknownValues
+from populace.strategy.learn import COLUMN_SHARE, MOST_SHARE, set_aside
+from populace.strategy.methods import METHODS
+from populace.strategy.workload import Workload
+
+# Domains that the run will learn are taken to become this long.
+LEARNT_VALUES, LEARNT_BINS = 20, 32
+# Pairs that a whole rehearsal is scored on: all of them up to here, then as many drawn at random.
+MOST_SCORED = 2000
+
+LABELS = {
+    ("measure", 0): "measure the number of rows",
+    ("measure", 1): "measure columns",
+    ("measure", 2): "measure pairs",
+    ("measure", 3): "measure triples",
+    ("score", 2): "look at pairs",
+    ("score", 3): "look at triples",
+    ("choose", 2): "choose pairs",
+}
+LEARNING = "learn domains"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run is asked to do: how it may spend, by which method, and for which tables."""
+
+    schema: Schema
+    budget: Budget
+    learning: Fraction
+    method: str
+    workload: Workload
+
+    @classmethod
+    def of(
+        cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: str, workload: Workload
+    ) -> Terms:
+        """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
+        keys = set_aside(schema, delta=delta)
+        whole = Budget.of(epsilon, delta - keys, unit=schema.unit)
+        count = len(schema.unknown)
+        learning = count * min(COLUMN_SHARE, MOST_SHARE / max(count, 1))
+        budget = replace(whole, cap=whole.cap * (1 - learning))
+        return cls(schema=settled(schema), budget=budget, learning=learning, method=method, workload=workload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rehearsal:
+    """What one rehearsal asked, what it cost, and how far noise put its tables from the truth."""
+
+    items: tuple[Measurement, ...]
+    shares: Mapping[str, float]
+    columns: Mapping[str, float]
+    pairs: Mapping[Clique, float]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The mean error of all pairs of released rows, and what it is when the same tables are known without noise."""
+
+    pairs: float
+    without_noise: float
+    columns: float
+
+
+def settled(schema: Schema) -> Schema:
+    """Return a schema whose open domains are closed as a run might close them, and without public totals.
+
+    An invented population cannot be made to have declared totals; without them errors come out a little larger.
+    """
+    closed: dict[str, Column] = {}
+    for name in schema.unknown:
+        column = schema.columns[name]
+        if isinstance(column, UnknownValues):
+            closed[name] = column.learnt([f"value {number}" for number in range(1, LEARNT_VALUES + 1)])
+        elif isinstance(column, UnknownBins):
+            step = (column.max - column.min) / LEARNT_BINS
+            closed[name] = column.learnt([column.min + number * step for number in range(1, LEARNT_BINS)])
+    return replace(schema.replaced(closed) if closed else schema, totals=())
+
+
+def rehearse(terms: Terms, population: Population, *, rng: np.random.Generator) -> Rehearsal:
+    """Run a method up to its measurements, and compare them with the population."""
+    oracle = StandIn(population=population, budget=terms.budget, rng=rng)
+    begun = time.process_time()
+    items = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    seconds = time.process_time() - begun
+    columns, pairs = noise_errors(items, schema=terms.schema, exact=population.counts)
+    return Rehearsal(
+        items=items, shares=_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
+    )
+
+
+def finish(
+    terms: Terms,
+    population: Population,
+    items: Sequence[Measurement],
+    *,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Whole:
+    """Go on to released rows, once as measured and once with the same tables exact, and compare pairs and columns."""
+    names = list(terms.schema.domain)
+    pairs = list(combinations(names, 2))
+    if len(pairs) > MOST_SCORED:
+        chosen = np.random.default_rng(0).permutation(len(pairs))[:MOST_SCORED]
+        pairs = [pairs[number] for number in chosen.tolist()]
+    exact = [Measurement(item.marginal, population.counts(item.marginal), item.variance) for item in items]
+    noisy = _released(terms, population, items, pairs=pairs, rng=rng, progress=progress)
+    clean = _released(terms, population, exact, pairs=pairs, rng=rng, progress=progress)
+    return Whole(pairs=noisy[0], without_noise=min(clean[0], noisy[0]), columns=noisy[1])
+
+
+def _released(
+    terms: Terms,
+    population: Population,
+    items: Sequence[Measurement],
+    *,
+    pairs: Sequence[Clique],
+    rng: np.random.Generator,
+    progress: Progress,
+) -> tuple[float, float]:
+    schema = terms.schema
+    model = assemble(items, domain=schema.domain, rules=schema.rules, progress=progress)
+    drawn = len(next(iter(population.codes.values())))
+    parts = list(generate(model, rows=drawn, rng=rng, rules=schema.rules))
+    codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}
+
+    def error(clique: Clique) -> float:
+        counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
+        return distance(counted, population.counts(Marginal(clique)))
+
+    columns = [error((name,)) for name in schema.domain]
+    return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
+
+
+def _shares(bill: Sequence[Item], terms: Terms) -> dict[str, float]:
+    """Return the share of the whole budget that each kind of question took, in the order of asking."""
+    found: dict[str, float] = {LEARNING: float(terms.learning)} if terms.learning else {}
+    for item in bill:
+        plain = f"{item.spend.verb} tables of {item.columns} columns"
+        label = LABELS.get((item.spend.verb, item.columns), plain)
+        share = float(terms.budget.share(item.spend)) * float(1 - terms.learning)
+        found[label] = found.get(label, 0.0) + share
+    return found

@@ -1,0 +1,115 @@
+"""An oracle without private rows: it answers a method's questions about an invented or a public population."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from populace.forecast.population import Population
+from populace.marginals import Candidates, Counts, Domain, Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.privacy.mechanisms import DiscreteLaplace, Exponential, Law, Noise, Spend, Verb
+from populace.schema.rules import Rules, Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of the bill: what was asked, and over how many columns its tables are."""
+
+    spend: Spend
+    columns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StandIn:
+    """Answers as the barrier would, with as much noise, drawn from public random numbers; it keeps the bill."""
+
+    population: Population
+    budget: Budget
+    rng: np.random.Generator
+    bill: list[Item] = field(default_factory=list)
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the population."""
+        return self.population.schema.domain
+
+    @property
+    def ordered(self) -> frozenset[str]:
+        """The variables whose codes stand in their natural order."""
+        return frozenset(name for name, column in self.population.schema.variables.items() if column.ordered)
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that hold in every row."""
+        return self.population.schema.rules
+
+    @property
+    def totals(self) -> tuple[Totals, ...]:
+        """The public counts of rows."""
+        return self.population.schema.totals
+
+    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal."""
+        unit = self.budget.unit
+        for columns in sorted({len(marginal.clique) for marginal in marginals}):
+            self._book(
+                "measure",
+                noise,
+                answers=sum(len(marginal.clique) == columns for marginal in marginals),
+                moves=(unit.marginal_l1, unit.marginal_l2_squared),
+                columns=columns,
+            )
+        return tuple(
+            Measurement(marginal, self._noisy(self.population.counts(marginal), noise), noise.variance)
+            for marginal in marginals
+        )
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Return a noisy score for every candidate."""
+        shift = max(candidates.weights) * self.budget.unit.score_shift
+        columns = max(len(marginal.clique) for marginal in candidates.marginals)
+        answers = len(candidates.marginals)
+        self._book("score", noise, answers=answers, moves=(shift, shift**2), columns=columns)
+        return self._noisy(self._scores(candidates), noise)
+
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
+    ) -> int | None:
+        """Return the number of one candidate, likely one with a high score, or None."""
+        shift = max(candidates.weights[number] for number in among) * self.budget.unit.score_shift
+        columns = max(len(candidates.marginals[number].clique) for number in among)
+        self._book("choose", law, answers=1, moves=(shift, shift**2), columns=columns)
+        scores = self._scores(candidates)[np.asarray(among, dtype=np.intp)]
+        if none:
+            scores = np.append(scores, np.zeros_like(scores))
+        # The largest of scores with Gumbel noise follows the exponential mechanism.
+        keys = float(law.rate(sensitivity=shift)) * scores + self.rng.gumbel(size=len(scores))
+        number = int(np.argmax(keys))
+        return among[number] if number < len(among) else None
+
+    def _scores(self, candidates: Candidates) -> Counts:
+        told = zip(
+            candidates.marginals, candidates.estimates, candidates.penalties, candidates.weights, strict=True
+        )
+        return np.array(
+            [
+                weight * np.abs(self.population.counts(marginal) - estimate).sum() - penalty
+                for marginal, estimate, penalty, weight in told
+            ],
+            dtype=np.int64,
+        )
+
+    def _noisy(self, exact: Counts, law: Noise) -> Counts:
+        if isinstance(law, DiscreteLaplace):
+            drawn = self.rng.laplace(0.0, float(law.scale), exact.shape)
+        else:
+            drawn = self.rng.normal(0.0, float(law.variance) ** 0.5, exact.shape)
+        return exact + np.rint(drawn).astype(np.int64)
+
+    def _book(self, verb: Verb, law: Law, *, answers: int, moves: tuple[int, int], columns: int) -> None:
+        spend = Spend(verb=verb, what="", law=law, answers=answers, l1=moves[0], l2_squared=moves[1])
+        self.bill.append(Item(spend=spend, columns=columns))
