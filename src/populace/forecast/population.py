@@ -49,7 +49,7 @@ class Population:
     rows: int
     times: float
 
-    def counts(self, marginal: Marginal) -> Counts:
+    def exact(self, marginal: Marginal) -> Counts:
         """Return how many rows of the whole fall into each cell of a marginal."""
         if not marginal.clique:
             return np.array(self.rows, dtype=np.int64)

@@ -109,7 +109,7 @@ def rehearse(terms: Terms, population: Population, *, rng: np.random.Generator) 
     begun = time.process_time()
     items = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
     seconds = time.process_time() - begun
-    columns, pairs = noise_errors(items, schema=terms.schema, exact=population.counts)
+    columns, pairs = noise_errors(items, schema=terms.schema, exact=population.exact)
     return Rehearsal(
         items=items, shares=_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
     )
@@ -129,7 +129,7 @@ def finish(
     if len(pairs) > MOST_SCORED:
         chosen = np.random.default_rng(0).permutation(len(pairs))[:MOST_SCORED]
         pairs = [pairs[number] for number in chosen.tolist()]
-    exact = [Measurement(item.marginal, population.counts(item.marginal), item.variance) for item in items]
+    exact = [Measurement(item.marginal, population.exact(item.marginal), item.variance) for item in items]
     noisy = _released(terms, population, items, pairs=pairs, rng=rng, progress=progress)
     clean = _released(terms, population, exact, pairs=pairs, rng=rng, progress=progress)
     return Whole(pairs=noisy[0], without_noise=min(clean[0], noisy[0]), columns=noisy[1])
@@ -152,7 +152,7 @@ def _released(
 
     def error(clique: Clique) -> float:
         counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
-        return distance(counted, population.counts(Marginal(clique)))
+        return distance(counted, population.exact(Marginal(clique)))
 
     columns = [error((name,)) for name in schema.domain]
     return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))

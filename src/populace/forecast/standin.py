@@ -64,7 +64,7 @@ class StandIn:
                 columns=columns,
             )
         return tuple(
-            Measurement(marginal, self._noisy(self.population.counts(marginal), noise), noise.variance)
+            Measurement(marginal, self._noisy(self.population.exact(marginal), noise), noise.variance)
             for marginal in marginals
         )
 
@@ -97,7 +97,7 @@ class StandIn:
         )
         return np.array(
             [
-                weight * np.abs(self.population.counts(marginal) - estimate).sum() - penalty
+                weight * np.abs(self.population.exact(marginal) - estimate).sum() - penalty
                 for marginal, estimate, penalty, weight in told
             ],
             dtype=np.int64,
