@@ -27,6 +27,11 @@ class Additions:
         for i, parent in enumerate(self._tree.parents):
             if self._tree.separators[i]:
                 self._part[i] = self._part[parent]
+        # The nodes of every column, as bits.
+        self._nodes = dict.fromkeys(self._home, 0)
+        for i, node in enumerate(self._tree.nodes):
+            for name in node:
+                self._nodes[name] |= 1 << i
         self._bit = {name: 1 << i for i, name in enumerate(domain)}
         self._sizes = domain.shape(domain)
         self._masks = {self._mask(clique) for clique in cliques}
@@ -87,7 +92,10 @@ class Additions:
         return self._found[mask]
 
     def _inside(self, clique: Sequence[str]) -> bool:
-        return any(node.issuperset(clique) for node in self._sets)
+        shared = -1
+        for name in clique:
+            shared &= self._nodes.get(name, 0)
+        return shared != 0 and bool(self._sets)
 
     def _mask(self, clique: Sequence[str]) -> int:
         return sum(self._bit[name] for name in clique)

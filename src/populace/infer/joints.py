@@ -29,15 +29,22 @@ class Joints:
         self._cells = [domain.cells(node) for node in tree.nodes]
         # A node's parent stands before it: the first node that holds a column is above all others that do.
         self._top = {column: i for i in range(len(tree.nodes) - 1, -1, -1) for column in tree.nodes[i]}
+        # The nodes of every column as bits, those with the fewest cells in the lowest.
+        self._by_cells = sorted(range(len(tree.nodes)), key=self._cells.__getitem__)
+        self._homes = dict.fromkeys(self._top, 0)
+        for bit, i in enumerate(self._by_cells):
+            for column in tree.nodes[i]:
+                self._homes[column] |= 1 << bit
         self._sums: dict[tuple[int, Clique], Table] = {}
         self._told: dict[tuple[int, Clique], Table] = {}
 
     def table(self, clique: Clique) -> Table:
         """Return the probabilities of the cells of any columns, in their order."""
-        wanted = frozenset(clique)
-        homes = [i for i, node in enumerate(self._sets) if wanted <= node]
+        homes = -1
+        for column in clique:
+            homes &= self._homes[column]
         if homes:
-            home = min(homes, key=self._cells.__getitem__)
+            home = self._by_cells[(homes & -homes).bit_length() - 1]
             return Slot.of(clique, inside=self._tree.nodes[home], domain=self._domain).collapse(
                 self._beliefs[home]
             )
