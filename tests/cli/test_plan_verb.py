@@ -1,0 +1,106 @@
+"""populace plan on the command line: words for people, JSON for machines, nothing spent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from populace.cli.main import main
+
+from .desk import Desk
+
+
+def words(desk: Desk, **changes: str | None) -> list[str]:
+    options: dict[str, str | None] = {
+        "schema": desk.path("schema.toml"),
+        "population": "2000",
+        "epsilon": "1",
+        "delta": "1e-6",
+    }
+    return ["plan", *(w for k, v in {**options, **changes}.items() if v is not None for w in (f"--{k}", v))]
+
+
+def test_a_plan_tells_errors_budget_effort_and_verdict(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = desk.ledger.read_bytes()
+    assert main(words(desk)) == 0
+    told = capsys.readouterr().out
+    for part in (
+        "2,000 rows",
+        "nothing was spent",
+        "age",
+        "measure columns",
+        "Time about",
+        "Verdict: enough rows",
+    ):
+        assert part in told
+    assert desk.ledger.read_bytes() == before
+    assert not (desk.folder / "state").exists(), "a plan made a ledger"
+
+
+def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words(desk, **{"target-error": "0.05"}), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["spent"] == 0
+    assert [column["column"] for column in told["columns"]] == ["sex", "age"]
+    assert 0 < told["column_error"]["low"] <= told["column_error"]["mean"] <= told["column_error"]["high"]
+    assert told["epsilon_for_target"] < 1
+    assert sum(told["budget"].values()) == pytest.approx(1, abs=0.05)
+
+
+def test_a_target_stands_in_for_epsilon(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(desk, epsilon=None, **{"target-error": "0.05"})) == 0
+    assert "takes ε = " in capsys.readouterr().out
+
+
+def test_a_public_table_is_said_to_be_treated_as_public(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public = desk.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
+    assert main(words(desk, like=public)) == 0
+    told = capsys.readouterr()
+    assert f"{public} is treated as public" in told.err
+    assert "rehearsed on public.csv, which is treated as public" in told.out
+    assert "dependence not modelled" in told.out
+
+
+def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(desk, population="50", epsilon="0.1")) == 0
+    told = capsys.readouterr().out
+    assert "Verdict: too few rows" in told
+    assert "coarsen to 8 codes or fewer: age (" in told
+
+
+def test_out_writes_a_page_with_pictures_that_opens_offline(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, out=desk.path("plan"))) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == desk.path("plan")
+    page = Path(desk.path("plan"), "plan.html").read_text("utf-8")
+    assert page.count("<svg") == 2
+    assert "measure columns" in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert json.loads(Path(desk.path("plan"), "plan.json").read_text("utf-8"))["population"] == 2000
+    assert main(words(desk, out=desk.path("plan"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"population": "0"}, "the population is 0"),
+        ({"epsilon": None}, "neither --epsilon nor --target-error"),
+        ({"epsilon": "-1"}, "epsilon is -1"),
+        ({"target-error": "3"}, "the target error is 3"),
+        ({"method": "mts"}, "did you mean 'mst'"),
+        ({"like": "none.csv"}, "there is no file"),
+    ],
+    ids=str,
+)
+def test_bad_options_leave_with_two(
+    desk: Desk, changes: dict[str, str | None], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, **changes)) == 2
+    assert part in capsys.readouterr().err
