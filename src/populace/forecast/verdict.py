@@ -8,10 +8,10 @@ from enum import Enum
 
 from populace.marginals import Domain
 
-# Beyond these shares of rows in the wrong place a table of one column is of little use, or of none.
-THIN, TOO_SMALL = 0.05, 0.10
-# Long columns are cut to so many codes; of the worst ones so many are named.
-COARSE, MOST_NAMED = 8, 5
+# With more of its rows in the wrong place a table of one column is rough, or of no use; pairs are then mostly noise.
+THIN, TOO_SMALL = 0.02, 0.05
+# Long columns are cut to so many codes.
+COARSE = 8
 
 
 class Verdict(Enum):
@@ -25,7 +25,7 @@ class Verdict(Enum):
     def of(cls, error: float) -> Verdict:
         """Return the verdict on a mean error of columns.
 
-        >>> Verdict.of(0.02), Verdict.of(0.3)
+        >>> Verdict.of(0.01), Verdict.of(0.3)
         (<Verdict.ENOUGH: 'enough rows'>, <Verdict.TOO_SMALL: 'too few rows'>)
         """
         return cls.TOO_SMALL if error > TOO_SMALL else cls.THIN if error > THIN else cls.ENOUGH
