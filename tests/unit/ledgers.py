@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,14 +16,6 @@ from populace.privacy.record import Plan
 from populace.schema.unit import Unit
 
 HALF = Fraction(1, 2)
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    """A folder in memory where there is one: hundreds of flushed commits would wait for the disk."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as path:
-        yield Path(path)
 
 
 def reserve(

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 
-import ledgers
 import pytest
 from ledgers import HALF, half_of, reserve
 
@@ -18,12 +17,6 @@ from populace.privacy.loss import price
 from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Spend
 from populace.privacy.record import Plan, RunRecord
 from populace.schema.unit import Neighbours, Unit
-
-
-@pytest.fixture
-def tmp_path():
-    with ledgers.folder() as path:
-        yield path
 
 
 @pytest.fixture

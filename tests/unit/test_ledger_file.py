@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import ledgers
 import pytest
 from ledgers import append_raw, half_of, reserve, rewritten, rows
 
@@ -20,12 +19,6 @@ from populace.errors import LedgerError, OverBudget, ResourceError
 from populace.privacy import ledger_file
 from populace.privacy.events import GENESIS, Event, Kind, seal_of_head, sealed
 from populace.privacy.ledger import Ledger, default_path
-
-
-@pytest.fixture
-def tmp_path():
-    with ledgers.folder() as path:
-        yield path
 
 
 @pytest.fixture

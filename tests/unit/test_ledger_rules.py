@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import ledgers
 import pytest
 from ledgers import HALF, append_raw, forge, half_of, reserve, rows
 
@@ -20,12 +19,6 @@ from populace.schema.unit import Neighbours, Unit
 
 PERSON = Unit(name="person", rows=3, id="p")
 TINY = Fraction(1, 2**50)
-
-
-@pytest.fixture
-def tmp_path():
-    with ledgers.folder() as path:
-        yield path
 
 
 @pytest.fixture
