@@ -40,7 +40,7 @@ class Spy(MemoryEngine):
 def make(tmp_path, *, unit=None, epsilon=50, rehearsal=True, noise=None, sizes=None):
     sizes = sizes or {"a": 3, "b": 2}
     schema = Schema(columns=Schema.from_sizes(sizes).columns, unit=unit or Unit())
-    codes = {name: np.array([0, 1, 1]) % size for name, size in sizes.items()}
+    codes = {name: (np.array([0, 1, 1]) % size).astype(np.uint8) for name, size in sizes.items()}
     ledger = Ledger.open(tmp_path / "ledger.db")
     # An account of its own for every barrier.
     run = ledger.reserve(

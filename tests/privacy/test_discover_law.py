@@ -15,6 +15,7 @@ from itertools import combinations_with_replacement
 import mpmath as mp
 import numpy as np
 import pytest
+from thinned import thinned
 
 from populace.privacy.loss import Currency, gdp_delta, price
 from populace.privacy.mechanisms import Spend, Stability
@@ -102,7 +103,7 @@ def lawful(variance: Fraction, unit: Unit, *, lower: int = 0) -> Stability:
     return Stability(variance, least_threshold(variance, delta=SET_ASIDE, unit=unit) - lower)
 
 
-@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+@pytest.mark.parametrize("variance", thinned(VARIANCES, to=1), ids=str)
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_no_neighbours_are_further_apart_than_booked(variance, unit):
     law = lawful(variance, unit)
@@ -130,7 +131,7 @@ def test_the_threshold_cannot_be_lower(variance, unit):
     assert worst <= SET_ASIDE / twice < broken
 
 
-@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+@pytest.mark.parametrize("variance", thinned(VARIANCES, to=1), ids=str)
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_the_noise_cannot_be_less(variance, unit):
     """Neighbours that move a common key far above the threshold use most of the price; at half the noise they break it.
@@ -149,7 +150,7 @@ def test_the_noise_cannot_be_less(variance, unit):
     assert max(hockey_stick(one, other, halved, epsilon=epsilon) for one, other in apart) > promised
 
 
-@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+@pytest.mark.parametrize("variance", thinned(VARIANCES, to=1), ids=str)
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_two_questions_and_what_follows_add_up(variance, unit):
     """Two columns told one after the other, and a measurement at the price that is left: within (ε, δ) as reserved."""

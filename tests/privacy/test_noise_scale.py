@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from transcripts import Desk
 
 from populace.marginals import Candidates, Marginal
 from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
 from populace.privacy.noise import ExactNoise
 from populace.private.barrier import Barrier
@@ -36,10 +36,10 @@ class Scaled:
         return self.true.pick(scores, rate=rate / self.factor)
 
 
-def barrier(tmp_path, noise, *, delta="1e-2"):
+def barrier(noise, *, delta="1e-2"):
     schema = Schema.from_sizes({"code": CODES, "flag": 2})
     frame = pa.table({"code": pa.array([], pa.int64()), "flag": pa.array([], pa.int64())})
-    run = Ledger.open(tmp_path / "ledger.db").reserve(
+    run = Desk().reserve(
         "empty",
         epsilon=Fraction(1000),
         delta=Fraction(delta),
@@ -69,8 +69,8 @@ FACTORS = [(Fraction(1), True), (Fraction(1, 2), False), (Fraction(2), False)]
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
-def test_measure_noise(law, factor, fits, tmp_path):
-    door, run = barrier(tmp_path, Scaled(factor, seed=1))
+def test_measure_noise(law, factor, fits):
+    door, run = barrier(Scaled(factor, seed=1))
     got = door.measure([Marginal(("code",))], noise=law)
     assert within(got[0].counts, run.record().spends[-1].spend.law) is fits
     assert run.record().spends[-1].spend.law == law
@@ -78,8 +78,8 @@ def test_measure_noise(law, factor, fits, tmp_path):
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
-def test_score_noise(law, factor, fits, tmp_path):
-    door, run = barrier(tmp_path, Scaled(factor, seed=2))
+def test_score_noise(law, factor, fits):
+    door, run = barrier(Scaled(factor, seed=2))
     slate = slate_of(np.zeros(3000, dtype=np.int64))
     assert within(door.score(slate, noise=law), run.record().spends[-1].spend.law) is fits
 
@@ -91,13 +91,13 @@ def slate_of(penalties) -> Candidates:
 
 
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
-def test_choice_noise(factor, fits, tmp_path):
+def test_choice_noise(factor, fits):
     """One candidate of score 4 against none (score 0) at ε = 1: it wins with probability e²/(1 + e²).
 
     400 choices, 4.5 standard errors: false alarms below 1e-5, and the seed is fixed. Halved and doubled noise
     give .982 and .731 instead of .881.
     """
-    door, run = barrier(tmp_path, Scaled(factor, seed=3))
+    door, run = barrier(Scaled(factor, seed=3))
     slate = slate_of([-4])
     wins = np.mean([door.choose(slate, among=[0], law=Exponential(Fraction(1))) == 0 for _ in range(400)])
     law = run.record().spends[-1].spend.law

@@ -226,7 +226,7 @@ def test_broken_pages_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(2500)), DiscreteLaplace(Fraction(40))])
-@pytest.mark.parametrize("scores", [2, 400])
+@pytest.mark.parametrize("scores", [pytest.param(2, marks=pytest.mark.slow), 8, 400])
 def test_scores_carry_the_noise_that_was_charged(tmp_path, law, scores):
     asked, _ = barrier(tmp_path, epsilon="100000")
     zero = np.zeros(SCHEMA.domain["a"], np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -96,10 +97,13 @@ def test_choices_between_neighbours_differ_by_epsilon_and_reach_it(unit, weights
     """Above ε if the weight, or the 2 for scores that move both ways, is left out; below it if counted twice."""
     furthest = 0.0
     for slate in slates(weights):
+
+        @cache
+        def law(rows, slate=slate):
+            return chosen_law(rows, unit, slate, none=none, among=(0, 1, 2))
+
         for one, other in neighbours(((1, 2), (0, 0)), unit):
-            (first, spend), (second, _) = (
-                chosen_law(rows, unit, slate, none=none, among=(0, 1, 2)) for rows in (one, other)
-            )
+            (first, spend), (second, _) = law(one), law(other)
             assert spend.l1 == max(weights) * unit.score_shift
             furthest = max(furthest, float(np.abs(first - second).max()))
     assert 0.99 * float(EPSILON) < furthest <= float(EPSILON) * (1 + 1e-9)
@@ -122,13 +126,16 @@ def test_only_the_weights_that_are_chosen_among_count():
 def test_weighted_scores_move_exactly_as_far_as_is_charged(unit):
     weights, furthest, signs = (5, 1, 2), 0, set()
     for slate in slates(weights):
-        for pair in neighbours(((1, 2),), unit):
-            heard = []
-            for rows in pair:
-                barrier, tab, ear = door(rows, unit)
-                barrier.score(slate, noise=DiscreteGaussian(Fraction(9)))
-                heard.append(ear.exact)
-            moved = heard[0] - heard[1]
+
+        @cache
+        def scores(rows, slate=slate):
+            barrier, tab, ear = door(rows, unit)
+            barrier.score(slate, noise=DiscreteGaussian(Fraction(9)))
+            return ear.exact, tab
+
+        for one, other in neighbours(((1, 2),), unit):
+            (first, tab), (second, _) = scores(one), scores(other)
+            moved = first - second
             furthest = max(furthest, int(np.abs(moved).max()))
             signs |= set(np.sign(moved).tolist())
     assert furthest == tab.spends[0].l1 == 5 * unit.score_shift

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+from transcripts import Desk
 
+from populace import pipeline
 from populace.evaluate.replay import Meeting, Player, Recorder
 from populace.measurements import Measurements
 from populace.pipeline import measure
@@ -117,16 +121,19 @@ def run_twin(
     pair: tuple[Rows, Rows],
     *,
     method: str,
-    ledgers: Path,
+    ledgers: Path | None,
     seed: int,
     epsilon: str = "8",
     delta: str = "1e-3",
     text: str = SCHEMA,
 ) -> Twin:
+    """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file."""
     recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
-    first = measure(pair[0].frame(), ledger=ledgers / f"{seed}-a.db", noise=recorder, **common)
-    player = Player(recorder.tape)
-    second = measure(pair[1].frame(), ledger=ledgers / f"{seed}-b.db", noise=player, **common)
+    folder = ledgers or Path("nowhere")
+    with nullcontext() if ledgers else patch.object(pipeline, "Ledger", Desk):
+        first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)
+        player = Player(recorder.tape)
+        second = measure(pair[1].frame(), ledger=folder / f"{seed}-b.db", noise=player, **common)
     player.finish()
     return Twin(first, second, recorder.tape, player.tape)
