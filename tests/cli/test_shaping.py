@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from populace.cli.demo import write_input
 from populace.cli.main import main
+from populace.samples.survey import sample
 
 from .desk import Desk
 from .test_docs import ROOT, blocks, matches
@@ -140,9 +142,7 @@ def test_guide_commands_say_what_the_guide_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert main(["demo"]) == 0
-    Path("people.csv").write_bytes(Path("demo-release.input/people.csv").read_bytes())
-    Path("schema.toml").write_bytes(Path("demo-release.input/schema.toml").read_bytes())
+    write_input(sample()[0], tmp_path)
     (wish,) = blocks(GUIDE, "toml")
     Path("wanted.toml").write_text(wish, encoding="utf-8")
     assert (

@@ -7,12 +7,14 @@ import json
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from populace.cli import console
 from populace.cli.main import main
+from populace.samples import survey
 from populace.schema.schema import Schema
 
 from .desk import CANARY, Desk
@@ -268,7 +270,8 @@ def test_codebook_is_no_schema_but_holds_one(desk: Desk, capsys) -> None:
     assert Schema.parse(told["schema"]) == Schema.load(desk.path("schema.toml"))
 
 
-def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys) -> None:
+def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(survey, "sample", partial(survey.sample, households=300))
     for _ in range(2):
         assert main(["demo"]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == "demo-release"

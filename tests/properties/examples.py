@@ -10,5 +10,5 @@ TIMES = int(os.environ.get("POPULACE_EXAMPLES", "1"))
 
 
 def tried(times: int) -> settings:
-    """Return the settings of a property that is tried so often, and ten times as often by `make test-slow`."""
+    """Return the settings of a property that is tried so often, and thirty times as often by `make test-slow`."""
     return settings(max_examples=times * TIMES, deadline=None)

@@ -34,7 +34,7 @@ from populace.schema.writer import canonical, column_table, toml
 
 # No deadline: the machine may be busy with other tests.
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}
-few = tried(25)
+few = tried(8)
 
 
 def objects(values: list[object]) -> pd.DataFrame:

@@ -166,7 +166,7 @@ def cells(schema: Schema, table: Sequence[Row]) -> dict[str, pa.Array]:
     return {name: pa.array([row[name] for row in table]) for name in TableCodec(schema).reads}
 
 
-@tried(25)
+@tried(8)
 @given(st.data())
 def test_tables_agree_with_a_slow_interpreter(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -178,7 +178,7 @@ def test_tables_agree_with_a_slow_interpreter(data: st.DataObject) -> None:
     assert fast.tolist() == slow, str(expression)
 
 
-@tried(25)
+@tried(8)
 @given(st.data())
 def test_canonical_texts_mean_the_same(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -204,7 +204,7 @@ def ruled(draw: st.DrawFn) -> Schema:
     return schema
 
 
-@tried(25)
+@tried(8)
 @given(st.data())
 def test_rows_are_held_to_the_rules_and_rows_that_keep_them_stay(data: st.DataObject) -> None:
     schema = data.draw(ruled())
@@ -222,7 +222,7 @@ def test_rows_are_held_to_the_rules_and_rows_that_keep_them_stay(data: st.DataOb
             assert all(codes[name][place] == plain[name][place] for name in schema.variables), row
 
 
-@tried(20)
+@tried(7)
 @given(st.data())
 def test_no_row_depends_on_another(data: st.DataObject) -> None:
     schema = data.draw(ruled())
@@ -238,7 +238,7 @@ def test_no_row_depends_on_another(data: st.DataObject) -> None:
         assert all(alone[name][0] == together[name][place] for name in schema.variables)
 
 
-@tried(20)
+@tried(7)
 @given(st.data())
 def test_rules_over_classes_are_rules_over_values(data: st.DataObject) -> None:
     schema = data.draw(ruled())
@@ -256,7 +256,7 @@ def test_rules_over_classes_are_rules_over_values(data: st.DataObject) -> None:
         assert all(keeps(full, schema)) == fine, full
 
 
-@tried(20)
+@tried(7)
 @given(ruled())
 def test_schemas_with_rules_come_back_from_toml(schema: Schema) -> None:
     again = Schema.parse(schema.to_toml())

@@ -79,6 +79,7 @@ def test_the_default_run_errs_as_much_as_it_should(tmp_path):
     assert 0.0260 < rows < 0.0322
 
 
+@pytest.mark.slow
 def test_half_the_noise_would_show(tmp_path):
     targets, rows = error(epsilon="2", seed=1, ledger=tmp_path / "ledger.db")
     assert targets < 0.0255

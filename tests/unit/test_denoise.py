@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 from populace.infer import denoise as module
 from populace.infer.denoise import denoise
@@ -185,7 +186,7 @@ def test_near_functions_need_more_than_low_rank(deviation, part):
 
 @pytest.mark.parametrize("make", [no_pattern, one_pattern, nearly_function])
 @pytest.mark.parametrize("deviation", [1.0, 10.0, 100.0, 1000.0])
-@pytest.mark.parametrize("shape", [(20, 15), (6, 8)])
+@pytest.mark.parametrize("shape", [pytest.param((20, 15), marks=pytest.mark.slow), (6, 8)])
 def test_never_much_worse_than_the_best_estimator(make, deviation, shape):
     """The price of choosing is at most the temperature × log(1 / prior) (Dai, Rigollet and Zhang 2012, theorem 3.1)."""
     together, _, each = errors(make, deviation=deviation, shape=shape)
@@ -352,7 +353,7 @@ def test_the_judge_has_not_seen_what_the_estimators_saw(monkeypatch):
     assert apart == pytest.approx(6.25, rel=0.05)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", thinned(range(10), to=5))
 def test_weights_minimise_what_they_should(seed):
     """At the minimum, slope + temperature × log(weight / prior) is the same for all."""
     rng = np.random.default_rng(seed)

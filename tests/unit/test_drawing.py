@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from thinned import thinned
 
 from populace.errors import PopulaceError, SchemaError, UsageError
 from populace.infer.assemble import assemble_run
@@ -95,7 +96,7 @@ WHERES = [
 ]
 
 
-@pytest.mark.parametrize("text", WHERES)
+@pytest.mark.parametrize("text", thinned(WHERES, to=3))
 def test_every_row_meets_the_condition(text: str, fitted: tuple[Measurements, Model], tmp_path: Path) -> None:
     release = release_from(*fitted, where=text, seed=1)
     where = Where.of(text, schema=SCHEMA)

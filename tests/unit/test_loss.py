@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtri
 from scipy.stats import norm
+from thinned import thinned
 
 from populace.errors import UsageError
 from populace.privacy.gaussian import (
@@ -196,7 +197,7 @@ def test_caps_are_the_largest_that_keep_the_promise(epsilon, delta):
     assert zcdp_delta(most, epsilon=epsilon) <= delta < zcdp_delta(most * (1 + SLACK), epsilon=epsilon)
 
 
-@pytest.mark.parametrize("mu", ["0.01", "0.2", "1", "4"])
+@pytest.mark.parametrize("mu", thinned(["0.01", "0.2", "1", "4"], to=2))
 @pytest.mark.parametrize("epsilon", ["0", "0.1", "1", "8"])
 def test_gaussian_curve_is_rounded_up_and_by_almost_nothing(mu, epsilon):
     found = gdp_delta(Fraction(mu) ** 2, epsilon=Fraction(epsilon))

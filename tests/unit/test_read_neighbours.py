@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import cache
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thinned import thinned
 
 from populace.private import lines
 from populace.private.delimited import DelimitedSource
@@ -165,10 +168,17 @@ def hostile_rows(*, encoding: str, separator: str) -> list[bytes]:
     return [*(encoded(text.replace(",", separator), encoding) for text in HOSTILE), *RAW]
 
 
+@cache
+def normal_codes(*, encoding: str, separator: str) -> Codes:
+    with TemporaryDirectory() as folder:
+        rows = normal_rows(encoding=encoding, separator=separator)
+        return read(Path(folder), rows, encoding=encoding, separator=separator)
+
+
 def check(folder: Path, odd: bytes, *, encoding: str, separator: str) -> None:
     """Compare a table with its neighbours that have one more line at the front, in the middle or at the end."""
     rows = normal_rows(encoding=encoding, separator=separator)
-    normal = read(folder, rows, encoding=encoding, separator=separator)
+    normal = normal_codes(encoding=encoding, separator=separator)
     assert len(normal) == len(NORMAL)
     alone = read(folder, [odd], encoding=encoding, separator=separator)
     assert len(alone) <= 1 + sum(odd.count(end) for end in lines.line_ends(encoding))
@@ -186,7 +196,8 @@ def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_lines")
 def test_a_hostile_line_touches_no_other(tmp_path: Path) -> None:
-    for odd in hostile_rows(encoding="utf-8", separator=","):
+    """One line of four; the others are tried beside all encodings."""
+    for odd in hostile_rows(encoding="utf-8", separator=",")[::4]:
         check(tmp_path, odd, encoding="utf-8", separator=",")
 
 
@@ -202,8 +213,7 @@ def test_a_hostile_line_touches_no_other_in_any_encoding(
 
 
 @pytest.mark.usefixtures("short_lines")
-@pytest.mark.parametrize("separator", [",", ";"])
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("encoding", "separator"), thinned(product(ENCODINGS, ",;"), to=4))
 def test_many_hostile_lines_touch_no_other(
     tmp_path: Path, encoding: str, separator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from estimates import incidence, least_loss, margin, measured, random_counts
+from thinned import thinned
 
 from populace.infer.consistency import consistent_tables
 from populace.infer.objective import Objective
@@ -76,7 +77,7 @@ def test_exact_targets_are_met_in_two_sweeps_on_a_tree(seed):
         np.testing.assert_allclose(margin(found, clique, DOMAIN), target, rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", thinned(range(20), to=6))
 def test_soft_targets_end_near_the_least_loss_where_exact_ones_do_not(seed):
     observations, objective = problem(seed, rows=300, deviation=15)
     assert not objective.closed

@@ -71,7 +71,7 @@ def test_mst_leaves_independent_columns_alone(tmp_path):
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 @pytest.mark.parametrize(("delta", "law"), [("1e-6", DiscreteGaussian), ("0", DiscreteLaplace)])
-@pytest.mark.parametrize("rows", [0, 1, 300])
+@pytest.mark.parametrize("rows", [0, pytest.param(1, marks=pytest.mark.slow), 300])
 def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path):
     found = run(chain(rows), sizes=SIZES, method=method, tmp_path=tmp_path, epsilon="1", delta=delta)
     assert Fraction(98, 100) < found.record.used / found.record.cap <= 1

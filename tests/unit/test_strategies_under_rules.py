@@ -92,10 +92,11 @@ def without_rules(text):
 
 @pytest.mark.parametrize("method", ["adaptive", "independent", "mst"])
 @pytest.mark.parametrize("epsilon", ["0.1", "4"])
-def test_no_synthetic_row_breaks_a_rule(method, epsilon, tmp_path):
+@pytest.mark.parametrize("rows", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_no_synthetic_row_breaks_a_rule(method, epsilon, rows, tmp_path):
     measurements = run(TEXT, tmp_path, method=method, epsilon=epsilon)
     model = assemble_run(measurements)
-    table = release_from(measurements, model, rows=200_000, seed=1).table
+    table = release_from(measurements, model, rows=rows, seed=1).table
     age = np.asarray(table["age"].to_pylist(), dtype=float)
     work, pay = np.array(table["work"].to_pylist()), np.array(table["pay"].to_pylist())
     assert ((age < 15) <= (work == "child")).all()
