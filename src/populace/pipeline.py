@@ -32,7 +32,7 @@ from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
-from populace.strategy.learn import gridded, learn, set_aside
+from populace.strategy.learn import gridded, gridded_bins, learn, set_aside
 from populace.strategy.methods import METHODS, method_named
 from populace.strategy.workload import Workload, asked_workload
 
@@ -122,8 +122,8 @@ def measure(
     wanted = asked_workload(workload)
     schema = as_schema(schema)
     keys = set_aside(schema, delta=slack)
-    seen = gridded(schema) if schema.unknown else schema
-    check_size(seen)
+    seen = gridded_bins(schema) if schema.unknown else schema
+    check_size(seen if not schema.open else gridded(schema))
     check_rules(seen.rules, domain=seen.domain)
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)
@@ -143,7 +143,7 @@ def measure(
     )
     progress = progress or silent
     learnt: tuple[Measurement, ...] = ()
-    if schema.unknown:
+    if schema.open:
 
         def opened(draft: Schema) -> Barrier:
             return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)

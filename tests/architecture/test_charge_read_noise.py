@@ -130,7 +130,9 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     "discover values": lambda barrier, noise: barrier.discover_values(
         "city", law=Stability(noise.variance, 10**4)
     ),
-    "discover bins": lambda barrier, noise: barrier.discover_bins("b", parts=[(0, 1), (1, 3)], noise=noise),
+    "discover bins": lambda barrier, noise: barrier.discover_bins(
+        "b", groups=np.array([0, 1, 1]), noise=noise
+    ),
 }
 
 

@@ -204,6 +204,10 @@ def test_files_and_frames_tell_the_same(tmp_path):
 # ------------------------------------------------------------------------------------------ refusals and charges
 
 
+def groups(numbers) -> np.ndarray:
+    return np.array(numbers, dtype=np.int64)
+
+
 class Unread:
     """A table whose rows must not be touched."""
 
@@ -220,16 +224,17 @@ REFUSED = {
     "no column": lambda barrier: barrier.discover_values("town", law=LAW),
     "noise without threshold": lambda barrier: barrier.discover_values("city", law=MUCH),
     "threshold below a unit": lambda barrier: barrier.discover_values("city", law=Stability(Fraction(1), 1)),
-    "no parts": lambda barrier: barrier.discover_bins("age", parts=[], noise=MUCH),
-    "empty part": lambda barrier: barrier.discover_bins("age", parts=[(3, 3)], noise=MUCH),
-    "overlap": lambda barrier: barrier.discover_bins("age", parts=[(0, 5), (4, 8)], noise=MUCH),
-    "backwards": lambda barrier: barrier.discover_bins("age", parts=[(4, 8), (0, 4)], noise=MUCH),
-    "below the codes": lambda barrier: barrier.discover_bins("age", parts=[(-1, 4)], noise=MUCH),
-    "beyond the codes": lambda barrier: barrier.discover_bins("age", parts=[(0, 99)], noise=MUCH),
-    "bins of nothing": lambda barrier: barrier.discover_bins("town", parts=[(0, 1)], noise=MUCH),
-    "bins by threshold": lambda barrier: barrier.discover_bins("age", parts=[(0, 1)], noise=LAW),
+    "no groups": lambda barrier: barrier.discover_bins("age", groups=groups([]), noise=MUCH),
+    "too few groups": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 10), noise=MUCH),
+    "too many groups": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 12), noise=MUCH),
+    "a table of groups": lambda barrier: barrier.discover_bins("age", groups=groups([[0]] * 11), noise=MUCH),
+    "broken groups": lambda barrier: barrier.discover_bins("age", groups=groups([0]) * 0.5, noise=MUCH),
+    "below the groups": lambda barrier: barrier.discover_bins("age", groups=groups([-1] * 11), noise=MUCH),
+    "beyond the groups": lambda barrier: barrier.discover_bins("age", groups=groups([11] * 11), noise=MUCH),
+    "bins of nothing": lambda barrier: barrier.discover_bins("town", groups=groups([0] * 11), noise=MUCH),
+    "bins by threshold": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 11), noise=LAW),
     "over budget": lambda barrier: barrier.discover_bins(
-        "age", parts=[(0, 1)], noise=DiscreteGaussian(Fraction(1, 10**6))
+        "age", groups=groups([0] * 11), noise=DiscreteGaussian(Fraction(1, 10**6))
     ),
 }
 MUCH = DiscreteGaussian(Fraction(100))
@@ -276,7 +281,7 @@ def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
     law = barrier.budget.key_law(Fraction(1, 10), delta=Fraction(1, 2000))
     for question in (
         lambda: barrier.discover_values("city", law=law),
-        lambda: barrier.discover_bins("age", parts=[(0, 3), (5, 9)], noise=MUCH),
+        lambda: barrier.discover_bins("age", groups=groups([0, 0, 0, 1] + [2] * 7), noise=MUCH),
     ):
         with pytest.raises(AssertionError, match="rows were read"):
             question()
@@ -290,11 +295,57 @@ def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
 
 
 def test_bins_are_a_partition_of_all_rows(tmp_path):
-    """Stretches and the rest: special codes and what lies between stretches are in the rest."""
+    """Every code has exactly one group, special codes too; groups need not be neighbours."""
     barrier, _ = door(tmp_path, ["Ulm"] * 100)
     exact = DiscreteGaussian(Fraction(1, 1000))
-    assert barrier.discover_bins("age", parts=[(0, 3), (5, 6)], noise=exact).tolist() == [30, 10, 60]
-    assert barrier.discover_bins("age", parts=[(0, 10)], noise=exact).tolist() == [100, 0]
+    parted = groups([0, 0, 0, 2, 2, 1, 2, 2, 2, 2, 2])
+    assert barrier.discover_bins("age", groups=parted, noise=exact).tolist() == [30, 10, 60]
+    odd = groups([0, 1] * 5 + [3])
+    assert barrier.discover_bins("age", groups=odd, noise=exact).tolist() == [50, 50, 0, 0]
+
+
+def test_groups_are_taken_as_they_were_checked(tmp_path):
+    """An array that changes its mind between the check and the count changes nothing."""
+    barrier, run = door(tmp_path, ["Ulm"] * 100)
+    given = groups([0] * 11)
+    genuine = run.charge
+
+    def sly(spend):
+        given[:] = 10**6
+        return genuine(spend)
+
+    barrier._run = type("Sly", (), {"charge": staticmethod(sly)})()
+    exact = DiscreteGaussian(Fraction(1, 1000))
+    assert barrier.discover_bins("age", groups=given, noise=exact).tolist() == [100]
+
+
+class Scaled(ExactNoise):
+    """A noise source that draws at another scale than it is told."""
+
+    __slots__ = ("_factor",)
+
+    def __init__(self, factor: Fraction) -> None:
+        super().__init__(RehearsalEntropy(5))
+        self._factor = factor
+
+    def add(self, exact, *, law):
+        return super().add(exact, law=DiscreteGaussian(law.variance * self._factor**2))
+
+
+@pytest.mark.parametrize(
+    ("factor", "fits"), [(Fraction(1), True), (Fraction(1, 2), False), (Fraction(2), False)]
+)
+def test_groups_carry_the_booked_noise(factor, fits, tmp_path):
+    """2,200 noisy counts of groups: their variance, to 6 standard errors (false alarms below 1e-8)."""
+    barrier, run = door(tmp_path, ["Ulm"] * 100, law_source=Scaled(factor))
+    each = groups(range(11))
+    exact = groups([10] * 10 + [0])
+    noise = np.concatenate(
+        [barrier.discover_bins("age", groups=each, noise=MUCH) - exact for _ in range(200)]
+    )
+    booked = float(run.record().spends[-1].spend.law.variance)
+    deviation = booked * math.sqrt(2 / noise.size)
+    assert (abs(float((noise**2).mean()) - booked) < 6 * deviation) is fits
 
 
 def test_the_budget_is_what_is_left(tmp_path):
@@ -338,7 +389,7 @@ def test_bins_can_be_learnt_with_pure_privacy(tmp_path):
     )
     laws = {type(b.spend.law) for b in found.record.spends if b.spend.verb == "discover"}
     assert laws == {DiscreteLaplace}
-    assert found.schema.columns["age"].levels > 10
+    assert found.schema.columns["age"].levels > 6
     assert found.record.keys == 0
 
 

@@ -23,7 +23,7 @@ from populace.progress import Progress, silent
 from populace.schema.columns import Column
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
-from populace.strategy.learn import COLUMN_SHARE, MOST_SHARE, set_aside
+from populace.strategy.learn import learning_share, set_aside
 from populace.strategy.methods import METHODS
 from populace.strategy.workload import Workload
 
@@ -61,8 +61,7 @@ class Terms:
         """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
         keys = set_aside(schema, delta=delta)
         whole = Budget.of(epsilon, delta - keys, unit=schema.unit)
-        count = len(schema.unknown)
-        learning = count * min(COLUMN_SHARE, MOST_SHARE / max(count, 1))
+        learning = learning_share(schema, budget=whole)
         budget = replace(whole, cap=whole.cap * (1 - learning))
         return cls(schema=settled(schema), budget=budget, learning=learning, method=method, workload=workload)
 

@@ -30,6 +30,8 @@ LEAST_GAIN = 1e-3
 _RAKES = 5
 _FLOOR = 1e-3
 _LEAST_VARIANCE = 1e-6
+# Columns with this part of the median variance, such as those whose bins were learnt.
+_SURE = 0.25
 
 
 def assemble(
@@ -60,6 +62,7 @@ def assemble(
     layout = Layout(rules, domain=domain, groupings=seen)
     total = max(1.0, effects.total)
     held = [_column(name, effects, total=total) for name in estimator.domain if name in effects.columns]
+    sure = _sure(held) if not totals else []
     estimator.settle(held)
     estimator.refit(effort=effort)
     measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
@@ -76,6 +79,7 @@ def assemble(
         held += [_stated(clique, found[clique], effects) for clique in chosen]
         estimator.settle(held)
         estimator.refit(effort=effort)
+        estimator.meet(sure)
     targets: dict[Clique, Table] = {}
     for size in sorted({len(clique) for clique in measured}):
         more = [c for c in measured if len(c) == size]
@@ -146,6 +150,16 @@ def _raked(table: Table, *, beside: Table) -> Table:
 def _column(name: str, effects: Effects, *, total: float) -> Observation:
     values, variance = effects.marginal((name,)), np.maximum(effects.variance((name,)), _LEAST_VARIANCE)
     return Observation((name,), weighted_norm_sub(values, variance, total=total), variance)
+
+
+def _sure(columns: Sequence[Observation]) -> list[Observation]:
+    """Return the columns that are known far better than most: the model is held to them in the end."""
+    variances = [float(each.variance.mean()) for each in columns]
+    return [
+        each
+        for each, variance in zip(columns, variances, strict=True)
+        if variance < _SURE * float(np.median(variances)) and each.values.sum() > 0
+    ]
 
 
 def _stated(clique: Clique, table: Table, effects: Effects) -> Observation:

@@ -51,6 +51,7 @@ QUICK = Effort(rounds=8, floor=1e-3, sweeps=5, steps=0, tolerance=1e-4, earnest=
 # Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
 _HARD_SWEEPS, _KNOWN_SWEEPS, _TRIED_SWEEPS = 500, 500, 10
 _HARD_CLOSE = 1e-5
+_MET_SWEEPS = 3
 
 
 class Estimator:
@@ -183,6 +184,17 @@ class Estimator:
             self._additions = None
         self._structure, self._objective, self._point = structure, objective, reached
         self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
+        self._tables.clear()
+
+    def meet(self, observed: Iterable[Observation]) -> None:
+        """Scale the fitted model to some tables, whatever they do to others: those that are known far better."""
+        tables = {each.clique: each.values / each.values.sum() for each in observed}
+        if self._objective is None or self._point is None or not tables:
+            return
+        objective = self._objective
+        flat = fit_tables(objective, targets=tables, sweeps=_MET_SWEEPS, start=self._point.potentials)
+        self._point = objective.at(flat)
+        self._joints = objective.propagation.joints(objective.beliefs(flat))
         self._tables.clear()
 
     def table(self, clique: Clique) -> Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -180,16 +179,24 @@ class Barrier:
         tally = self._table.tally(column)
         return self._noise.reveal(tally.keys, tally.counts, law=law)
 
-    def discover_bins(self, column: str, *, parts: Sequence[tuple[int, int]], noise: Noise) -> Counts:
-        """Return noisy counts of some stretches of a column's codes, and of all rows in none of them at the end.
+    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
+        """Return noisy counts of groups of a column's codes.
 
-        A stretch (a, b) holds the codes a … b − 1; they do not overlap, so a row lies in exactly one part, as it
+        `groups` numbers the group of every code, special codes included, so a row lies in exactly one group, as it
         lies in one cell of a marginal. Proof: docs/proofs/discover.md.
         """
         self._check([Marginal((column,))])
-        ends = [0, *(end for part in parts for end in part), self.domain[column]]
-        if not parts or any(a > b for a, b in pairwise(ends)) or any(a >= b for a, b in parts):
-            raise UsageError("the parts of a column overlap.", hint="give stretches of codes, in their order")
+        groups = np.array(groups)
+        if groups.shape != (self.domain[column],) or groups.dtype != np.int64:
+            raise UsageError(
+                f"the groups of column {column!r} are not one for each of its {self.domain[column]} codes.",
+                hint="give a one-dimensional array of int64, one number for every code",
+            )
+        if groups.min() < 0 or groups.max() >= groups.size:
+            raise UsageError(
+                f"the groups of column {column!r} run from {groups.min()} to {groups.max()}.",
+                hint="number them from 0, at most as many as there are codes",
+            )
         if _tells_keys(noise):
             raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
         unit = self._table.schema.unit
@@ -206,8 +213,8 @@ class Barrier:
         engine, whole = self._table.engine(), [Marginal((column,))]
         engine.prepare(whole, memory=PREPARED_BYTES)
         (cells,) = engine.counts(whole)
-        inside = [int(cells[first:last].sum()) for first, last in parts]
-        exact = np.array([*inside, int(cells.sum()) - sum(inside)], dtype=np.int64)
+        exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+        np.add.at(exact, groups, cells)
         return self._noise.add(exact, law=noise)
 
     def _exact_scores(self, candidates: Candidates) -> Counts:

@@ -106,6 +106,11 @@ class Column(ABC):
         """The column as it was before its domain was learnt; itself where nothing was."""
         return self
 
+    @property
+    def open(self) -> bool:
+        """Whether anything about the column still has to be learnt from the rows, with budget."""
+        return self.unknown
+
     def code(self, text: str) -> int | None:
         """Return the code of a declared text: a special code, or the value or bin it falls into; else None."""
         if text in self.specials:

@@ -16,9 +16,10 @@ from typing import ClassVar
 
 from populace.errors import SchemaError
 from populace.schema.bins import as_range, check_range, climbs
+from populace.schema.columns import Column
 from populace.schema.formats import DAY, FIRST, ISO_DATE, ISO_TIME, LAST, Format, seconds
 from populace.schema.hints import did_you_mean
-from populace.schema.ranges import Range
+from populace.schema.ranges import Range, check_inside, without_inside
 
 # Units of one length, in seconds, and units of the calendar, in months; each list from the longest.
 LENGTHS = {"week": 7 * DAY, "day": DAY, "hour": 3600, "minute": 60, "second": 1}
@@ -54,6 +55,17 @@ class Dated(Range):
     def binned(self) -> bool:
         """Whether some code stands for more than one step."""
         return self.levels != self.max - self.min + 1
+
+    @property
+    def grain(self) -> int | None:
+        """The steps that its texts tell apart, or None where they do not tell the day."""
+        seconds_apart = self.unit if self.format is None else Format(self.format).grain
+        return None if seconds_apart is None else max(1, seconds_apart // self.unit)
+
+    @property
+    def draft(self) -> Column:
+        """The column as it was before it was learnt how its values lie inside bins; itself where nothing was."""
+        return without_inside(self)
 
     def value(self, text: str) -> Fraction | None:
         """Return the days or seconds that a text stands for, in the declared format or in ISO's, or None."""
@@ -112,6 +124,12 @@ class Dated(Range):
             form = Format(self.format)
             object.__setattr__(self, "reads", (form.regex, self.regex))
             self._check_format(form)
+        if self.within is not None and self.grain is None:
+            raise SchemaError(
+                f"column {self.name!r} has inside, and its format {self.format!r} does not tell the day.",
+                hint="leave inside out, or give a format with %d",
+            )
+        check_inside(self, binned=self.binned)
 
     def _check_format(self, form: Format) -> None:
         self._check_directives(form)

@@ -8,6 +8,7 @@ import numpy as np
 
 from populace.schema.columns import Column
 from populace.schema.dates import Dated
+from populace.schema.inside import Inside
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.texts import Floats, Numbers, Places
 
@@ -18,7 +19,12 @@ _TELLABLE = 10**15
 
 
 def draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Numbers:
-    """Return one number (day, second) for each bin, drawn uniformly; top and bottom codes are their own number."""
+    """Return one number (day, second) for each bin, drawn evenly or as it was learnt how values lie inside bins.
+
+    Top and bottom codes are their own number.
+    """
+    if isinstance(column, Numeric | Integer | Dated) and column.within is not None and column.within.known:
+        return _draw_learnt(column, column.within, levels, rng=rng)
     if isinstance(column, Numeric):
         return _draw_decimals(column, levels, rng=rng)
     if isinstance(column, Integer | Dated):
@@ -30,6 +36,16 @@ def draw(column: Column, levels: Places, *, rng: np.random.Generator) -> Numbers
             first, last = starts[levels], starts[levels + 1] - 1
         return rng.integers(first, last, endpoint=True) if column.binned else first
     raise TypeError(f"a {column.kind} column has no numbers to draw")
+
+
+def _draw_learnt(
+    column: Integer | Numeric | Dated, inside: Inside, levels: Places, *, rng: np.random.Generator
+) -> Numbers:
+    units = inside.draw(column, levels, rng=rng)
+    if isinstance(column, Numeric):
+        # A quotient of whole numbers below 2**53 is the float that its decimal text means.
+        return units * inside.unit.numerator / inside.unit.denominator
+    return units * int(inside.unit) if isinstance(column, Dated) else units
 
 
 def _draw_decimals(column: Numeric, levels: Places, *, rng: np.random.Generator) -> Floats:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from populace.errors import SchemaError
 from populace.schema.bins import MOST_BINS, as_range, between_ends, check_range, climbs
 from populace.schema.columns import Column, Origin, repeated
 from populace.schema.hints import listing
+from populace.schema.inside import Inside
 from populace.schema.numbers import WHOLE_LIMIT, decimal_text, exact, number
 
+if TYPE_CHECKING:
+    from populace.schema.dates import Dated
+
 MOST_DECIMALS = 15
+
+RangeT = TypeVar("RangeT", bound="Range")
 
 
 class Beyond(StrEnum):
@@ -32,6 +38,13 @@ class Range(Column):
     """A column whose domain runs from one end to another."""
 
     beyond: Beyond = Beyond.NEAREST
+    within: Inside | None = None
+    """How values lie inside bins, learnt or to be learnt; without it they are drawn evenly."""
+
+    @property
+    def open(self) -> bool:
+        """Whether bins, or how values lie inside them, still have to be learnt from the rows, with budget."""
+        return self.unknown or (self.within is not None and not self.within.known)
 
     def value(self, text: str) -> Fraction | None:
         """Return the number that a text stands for in this column, or None."""
@@ -170,6 +183,7 @@ class Integer(Coded):
         bins = between_ends(self.name, given, low=self.min, high=self.max, bottom=self.bottom, top=self.top)
         object.__setattr__(self, "starts", as_range(bins, stop=self.max + 1))
         self._check_split()
+        check_inside(self, binned=self.binned and self.split is None)
         if self.origin is Origin.LEARNT and (any(self.ends) or self.split is not None):
             raise SchemaError(
                 f"column {self.name!r} is learnt and has top, bottom or split.",
@@ -291,6 +305,7 @@ class Numeric(Coded):
         object.__setattr__(self, "edges", finite)
         self._check_ends()
         self._check_steps()
+        check_inside(self, binned=True)
 
     def _check_ends(self) -> None:
         for key, end, edge in (("top", self.top, self.edges[-1]), ("bottom", self.bottom, self.edges[0])):
@@ -334,6 +349,19 @@ def special_numbers(column: Column) -> dict[str, Fraction]:
     return {text: value for text, value in numbers.items() if value is not None}
 
 
+def check_inside(column: Integer | Numeric | Dated, *, binned: bool) -> None:
+    """Refuse to learn, or to believe, what lies inside bins where there are none, or none that are drawn."""
+    if column.within is None:
+        return
+    if not binned or column.function_of:
+        raise SchemaError(
+            f"column {column.name!r} has inside, and no bins whose values are drawn.",
+            hint="leave inside out: every value has a code of its own, or follows from other columns",
+        )
+    if column.within.known:
+        column.within.check(column)
+
+
 def _check_end(name: str, key: str, end: int, *, gap: bool) -> None:
     if gap:
         raise SchemaError(
@@ -342,9 +370,14 @@ def _check_end(name: str, key: str, end: int, *, gap: bool) -> None:
         )
 
 
+def without_inside(column: RangeT) -> RangeT:
+    """Return the column as it was before it was learnt how values lie inside its bins."""
+    return column if column.within is None or column.open else replace(column, within=Inside())
+
+
 def _draft(column: Integer | Numeric, *, low: Fraction, high: Fraction) -> Column:
     if column.origin is not Origin.LEARNT:
-        return column
+        return without_inside(column)
     from populace.schema.unknown import UnknownBins
 
     return UnknownBins(

@@ -13,6 +13,7 @@ from populace.schema.bins import width_edges, width_starts
 from populace.schema.columns import Categorical, Column, Key, Ordinal, Origin
 from populace.schema.dates import Date, Dated, DateTime, Time, width_moments
 from populace.schema.formats import DAY
+from populace.schema.inside import Inside
 from populace.schema.maps import read_map
 from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.tables import Table
@@ -55,8 +56,8 @@ class _Shared(TypedDict):
 _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
-_BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals")
-_DATED = (*_SHARED, "min", "max", "width", "edges", "beyond", "format", *_RELATED)
+_BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
+_DATED = (*_SHARED, "min", "max", "width", "edges", "beyond", "format", "inside", *_RELATED)
 _KEYS = {
     Kind.CATEGORICAL: _LISTED,
     Kind.ORDINAL: _LISTED,
@@ -94,9 +95,10 @@ def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: 
     if kind in (Kind.CATEGORICAL, Kind.ORDINAL):
         return _listed(table, kind, shared)
     if kind in _CLASSES:
-        return _dated(table, _CLASSES[kind], shared)
+        return _dated(table, _CLASSES[kind], shared, inside=_inside(table, learnt=learnt))
     _check_bins(table, kind)
-    return _integer(table, shared) if kind is Kind.INTEGER else _numeric(table, shared)
+    read = _integer if kind is Kind.INTEGER else _numeric
+    return read(table, shared, inside=_inside(table, learnt=learnt))
 
 
 def read_unit(table: Table) -> Unit:
@@ -158,7 +160,7 @@ def _listed(table: Table, kind: Kind, shared: _Shared) -> Column:
     return listed(values=values, **shared)
 
 
-def _integer(table: Table, shared: _Shared) -> Column:
+def _integer(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
     beyond = table.choice("beyond", default=Beyond.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
     if "edges" in table:
@@ -184,11 +186,12 @@ def _integer(table: Table, shared: _Shared) -> Column:
         bottom=bottom,
         decimals=decimals,
         split=table.whole("split"),
+        within=inside,
         **shared,
     )
 
 
-def _numeric(table: Table, shared: _Shared) -> Column:
+def _numeric(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
     beyond = table.choice("beyond", default=Beyond.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
     edges = table.numbers("edges")
@@ -204,10 +207,12 @@ def _numeric(table: Table, shared: _Shared) -> Column:
         # The bins end where the top and bottom codes begin.
         low, high = low if bottom is None else bottom, high if top is None else top
         edges = width_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
-    return Numeric(edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, **shared)
+    return Numeric(
+        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, within=inside, **shared
+    )
 
 
-def _dated(table: Table, kind: type[Dated], shared: _Shared) -> Column:
+def _dated(table: Table, kind: type[Dated], shared: _Shared, *, inside: Inside | None) -> Column:
     name = shared["name"]
     ends = [table.text(key) for key in ("min", "max")]
     if "edges" in table:
@@ -229,7 +234,32 @@ def _dated(table: Table, kind: type[Dated], shared: _Shared) -> Column:
         starts=starts,
         format=table.text("format"),
         beyond=table.choice("beyond", default=Beyond.NEAREST),
+        within=inside,
         **shared,
+    )
+
+
+def _inside(table: Table, *, learnt: bool) -> Inside | None:
+    """Return what is said of values inside bins; that it was learnt is nothing one can declare."""
+    given = table.items.get("inside")
+    if given is None:
+        return None
+    if given == LEARN:
+        return Inside()
+    if not learnt or not isinstance(given, dict):
+        raise SchemaError(
+            f"{table.place}: inside can only be 'learn'.",
+            hint="leave it out to draw values evenly inside bins; only budget can buy another law",
+        )
+    told = Table(f"{table.place} inside", given)
+    told.allow(("starts", "weights", "steps", "rounds", "unit"))
+    rows = [Table(told.place, {"rounds": row}) for row in given.get("rounds", ())]
+    return Inside(
+        starts=told.wholes("starts"),
+        weights=told.wholes("weights"),
+        steps=told.wholes("steps"),
+        rounds=tuple(row.wholes("rounds") for row in rows),
+        unit=told.number("unit") or Fraction(1),
     )
 
 
@@ -307,7 +337,11 @@ def _check_learning(table: Table) -> None:
         raise SchemaError(
             f"{table.place}: bins can only be 'learn'.", hint="give width or edges for bins that you know"
         )
-    if beside := [key for key in ("width", "top", "bottom", "split") if key in table]:
+    if beside := [
+        key
+        for key in ("width", "top", "bottom", "split", "inside")
+        if key in table and table.items[key] != LEARN
+    ]:
         raise SchemaError(
             f"{table.place} has bins to be learnt beside {', '.join(beside)}.",
             hint="give min and max, and leave the others out",

@@ -99,6 +99,11 @@ class Schema:
         return tuple(name for name, column in self.columns.items() if column.unknown)
 
     @property
+    def open(self) -> tuple[str, ...]:
+        """The columns about which something has to be learnt first: their domain, or what lies inside their bins."""
+        return tuple(name for name, column in self.columns.items() if column.open)
+
+    @property
     def draft(self) -> Schema:
         """The schema as it was before domains were learnt; itself where none was."""
         drafts = {name: column.draft for name, column in self.columns.items()}

@@ -11,6 +11,7 @@ from typing import ClassVar
 from populace.errors import SchemaError
 from populace.schema.bins import check_range
 from populace.schema.columns import Categorical, Column, Origin
+from populace.schema.inside import Inside
 from populace.schema.numbers import decimal_text, exact
 from populace.schema.ranges import Integer, Numeric, Range
 
@@ -76,12 +77,16 @@ class UnknownBins(Range):
         """Return 0 for a number in [min, max], else None."""
         return self.learnt(()).level(text)
 
-    def learnt(self, edges: Sequence[Fraction]) -> Integer | Numeric:
-        """Return the column with the edges that were learnt; those not between min and max are left out."""
+    def learnt(self, edges: Sequence[Fraction], *, inside: Inside | None = None) -> Integer | Numeric:
+        """Return the column with the edges that were learnt; those not between min and max are left out.
+
+        `inside` is how values lie inside these bins, as far as it is known.
+        """
         # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
         apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
         inner = [edge for value, edge in apart.items() if float(self.min) < value < float(self.max)]
         shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
+        shared |= {"within": inside}
         if self.whole:
             starts = [int(edge) for edge in (self.min, *inner)]
             return Integer(min=int(self.min), max=int(self.max), starts=starts, **shared)

@@ -10,12 +10,14 @@ from itertools import pairwise
 
 from populace.schema.columns import Categorical, Column, Origin
 from populace.schema.dates import Dated, moment_width
+from populace.schema.inside import Inside
 from populace.schema.numbers import decimal_text
 from populace.schema.ranges import Beyond, Integer, Numeric, Range
 from populace.schema.unit import Neighbours, Unit
 from populace.schema.unknown import UnknownBins, UnknownValues
 
-Written = str | int | Fraction | list[str] | list[int] | list[Fraction] | list[list[str]] | dict[str, str]
+Listed = list[str] | list[int] | list[Fraction] | list[list[str]] | list[list[int]]
+Written = str | int | Fraction | Listed | dict[str, str] | dict[str, "int | Fraction | Listed"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -45,6 +47,8 @@ def column_table(column: Column) -> dict[str, Written]:
         table["split"] = column.split
     if isinstance(column, Range) and column.beyond is not Beyond.NEAREST:
         table["beyond"] = str(column.beyond)
+    if isinstance(column, Range) and column.within is not None:
+        table["inside"] = _inside(column.within)
     if column.type is not None:
         table["type"] = str(column.type)
     if column.missing:
@@ -154,6 +158,19 @@ def _unknown_bins(column: UnknownBins) -> dict[str, Written]:
     return {"min": column.min, "max": column.max, "bins": "learn"}
 
 
+def _inside(inside: Inside) -> Written:
+    if not inside.known:
+        return "learn"
+    told: dict[str, int | Fraction | Listed] = {
+        "starts": list(inside.starts),
+        "weights": list(inside.weights),
+    }
+    if inside.steps:
+        told["steps"] = list(inside.steps)
+    told["rounds"] = [list(row) for row in inside.rounds]
+    return told if inside.unit == 1 else told | {"unit": inside.unit}
+
+
 def _number_text(value: object) -> str:
     if not isinstance(value, Fraction):
         raise TypeError(f"{type(value).__name__} has no place in a schema")
@@ -166,7 +183,7 @@ def _toml_value(value: Written) -> str:
     if isinstance(value, Fraction | int):
         return _number_text(Fraction(value))
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{toml_key(k)} = {_toml_text(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
     return "[" + ", ".join(_toml_value(item) for item in value) + "]"
 
 
