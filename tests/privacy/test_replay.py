@@ -72,7 +72,7 @@ def test_neighbours_agree_under_frozen_outputs(method):
 @pytest.mark.parametrize("delta", ["1e-3", "0"])
 def test_a_thousand_neighbours_agree_under_frozen_outputs(method, delta):
     # With pure noise tables must be larger before `adaptive` finds a pair that is worth a look.
-    most = 600 if (method, delta) == ("adaptive", "0") else 60
+    most = 250 if (method, delta) == ("adaptive", "0") else 60
     check_twins(neighbour_pairs(1000, seed=2, most=most), method=method, delta=delta)
 
 
