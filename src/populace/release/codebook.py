@@ -8,7 +8,7 @@ from populace.release.statement import Statement
 from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
 from populace.schema.numbers import decimal_text
-from populace.schema.ranges import Integer, Numeric
+from populace.schema.ranges import Integer, Numeric, Range
 from populace.schema.schema import Schema
 
 FORMAT = "populace codebook 1"
@@ -38,6 +38,7 @@ def _entry(column: Column, *, outside: str) -> dict[str, Any]:
         "type": str(arrow_type(column)),
         "origin": column.origin.value,
         **_domain(column),
+        **_inside(column),
         "missing": list(column.missing),
         "empty_cells": "" in column.specials,
         "labels": dict(column.labels),
@@ -73,6 +74,14 @@ def _domain(column: Column) -> dict[str, Any]:
         codes = _codes(edges[0] if bottom else None, edges[-1] if top else None)
         return {"min": edges[0], "max": edges[-1], **codes, "edges": edges}
     return {}
+
+
+def _inside(column: Column) -> dict[str, Any]:
+    """Return how values are drawn inside bins where that was learnt: nothing where they are drawn evenly."""
+    if not isinstance(column, Range) or column.within is None:
+        return {}
+    law = column.within
+    return {"inside": {"origin": "learnt", "stretches": len(law.starts), "steps": list(law.steps)}}
 
 
 def _codes(bottom: Any, top: Any) -> dict[str, Any]:

@@ -282,7 +282,11 @@ def _measurements(parts: _Parts) -> str:
 
 def _learnt(parts: _Parts) -> str:
     """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
-    told = {name for name, column in parts.schema.columns.items() if column.origin is Origin.LEARNT}
+    told = {
+        name
+        for name, column in parts.schema.columns.items()
+        if column.origin is Origin.LEARNT or column.draft != column
+    }
     asked = {charged.spend.what for charged in parts.record.spends if charged.spend.verb == "discover"}
     paid = {name for name in parts.schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
     if told != paid:
