@@ -183,9 +183,9 @@ class TestBlocks:
         [
             (gaussian(Fraction(300**2)), 2),
             (laplace(Fraction(700, 3)), 1),
-            (gaussian(Fraction(1000)), 0),
+            pytest.param(gaussian(Fraction(1000)), 0, marks=pytest.mark.slow),
             # Blocks so wide that the exact comparison, else rare, decides a third of the pairs.
-            (gaussian(Fraction(30**2)), 5),
+            pytest.param(gaussian(Fraction(30**2)), 5, marks=pytest.mark.slow),
             (laplace(Fraction(40)), 4),
         ],
     )

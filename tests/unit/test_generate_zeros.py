@@ -95,13 +95,13 @@ def test_separators_whose_probability_underflows():
     assert (draw(model, 1_000_000, Stuck(0.0))["c"] != 2).all()
 
 
+@pytest.mark.parametrize("offset", thinned(OFFSETS, to=2))
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_huge_counts_leave_no_row_behind(seed):
+def test_huge_counts_leave_no_row_behind(seed, offset):
     """Four million rows in one cell, and an offset that rounding takes for a whole row."""
     rng = np.random.default_rng(seed)
     table = np.append(rng.normal(0, 5, 6), [FORBIDDEN] * 2)[None, :]
     model = chain([table])
-    for offset in OFFSETS:
-        codes = draw(model, 4_000_001, Stuck(offset))
-        assert len(codes["b"]) == 4_000_001
-        assert codes["b"].max() < 6
+    codes = draw(model, 4_000_001, Stuck(offset))
+    assert len(codes["b"]) == 4_000_001
+    assert codes["b"].max() < 6

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from thinned import thinned
 
 from populace.errors import SchemaError, UsageError
 from populace.schema.codec import decode, encode
@@ -389,7 +390,7 @@ def rows(name: str) -> pa.Table:
 
 
 @needs_acs
-@pytest.mark.parametrize("name", EXCERPTS)
+@pytest.mark.parametrize("name", thinned(EXCERPTS, to=2))
 @pytest.mark.parametrize("overlays", [(), ("nist-acs",)], ids=["plain", "overlay"])
 def test_excerpts_come_back_as_they_were(name: str, overlays: tuple[str, ...]) -> None:
     """Every cell has a code; codes of one value give the cell back as it was written."""
