@@ -30,8 +30,9 @@ Floats = npt.NDArray[np.float64]
 
 # Of larger populations so many rows are drawn, and each stands for several.
 MOST_DRAWN = 2**18
-# Shares of codes are exp(τ z) with normal z; τ is even between 0 and this times ln(codes) to a power.
-UNEVEN, POWER = 0.9, 1.2
+# Shares of codes are exp(τ z) with normal z; τ is even between 0 and this times ln(codes) to a power. In tables of
+# many columns there are more that say the same of nearly everybody.
+UNEVEN, POWER, USUAL, MANY = 0.9, 1.2, 30, 0.1
 # Of the codes of a column that has more than so many, up to half never occur.
 MOST_EMPTY, LONG = 0.5, 16
 # How many columns share a trait, how alike in length they are, and how much all groups have in common.
@@ -81,7 +82,8 @@ def invent(schema: Schema, *, rows: int, rng: np.random.Generator) -> Population
     drawn = max(1, min(rows, MOST_DRAWN))
     columns = schema.variables
     lengths = np.log([max(2, column.size) for column in columns.values()])
-    uneven = UNEVEN * lengths**POWER * _spread(len(columns), rng)
+    most = UNEVEN * (len(columns) / USUAL) ** MANY
+    uneven = most * lengths**POWER * _spread(len(columns), rng)
     empty = MOST_EMPTY * _spread(len(columns), rng)
     bound = LEAST_BOUND + (MOST_BOUND - LEAST_BOUND) * _spread(len(columns), rng)
     bound **= 1 / (1 + LONGER * (lengths - np.log(2)))
