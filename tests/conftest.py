@@ -8,6 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from hypothesis import settings
+
 MEMORY = Path("/dev/shm")
 ROOM = 4 * 2**30
 
@@ -17,6 +19,10 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = None
 
 gc.disable()
+
+# A busy machine is no fault.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from populace.marginals import MOST_ROWS
 from populace.measurements import Measurements
 from populace.pipeline import measure, synthesize
 from populace.privacy.budget import Budget
+from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.mechanisms import Noise
+from populace.privacy.noise import ExactNoise
 from populace.progress import silent
 from populace.release.bundle import Release
 from populace.release.manifest import digest
@@ -50,6 +53,17 @@ max = 100
 bins = "learn"
 missing = ["-1"]
 
+[columns.price]
+kind = "numeric"
+min = 0
+max = 20
+decimals = 2
+bins = "learn"
+"""
+# Columns of so many different values that their grids take seconds.
+LONG = (
+    SCHEMA
+    + """
 [columns.income]
 kind = "integer"
 min = -10_000
@@ -62,14 +76,9 @@ kind = "numeric"
 min = 0.5
 max = 90
 bins = "learn"
-
-[columns.price]
-kind = "numeric"
-min = 0
-max = 20
-decimals = 2
-bins = "learn"
 """
+)
+BOTH = [SCHEMA, pytest.param(LONG, marks=pytest.mark.slow)]
 
 
 def table(rows: int = 30_000) -> pa.Table:
@@ -107,18 +116,22 @@ class Exact:
         return np.bincount(groups[codes], minlength=groups.max() + 1)
 
 
-@pytest.fixture(scope="module")
-def outcome():
-    schema, frame = Schema.parse(SCHEMA), table()
+@pytest.fixture(scope="module", params=BOTH, ids=["short", "long"])
+def outcome(request):
+    schema, frame = Schema.parse(request.param), table()
     finder = Exact(frame, schema)
     return finder, frame, *learn(lambda _: finder, schema, progress=silent)
+
+
+def numbers(schema):
+    return [name for name in schema.columns if name != "city"]
 
 
 def test_every_domain_is_learnt(outcome):
     finder, frame, schema, _ = outcome
     assert schema.unknown == ()
     assert {column.origin for column in schema.columns.values()} == {Origin.LEARNT}
-    assert schema.draft == Schema.parse(SCHEMA)
+    assert schema.draft == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
     assert Schema.parse(schema.to_toml(), released=True) == schema
     city, age = schema.columns["city"], schema.columns["age"]
     assert isinstance(city, Categorical)
@@ -136,13 +149,15 @@ def test_every_domain_is_learnt(outcome):
 def test_bins_follow_the_rows(outcome):
     """There are 8 to 32 of them, a heap has one of its own, and none that could be cut is much heavier than others."""
     _, frame, schema, _ = outcome
-    income, price = schema.columns["income"], schema.columns["price"]
-    assert isinstance(income, Integer)
-    assert 8 <= income.levels <= MOST_BINS
-    assert {-10_000, 0, 1} <= set(income.starts)
-    counts = np.bincount(encode(income, frame["income"]), minlength=income.size)
-    wide = [last > first for first, last in map(income.bounds, range(income.levels))]
-    assert counts[: income.levels][wide].max() < len(frame) / 10
+    price = schema.columns["price"]
+    for name in {"age", "income"} & set(schema.columns):
+        column = schema.columns[name]
+        assert isinstance(column, Integer)
+        assert 8 <= column.levels <= MOST_BINS
+        counts = np.bincount(encode(column, frame[name]), minlength=column.size)
+        wide = [last > first for first, last in map(column.bounds, range(column.levels))]
+        assert counts[: column.levels][wide].max() < len(frame) / 10
+        assert name == "age" or {-10_000, 0, 1} <= set(column.starts)
     assert isinstance(price, Numeric)
     for low, high in ((Fraction(99, 100), Fraction(1)), (Fraction(495, 100), Fraction(496, 100))):
         assert {low, high} <= set(price.edges)
@@ -151,7 +166,7 @@ def test_bins_follow_the_rows(outcome):
 def test_the_measured_tables_are_those_of_the_learnt_columns(outcome):
     """Bins, counted on the grid, are the learnt column's own marginal: the model gets what was paid for."""
     finder, frame, schema, items = outcome
-    assert [item.marginal.clique for item in items] == [("age",), ("income",), ("weight",), ("price",)]
+    assert [item.marginal.clique for item in items] == [(name,) for name in numbers(schema)]
     asked = {(name, noise.variance) for name, _, noise in finder.asked}
     for item in items:
         (name,) = item.marginal.clique
@@ -162,7 +177,7 @@ def test_the_measured_tables_are_those_of_the_learnt_columns(outcome):
 
 def test_every_question_is_a_partition_of_the_codes(outcome):
     finder, _, schema, _ = outcome
-    fine = gridded(Schema.parse(SCHEMA))
+    fine = finder._schema
     for name, groups, _ in finder.asked:
         assert groups.shape == (fine.columns[name].size,)
         assert set(groups.tolist()) == set(range(groups.max() + 1))
@@ -182,30 +197,34 @@ def test_learning_takes_its_share_and_no_more():
 
 
 def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
-    """A quarter of the budget in all, for a column of values and four of numbers."""
-    finder, _, _, _ = outcome
-    for name in ("age", "income", "weight", "price"):
+    """A quarter of the budget in all, the same for a column of values and for each of numbers."""
+    finder, _, schema, _ = outcome
+    most = Fraction(1, 4) / len(schema.columns)
+    for name in numbers(schema):
         spent = [noise for column, _, noise in finder.asked if column == name]
         assert len(spent) >= 5
         share = sum(finder.budget.measure_share(noise, marginals=1) for noise in spent)
-        assert Fraction(4, 100) < share <= Fraction(5, 100)
+        assert Fraction(4, 5) * most < share <= most
 
 
-def test_no_rows_give_few_bins():
-    schema = Schema.parse(SCHEMA)
+@pytest.mark.parametrize("text", BOTH, ids=["short", "long"])
+def test_no_rows_give_few_bins(text):
+    schema = Schema.parse(text)
     finder = Exact(table().slice(0, 0), schema, epsilon=1)
     found, _ = learn(lambda _: finder, schema, progress=silent)
     assert found.columns["city"].levels == 0
     assert found.columns["city"].size == 2, "the missing code and everything else"
-    assert max(found.columns[name].levels for name in ("age", "income", "weight", "price")) <= 4
+    assert max(found.columns[name].levels for name in numbers(schema)) <= 4
 
 
-INCOME_GRID = Grid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
+@cache
+def income_grid():
+    return Grid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(2, 16))
 def test_parts_of_a_stretch_follow_each_other(first, width, parts):
-    income = INCOME_GRID
+    income = income_grid()
     last = min(first + width, income.cells)
     if first >= last:
         return
@@ -341,20 +360,25 @@ def test_a_record_that_hides_keys_fails(fault, release, tmp_path):
 
 
 def test_a_column_without_any_told_value_can_be_released(tmp_path):
-    """Every row holds a value of its own: none is told, and the column has only its other code."""
+    """Every row holds a value of its own: none is told (but once in five million runs); all have the other code."""
     schema = Schema.parse('[columns.name]\nkind = "categorical"\nvalues = "learn"\nother = "somebody"\n')
     frame = pa.table({"name": [f"n{k}" for k in range(2000)]})
-    release = synthesize(frame, schema=schema, epsilon=2, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
+    release = synthesize(frame, schema=schema, epsilon=2, delta="1e-9", ledger=tmp_path / "l.db", dataset="d")
     assert set(release.table["name"].to_pylist()) == {"somebody"}
     release.save(tmp_path / "out")
     assert failed(tmp_path / "out") == []
 
 
 def test_work_is_linear_in_the_rows(tmp_path):
-    """A column of 200,000 different texts: read, counted and told nothing of, in seconds."""
+    """A column of 200,000 different texts: read, counted and told nothing of, in seconds.
+
+    Each may be told with a chance of 1e-7, so one run of fifty would tell some; the seed is fixed.
+    """
     schema = Schema.parse('[columns.name]\nkind = "categorical"\nvalues = "learn"\n')
     frame = pa.table({"name": [f"name {k}" for k in range(200_000)]})
-    found = measure(frame, schema=schema, epsilon=2, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
+    noise = ExactNoise(RehearsalEntropy(1))
+    options = {"epsilon": 2, "delta": "1e-6", "ledger": tmp_path / "l.db", "dataset": "d", "noise": noise}
+    found = measure(frame, schema=schema, **options)
     assert found.schema.columns["name"].levels == 0
     assert abs(int(found.items[0].counts)) < MOST_ROWS
 
