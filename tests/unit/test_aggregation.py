@@ -49,3 +49,16 @@ def test_weights_minimise_what_they_should(seed: int) -> None:
 @pytest.mark.parametrize("temperature", [1.0, 1e-9, 0.0])
 def test_weights_at_the_edges(products: np.ndarray, expected: np.ndarray, temperature: float) -> None:
     assert module._weights(products, temperature=temperature) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_weights_of_large_tables_with_little_noise(seed: int) -> None:
+    """Convex, so the cost is within w·slopes − min slopes of its minimum."""
+    rng = np.random.default_rng(seed)
+    errors = rng.normal(size=(6, 300)) * 10 ** rng.uniform(-2, 0, size=(6, 1)) + rng.normal(size=300)
+    products = errors @ errors.T
+    temperature = float(np.abs(products).max()) / 10 ** rng.uniform(8, 11)
+    found = module._weights(products, temperature=temperature)
+    scaled = (products - products.min()) / temperature
+    slopes = scaled @ found + np.diag(scaled) / 2 + np.log(found / module._PRIOR)
+    assert float(found @ slopes - slopes.min()) < 1e-3

@@ -84,9 +84,10 @@ def _root(
 def run() -> None:
     """Run the command line and leave with its exit code."""
     sys.meta_path.insert(0, NoPandas())
-    # Our matrices are small: a second thread would wait, busily, more than it helps. Other numbers can be set.
-    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
+    threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    if not any(name in os.environ for name in threads):
+        os.environ.update(dict.fromkeys(threads[:2], "1"))
     sys.exit(main(sys.argv[1:]))
 
 
@@ -130,7 +131,7 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             warnings.simplefilter("ignore")
             # This one depends on the installation alone.
             warnings.simplefilter("once", NotCompiled)
-            warnings.showwarning = lambda message, *_: say(f"note: {message}")
+            warnings.showwarning = _tell_warning
         try:
             code = app(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
@@ -156,6 +157,12 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             code=INTERRUPTED,
         )
     return code if isinstance(code, int) else DONE
+
+
+def _tell_warning(message: object, category: type[Warning], *_: object, **__: object) -> None:
+    """Say on stderr what a warning says, if it is of the one kind that depends on no rows."""
+    if issubclass(category, NotCompiled):
+        say(f"note: {message}")
 
 
 def _usage(mistake: Exception) -> int | Failure:

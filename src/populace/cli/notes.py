@@ -50,6 +50,6 @@ def tell_lost(release: Release) -> None:
     lost = sum(comparison.reading is Reading.LOST for comparison in compared)
     if 2 * lost > len(compared):
         say(
-            f"note: {lost} of {len(compared)} measured columns and pairs are lost in noise (hint: see report.html "
+            f"note: {lost} of {len(compared)} measured columns and pairs are lost in noise (hint: look at the report "
             "before you publish; a larger epsilon, fewer columns or coarser domains help)"
         )

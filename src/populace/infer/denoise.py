@@ -111,7 +111,10 @@ def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
 
 
 def _weights(products: Table, *, temperature: float) -> Table:
-    """Return the weights of Q-aggregation, by Newton's method from the prior; products are of their errors."""
+    """Return the weights of Q-aggregation, by Newton's method from the prior; products are of the estimators' errors.
+
+    Products that exceed the temperature a million million times are treated as if they did so that often.
+    """
     count = len(products)
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
@@ -119,6 +122,9 @@ def _weights(products: Table, *, temperature: float) -> Table:
     system = np.zeros((count + 1, count + 1))
     for _ in range(_ROUNDS):
         slopes = products @ weights + 0.5 * np.diag(products) + np.log(weights / _PRIOR)
+        # What is gained at most by moving weight to where the slope is least.
+        if float(weights @ slopes - slopes.min()) < _CLOSE:
+            break
         # Unknown are the relative steps and a multiplier, which keeps the sum of the weights.
         system[:count, :count] = products * np.outer(weights, weights) + np.diag(weights)
         system[count, :count] = system[:count, count] = weights
@@ -126,8 +132,6 @@ def _weights(products: Table, *, temperature: float) -> Table:
         # Weights stay above 0; small ones that fall must not hold up the others.
         weights = np.maximum(weights * np.clip(1 + steps, 0.1, 10.0), 1e-30)
         weights /= weights.sum()
-        if float(np.abs(weights * steps).max()) < _CLOSE:
-            break
     return weights
 
 

@@ -47,7 +47,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
             if part
             for line in (_cell(part["text"]), "")
         ),
-        "How useful the rows are: see report.html.",
+        "How useful the rows are: see report.html, if it is there, and the intervals in measurements.parquet.",
         "",
         "## What it cost",
         "",
