@@ -342,3 +342,71 @@ def test_empty_tables_and_single_days_can_be_learnt_about(tmp_path):
     assert release.table.num_rows == 50
     one = Date(name="x", min=5, max=6, starts=(5,), within=Inside())
     assert one.open
+
+
+MOMENTS = """
+[columns.born]
+kind = "date"
+min = "1900-01-01"
+max = "2025-12-31"
+bins = "learn"
+missing = ["9999-01-01"]
+
+[columns.seen]
+kind = "datetime"
+min = "2019-01-01"
+max = "2021-12-31"
+bins = "learn"
+
+[columns.at]
+kind = "time"
+min = "00:00:00"
+max = "23:59:59"
+bins = "learn"
+format = "%H:%M"
+"""
+
+
+def test_bins_of_dates_and_times_are_learnt(tmp_path):
+    """Where the rows are, with first days of years and full hours kept; they begin with years or months."""
+    draft, real = Schema.parse(MOMENTS), rows()
+    assert draft.unknown == ("born", "seen", "at")
+    assert Schema.parse(draft.to_toml()) == draft
+    release = synthesize(
+        real.select(["born", "seen", "at"]),
+        schema=draft,
+        epsilon=20,
+        delta="1e-6",
+        method="independent",
+        ledger=tmp_path / "l.db",
+        dataset="d",
+        seed=1,
+    )
+    known = release.measurements.schema
+    assert known.draft == draft
+    assert Schema.parse(known.to_toml(), released=True) == known
+    born = known.columns["born"]
+    assert isinstance(born, Date)
+    assert 8 <= born.levels <= 32
+    inner = [born.iso_text(start) for start in born.starts[1:]]
+    assert sum(text.endswith("-01") for text in inner) > len(inner) / 2
+    made = release.table
+    for name, holds in {
+        "born": lambda v: (v.month, v.day) == (1, 1),
+        "seen": lambda v: (v.minute, v.second) == (0, 0),
+        "at": lambda v: str(v).endswith(":00"),
+    }.items():
+        before, after = (
+            np.mean([holds(v) for v in table[name].to_pylist() if v is not None]) for table in (real, made)
+        )
+        assert abs(before - after) < 0.05, name
+    release.save(tmp_path / "out")
+    assert [check.name for check in verify(tmp_path / "out").checks if not check.passed] == []
+
+
+def test_bins_of_months_cannot_be_learnt():
+    text = (
+        '[columns.x]\nkind = "date"\nmin = "2000-01-01"\nmax = "2009-12-31"\nbins = "learn"\nformat = "%Y-%m"'
+    )
+    with pytest.raises(SchemaError, match="does not tell the day"):
+        Schema.parse(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from populace.errors import ReleaseError
@@ -222,6 +222,7 @@ def income_grid():
     return Grid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(2, 16))
 def test_parts_of_a_stretch_follow_each_other(first, width, parts):
     income = income_grid()

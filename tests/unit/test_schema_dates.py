@@ -153,7 +153,7 @@ def test_a_day_at_the_end_of_moments_is_the_whole_day() -> None:
         ('kind = "time"\nmin = "00:00"\nmax = "24:00"\nwidth = "hour"', "'24:00' is not a time"),
         ('kind = "time"\nmin = "00:00"\nmax = "23:00"\nwidth = "day"', "width 'day'"),
         ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nmissing = ["2020-05-05"]', "also a value"),
-        ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nbins = "learn"', "unknown key 'bins'"),
+        ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nbins = "few"', "bins can only be 'learn'"),
     ],
 )
 def test_nonsense_about_dates_is_refused(text: str, message: str) -> None:

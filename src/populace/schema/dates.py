@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from populace.errors import SchemaError
 from populace.schema.bins import as_range, check_range, climbs
-from populace.schema.columns import Column
+from populace.schema.columns import Column, Origin
 from populace.schema.formats import DAY, FIRST, ISO_DATE, ISO_TIME, LAST, Format, seconds
 from populace.schema.hints import did_you_mean
 from populace.schema.ranges import Range, check_inside, without_inside
@@ -33,6 +33,7 @@ class Dated(Range):
     """A column of dates or times from min to max, in bins; `starts` holds the first moment of each."""
 
     kind: ClassVar[str]
+    learnable: ClassVar[bool] = True
     unit: ClassVar[int]
     """The seconds in one step of this column's numbers."""
     iso: ClassVar[str]
@@ -64,8 +65,19 @@ class Dated(Range):
 
     @property
     def draft(self) -> Column:
-        """The column as it was before it was learnt how its values lie inside bins; itself where nothing was."""
-        return without_inside(self)
+        """The column as it was before anything was learnt about it; itself where nothing was."""
+        if self.origin is not Origin.LEARNT:
+            return without_inside(self)
+        from populace.schema.unknown import UnknownMoments
+
+        return UnknownMoments(
+            min=Fraction(self.min),
+            max=Fraction(self.max),
+            of=type(self),
+            format=self.format,
+            beyond=self.beyond,
+            **self.shared() | {"origin": Origin.DECLARED},
+        )
 
     def value(self, text: str) -> Fraction | None:
         """Return the days or seconds that a text stands for, in the declared format or in ISO's, or None."""

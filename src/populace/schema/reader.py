@@ -19,7 +19,7 @@ from populace.schema.ranges import Beyond, Integer, Numeric
 from populace.schema.tables import Table
 from populace.schema.types import Type, type_named
 from populace.schema.unit import Neighbours, Unit
-from populace.schema.unknown import UnknownBins, UnknownValues
+from populace.schema.unknown import UnknownBins, UnknownMoments, UnknownValues
 
 LEARN = "learn"
 _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
@@ -57,7 +57,7 @@ _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
-_DATED = (*_SHARED, "min", "max", "width", "edges", "beyond", "format", "inside", *_RELATED)
+_DATED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "format", "inside", *_RELATED)
 _KEYS = {
     Kind.CATEGORICAL: _LISTED,
     Kind.ORDINAL: _LISTED,
@@ -224,6 +224,16 @@ def _dated(table: Table, kind: type[Dated], shared: _Shared, *, inside: Inside |
         raise _no_ends(table)
     else:
         first, last = _moment(table, kind, ends[0]), _last_moment(table, kind, ends[1])
+        if "bins" in table:
+            _check_learning(table)
+            return UnknownMoments(
+                min=Fraction(first),
+                max=Fraction(last),
+                of=kind,
+                format=table.text("format"),
+                beyond=table.choice("beyond", default=Beyond.NEAREST),
+                **shared,
+            )
         width = table.text("width") or ("day" if kind is Date else None)
         if width is None:
             raise SchemaError(f"{table.place} has no bins.", hint='give a width, such as "hour", or edges')

@@ -11,6 +11,7 @@ from typing import ClassVar
 from populace.errors import SchemaError
 from populace.schema.bins import check_range
 from populace.schema.columns import Categorical, Column, Origin
+from populace.schema.dates import Dated
 from populace.schema.inside import Inside
 from populace.schema.numbers import decimal_text, exact
 from populace.schema.ranges import Integer, Numeric, Range
@@ -77,7 +78,7 @@ class UnknownBins(Range):
         """Return 0 for a number in [min, max], else None."""
         return self.learnt(()).level(text)
 
-    def learnt(self, edges: Sequence[Fraction], *, inside: Inside | None = None) -> Integer | Numeric:
+    def learnt(self, edges: Sequence[Fraction], *, inside: Inside | None = None) -> Integer | Numeric | Dated:
         """Return the column with the edges that were learnt; those not between min and max are left out.
 
         `inside` is how values lie inside these bins, as far as it is known.
@@ -108,6 +109,53 @@ class UnknownBins(Range):
         _check_origin(self)
         check_range(self.name, self.min, self.max)
         self.learnt(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownMoments(UnknownBins):
+    """A column of dates or times whose bins nobody knows yet; min and max are days or seconds.
+
+    >>> from populace.schema.dates import Date
+    >>> born = UnknownMoments(name="BORN", min=Fraction(0), max=Fraction(364), of=Date)
+    >>> born.kind, born.learnt([Fraction(31)]).starts
+    ('date', (0, 31))
+    """
+
+    of: type[Dated]
+    format: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Date, datetime or time."""
+        return self.of.kind
+
+    def value(self, text: str) -> Fraction | None:
+        """Return the days or seconds that a text stands for, or None."""
+        low, high = int(self.min), int(self.max)
+        return self.of(name=self.name, min=low, max=high, starts=(low,), format=self.format).value(text)
+
+    def level(self, text: str) -> int | None:
+        """Return 0 for a moment from min to max, else None."""
+        value = self.value(text)
+        return None if value is None or not self.min <= value <= self.max else 0
+
+    def learnt(self, edges: Sequence[Fraction], *, inside: Inside | None = None) -> Dated:
+        """Return the column with the edges that were learnt; those not between min and max are left out."""
+        inner = sorted({int(edge) for edge in edges if self.min < edge <= self.max})
+        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "within": inside}
+        low, high = int(self.min), int(self.max)
+        return self.of(min=low, max=high, starts=(low, *inner), format=self.format, **shared)
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        return (None,)
+
+    def _check_domain(self) -> None:
+        UnknownBins._check_domain(self)
+        if self.learnt(()).grain is None:
+            raise SchemaError(
+                f"column {self.name!r} has bins to be learnt, and its format {self.format!r} does not tell the day.",
+                hint="declare the bins with a width, or give a format with %d",
+            )
 
 
 def _check_origin(column: Column) -> None:

@@ -14,7 +14,7 @@ from populace.schema.inside import Inside
 from populace.schema.numbers import decimal_text
 from populace.schema.ranges import Beyond, Integer, Numeric, Range
 from populace.schema.unit import Neighbours, Unit
-from populace.schema.unknown import UnknownBins, UnknownValues
+from populace.schema.unknown import UnknownBins, UnknownMoments, UnknownValues
 
 Listed = list[str] | list[int] | list[Fraction] | list[list[str]] | list[list[int]]
 Written = str | int | Fraction | Listed | dict[str, str] | dict[str, "int | Fraction | Listed"]
@@ -155,6 +155,10 @@ def _moment_bins(column: Dated) -> dict[str, Written]:
 
 
 def _unknown_bins(column: UnknownBins) -> dict[str, Written]:
+    if isinstance(column, UnknownMoments):
+        plain = column.learnt(())
+        ends: dict[str, Written] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
+        return ends | {"bins": "learn"} | ({} if column.format is None else {"format": column.format})
     return {"min": column.min, "max": column.max, "bins": "learn"}
 
 

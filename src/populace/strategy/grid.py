@@ -94,9 +94,19 @@ class Grid:
         cuts = {first, last}
         for unit in wanted:
             low, high = max(unit - slack, int(self.starts[first])), min(unit + slack, int(self.starts[last]))
-            near = roundest(Fraction(low), Fraction(high)) if low <= high else Fraction(unit)
-            cuts.add(max(first, min(last, bisect_left(self.starts, int(near)))))
+            near = self._roundest(low, high) if low <= high else unit
+            cuts.add(max(first, min(last, bisect_left(self.starts, near))))
         return list(pairwise(sorted(cuts)))
+
+    def _roundest(self, low: int, high: int) -> int:
+        """Return the roundest number of units between two others: of days where a year or a month begins."""
+        if not isinstance(self.column, Date):
+            return int(roundest(Fraction(low), Fraction(high)))
+        for period in ("datetime64[Y]", "datetime64[M]"):
+            begin = int(np.datetime64(high, "D").astype(period).astype("datetime64[D]").astype(np.int64))
+            if begin >= low:
+                return begin
+        return high
 
 
 def grid(column: Open) -> Integer | Numeric | Dated:
