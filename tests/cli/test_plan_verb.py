@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,3 +107,16 @@ def test_bad_options_leave_with_two(
 ) -> None:
     assert main(words(desk, **changes)) == 2
     assert part in capsys.readouterr().err
+
+
+def test_the_guide_runs(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "plan.md").read_text("utf-8")
+    desk.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
+    commands = re.findall(r"^\$ populace (.*)$", guide, flags=re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        assert main(shlex.split(command)) == 0, capsys.readouterr().err
+    (code,) = re.findall(r"^```python\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["found"].verdict.value == "enough rows"

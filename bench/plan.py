@@ -1,0 +1,251 @@
+"""What `populace plan` predicts beside what happens: errors, time, memory, whole rehearsals, too small tables.
+
+    python bench/plan.py                          everything, the default
+    python bench/plan.py --data adult --epsilon 1
+
+The plan sees the schema, the number of rows, ε and δ. What happens is `populace synth` on the real rows, twice, each in
+a process of its own: the mean error of columns and of the pairs that it measured, by least squares from its
+noisy tables as the plan predicts them (noise alone); beside it the error of single columns in the rows it releases; CPU
+seconds and peak memory of the process, report included. `--keep FILE` remembers finished runs.
+
+Claims: errors of columns and of measured pairs within a factor 1.3, time within 2, memory within 1.5; with `--like`,
+the mean error of all released pairs within 1.3; the verdict "too few rows" right on tables of 1,300 rows at ε = 0.1,
+where right means that released pairs err by more than exact columns without any dependence would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from codebooks import imported
+from error import COMMAND, SHARED, files, here
+
+from populace.forecast.errors import distance, noise_errors
+from populace.forecast.plan import plan
+from populace.forecast.population import Population, public
+from populace.forecast.verdict import Verdict
+from populace.marginals import Marginal
+from populace.measurements import Measurements
+from populace.schema.schema import Schema
+
+DATA = ["adult", "nltcs", "loans", "msnbc", "stroke", "nist2020-acs"]
+DELTA = "1e-9"
+SMALL = 1300
+RUNS = 2
+FACTORS = {"columns": 1.3, "pairs": 1.3, "released": 1.3, "cpu_s": 2.0, "peak_mb": 1.5}
+
+
+def rows_of(data: Path, schema: Schema) -> Population:
+    """Return all rows of a public file as they are."""
+    count = len(pd.read_parquet(data) if data.suffix == ".parquet" else pd.read_csv(data, usecols=[0]))
+    return public(data, schema=schema, rows=count, rng=np.random.default_rng(0))
+
+
+def happened(data: Path, schema: Path, *, epsilon: str) -> dict[str, float]:
+    """Run `synth` on a file and return what happened."""
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "release"
+        words = ["synth", str(data), "--schema", str(schema), "--epsilon", epsilon, "--delta", DELTA]
+        words += ["--ledger", f"{place}/ledger.db", "--out", str(out)]
+        quiet = subprocess.DEVNULL
+        one_core = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        child = subprocess.Popen([*COMMAND, *words], stdout=quiet, stderr=quiet, env=one_core)
+        _, status, used = os.wait4(child.pid, 0)
+        if status:
+            raise SystemExit(f"synth failed on {data} at epsilon {epsilon}")
+        measurements = Measurements.load(out)
+        (rows,) = out.glob("synthetic.*")
+        known = measurements.schema
+        real, made = rows_of(data, known), rows_of(rows, known)
+        columns, pairs = noise_errors(measurements.items, schema=known, exact=real.exact)
+    return {
+        "columns": float(np.mean(list(columns.values()))),
+        "pairs": float(np.mean(list(pairs.values()))) if pairs else 0.0,
+        "measured": len(pairs),
+        "released": between(real, made, size=1),
+        "released_pairs": between(real, made, size=2),
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
+    }
+
+
+def between(real: Population, made: Population, *, size: int) -> float:
+    """Return the mean total variation between the tables of two populations over so many columns."""
+    cliques = list(combinations(real.schema.domain, size))
+    return float(np.mean([distance(made.exact(Marginal(c)), real.exact(Marginal(c))) for c in cliques]))
+
+
+def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None) -> dict[str, Any]:
+    """Return what the plan says, in the names of `happened`."""
+    told = plan(schema, population=rows, epsilon=epsilon, delta=DELTA, like=like)
+    return {
+        "columns": told.columns.mean,
+        "released": told.columns.mean,
+        "pairs": told.pairs.mean if told.pairs else 0.0,
+        "low": told.pairs.low if told.pairs else 0.0,
+        "high": told.pairs.high if told.pairs else 0.0,
+        "measured": told.afforded.mean,
+        "cpu_s": told.effort.seconds,
+        "peak_mb": told.effort.memory / 2**20,
+        "released_pairs": told.like.pairs.mean if told.like else 0.0,
+        "too_small": told.verdict is Verdict.TOO_SMALL,
+    }
+
+
+class Notes:
+    """Remembers what was found, in a file if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self._found = {line["key"]: line["found"] for line in map(json.loads, lines)}
+
+    def mean(self, key: str, work: Any, *, runs: int = RUNS) -> dict[str, Any]:
+        found = [self.get(f"{key} {run}", work) for run in range(runs)]
+        return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+
+    def get(self, key: str, work: Any) -> dict[str, Any]:
+        if key not in self._found:
+            self._found[key] = work()
+            if self._path is not None:
+                with self._path.open("a") as file:
+                    file.write(json.dumps({"key": key, "found": self._found[key]}) + "\n")
+        found: dict[str, Any] = self._found[key]
+        return found
+
+
+def beside(name: str, one: dict[str, Any], two: dict[str, Any]) -> str:
+    """Return a prediction beside what happened, with their ratio and a mark beyond the claimed factor."""
+    if not one[name] or not two[name]:
+        return f"{one[name]:8.4g} {two[name]:8.4g}     –  "
+    ratio = one[name] / two[name]
+    factor = FACTORS.get(name, 1.3)
+    mark = " " if 1 / factor <= ratio <= factor else "*"
+    return f"{one[name]:8.4g} {two[name]:8.4g} {ratio:5.2f}{mark}"
+
+
+def tables(names: list[str], epsilons: list[str], notes: Notes) -> None:
+    """Compare plans with runs on the shared tables."""
+    print("predicted, happened and their ratio; * beyond the claimed factor")
+    print(
+        "data          eps  columns (noise)          columns (released rows)  measured pairs (noise)"
+        "   how many    CPU seconds              peak MB"
+    )
+    ratios: dict[str, list[float]] = {name: [] for name in FACTORS}
+    for data in names:
+        rows, domain = files(data)
+        count = len(pd.read_parquet(rows))
+        for epsilon in epsilons:
+            two = notes.mean(f"{data} {epsilon}", lambda: happened(rows, domain, epsilon=epsilon))  # noqa: B023
+            one = predicted(domain, rows=count, epsilon=epsilon)
+            shown = "  ".join(beside(name, one, two) for name in ("columns", "released", "pairs"))
+            effort = "  ".join(beside(name, one, two) for name in ("cpu_s", "peak_mb"))
+            pairs = f"{one['measured']:5.0f} {two['measured']:5.0f}"
+            print(f"{data:12} {epsilon:>4}  {shown}  {pairs}  {effort}", flush=True)
+            for name in FACTORS:
+                if one[name] and two[name]:
+                    ratios[name].append(one[name] / two[name])
+    for name, found in ratios.items():
+        off = [max(ratio, 1 / ratio) for ratio in found]
+        inside = sum(ratio <= FACTORS[name] for ratio in off)
+        print(f"{name:8} {inside} of {len(off)} within {FACTORS[name]}; the farthest is {max(off):.2f}")
+
+
+def alike(notes: Notes) -> None:
+    """Compare whole rehearsals on a public table with runs on another one."""
+    print("\n--like: mean error of all released pairs, predicted from another table")
+    for name, schema, public_rows, private_rows, epsilon in cases():
+        key = f"like {name} {epsilon}"
+        two = notes.get(key, lambda: happened(private_rows, schema, epsilon=epsilon))  # noqa: B023
+        count = rows_of(private_rows, Schema.load(schema)).rows
+        one = predicted(schema, rows=count, epsilon=epsilon, like=public_rows)
+        print(f"{name:24} {epsilon:>4}  {beside('released_pairs', one, two)}", flush=True)
+
+
+def cases() -> Iterator[tuple[str, Path, Path, Path, str]]:
+    """Yield pairs of tables: one that is public, and one of the same schema that stands for the private one."""
+    folder = SHARED / "data" / "nist-acs"
+    with tempfile.TemporaryDirectory() as text:
+        place = Path(text)
+        for area in ("ma", "national"):
+            words = [str(folder / f"{area}2019.json"), "--dictionary", str(folder / "data_dictionary.json")]
+            schema = imported(*words, "--overlay", "nist-acs", out=place / f"{area}.toml")
+            for epsilon in ("0.1", "1"):
+                yield (
+                    f"{area} 2018 for 2019",
+                    schema,
+                    folder / f"{area}2018.csv",
+                    folder / f"{area}2019.csv",
+                    epsilon,
+                )
+        for data in ("adult", "loans"):
+            rows, domain = files(data)
+            table = pd.read_parquet(rows).sample(frac=1, random_state=1)
+            halves = [place / f"{data}-{half}.parquet" for half in (1, 2)]
+            for half, path in enumerate(halves):
+                table.iloc[half::2].to_parquet(path)
+            for epsilon in ("0.1", "1"):
+                yield f"{data}, half for half", domain, halves[0], halves[1], epsilon
+
+
+def small(names: list[str], notes: Notes) -> None:
+    """Hold the verdict on tables of a few rows to what happens to their pairs."""
+    print(
+        f"\ntables of {SMALL} rows: verdict from the predicted error of columns, and what happened in released rows;"
+    )
+    print("pairs beside those of exact columns without any dependence, which a release of use must beat")
+    for data, epsilon in [(data, epsilon) for epsilon in ("0.1", "10") for data in names]:
+        rows, domain = files(data)
+        with tempfile.TemporaryDirectory() as place:
+            few = Path(place) / "few.parquet"
+            pd.read_parquet(rows).sample(SMALL, random_state=1).to_parquet(few)
+            two = notes.get(f"small {data} {epsilon}", lambda: happened(few, domain, epsilon=epsilon))  # noqa: B023
+            least = floor(rows_of(few, Schema.load(domain)))
+        one = predicted(domain, rows=SMALL, epsilon=epsilon)
+        right = one["too_small"] == (two["released_pairs"] > least)
+        print(
+            f"{data:12} {epsilon:>4} {'too few rows' if one['too_small'] else 'not too few':13} columns "
+            f"{beside('released', one, two)}  pairs {two['released_pairs']:.3f} against {least:.3f}: "
+            f"{'right' if right else 'WRONG'}",
+            flush=True,
+        )
+
+
+def floor(real: Population) -> float:
+    """Return the mean error of all pairs when columns are exact and do not depend on each other."""
+    alone = {name: real.exact(Marginal((name,))) for name in real.schema.domain}
+    pairs = list(combinations(alone, 2))
+    return float(
+        np.mean([distance(np.outer(alone[a], alone[b]), real.exact(Marginal((a, b)))) for a, b in pairs])
+    )
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--data", nargs="+", default=DATA)
+    ask.add_argument("--epsilon", nargs="+", default=["0.1", "1", "10"])
+    ask.add_argument("--parts", nargs="+", default=["tables", "like", "small"])
+    ask.add_argument("--keep", type=Path)
+    told = ask.parse_args()
+    notes = Notes(told.keep)
+    print(f"{here()}, delta {DELTA}")
+    if "tables" in told.parts:
+        tables(told.data, told.epsilon, notes)
+    if "like" in told.parts:
+        alike(notes)
+    if "small" in told.parts:
+        small(told.data, notes)
+
+
+if __name__ == "__main__":
+    main()
