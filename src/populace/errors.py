@@ -11,6 +11,8 @@
     ├── OverBudget           3   a question costs more than is left; nothing was read
     └── ResourceError        4   disk, memory or permissions
 
+    NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
+
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
 """
 

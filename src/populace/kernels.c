@@ -15,6 +15,9 @@ enum { PIECE = 1 << 11 };
  * even and odd rows of small tables are counted apart. */
 enum { APART_UP_TO = 1 << 14 };
 
+/* Cells are numbered with 32 bits. */
+#define MOST_CELLS (UINT32_MAX + UINT64_C(1))
+
 int complain(const char *words)
 {
     PyErr_SetString(PyExc_ValueError, words);
@@ -34,6 +37,12 @@ int take(PyObject *object, Py_buffer *view, const char *kinds, int size, int axe
     return complain("an array holds another kind of number, or has another number of axes");
 }
 
+int overlap(const Py_buffer *one, const Py_buffer *other)
+{
+    uintptr_t start = (uintptr_t)one->buf, next = (uintptr_t)other->buf;
+    return one->len && other->len && start < next + (uintptr_t)other->len && next < start + (uintptr_t)one->len;
+}
+
 void release(Py_buffer *views, Py_ssize_t held)
 {
     while (held)
@@ -45,10 +54,11 @@ void release(Py_buffer *views, Py_ssize_t held)
     WIDE static int name(uint32_t *restrict cells, const type *restrict codes, Py_ssize_t rows, uint64_t size)         \
     {                                                                                                                  \
         type largest = 0;                                                                                              \
-        for (Py_ssize_t row = 0; row < rows; row++)                                                                    \
-            largest = codes[row] > largest ? codes[row] : largest;                                                     \
-        for (Py_ssize_t row = 0; row < rows; row++)                                                                    \
-            cells[row] = cells[row] * (uint32_t)size + codes[row];                                                     \
+        for (Py_ssize_t row = 0; row < rows; row++) {                                                                  \
+            type code = codes[row];                                                                                    \
+            largest = code > largest ? code : largest;                                                                 \
+            cells[row] = cells[row] * (uint32_t)size + code;                                                           \
+        }                                                                                                              \
         return largest < size;                                                                                         \
     }
 APPEND(append_8, uint8_t)
@@ -64,9 +74,18 @@ static int append(uint32_t *cells, const Py_buffer *column, Py_ssize_t start, Py
     return append_32(cells, (const uint32_t *)column->buf + start, rows, size);
 }
 
+/* Tell whether there are cells of these numbers. Codes may change under our eyes; their cells' numbers are ours. */
+WIDE static int exist(const uint32_t *cells, Py_ssize_t rows, Py_ssize_t end)
+{
+    uint32_t largest = 0;
+    for (Py_ssize_t row = 0; row < rows; row++)
+        largest = cells[row] > largest ? cells[row] : largest;
+    return largest < (uint64_t)end;
+}
+
 /* Count the rows of each cell; return 0 if a code lies outside its domain. */
 static int count(const Py_buffer *columns, const uint64_t *sizes, Py_ssize_t number, Py_ssize_t rows, int64_t *even,
-                 int64_t *odd)
+                 int64_t *odd, Py_ssize_t end)
 {
     uint32_t cells[PIECE];
     for (Py_ssize_t start = 0; start < rows; start += PIECE) {
@@ -75,6 +94,8 @@ static int count(const Py_buffer *columns, const uint64_t *sizes, Py_ssize_t num
         for (Py_ssize_t i = 0; i < number; i++)
             if (!append(cells, &columns[i], start, here, sizes[i]))
                 return 0;
+        if (!exist(cells, here, end))
+            return 0;
         for (Py_ssize_t row = 0; row + 1 < here; row += 2) {
             even[cells[row]]++;
             odd[cells[row + 1]]++;
@@ -90,7 +111,7 @@ static int count_apart(const Py_buffer *columns, const uint64_t *sizes, Py_ssize
                        int64_t *counts, Py_ssize_t cells)
 {
     int64_t *odd = cells <= APART_UP_TO && cells <= rows ? calloc((size_t)cells, sizeof *odd) : NULL;
-    int within = count(columns, sizes, number, rows, counts, odd ? odd : counts);
+    int within = count(columns, sizes, number, rows, counts, odd ? odd : counts, cells);
     for (Py_ssize_t cell = 0; odd && cell < cells; cell++)
         counts[cell] += odd[cell];
     free(odd);
@@ -101,13 +122,19 @@ static int sizes_match(const uint64_t *sizes, Py_ssize_t number, Py_ssize_t cell
 {
     uint64_t product = 1;
     for (Py_ssize_t i = 0; i < number; i++) {
-        if (sizes[i] > UINT32_MAX + UINT64_C(1))
-            return complain("a domain is too large");
-        product *= sizes[i];
-        if (product > UINT32_MAX + UINT64_C(1))
+        if (sizes[i] > MOST_CELLS || (sizes[i] && product > MOST_CELLS / sizes[i]))
             return complain("a table is too large");
+        product *= sizes[i];
     }
     return product == (uint64_t)cells || complain("the counts have another number of cells than their columns");
+}
+
+static int count_fits(const Py_buffer *columns, const uint64_t *sizes, Py_ssize_t number, const Py_buffer *counts)
+{
+    for (Py_ssize_t i = 0; i < number; i++)
+        if (overlap(&columns[i], counts))
+            return complain("the counts share memory with a column");
+    return sizes_match(sizes, number, counts->shape[0]);
 }
 
 /* Take the columns and their sizes; return how many of the columns are held, all of them if no error is set. */
@@ -140,13 +167,13 @@ PyObject *count_columns(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_NoMemory();
     } else if (take(table, &counts, "lq", 8, 1, PyBUF_WRITABLE)) {
         held = take_columns(given, lengths, columns, sizes);
-        if (!PyErr_Occurred() && sizes_match(sizes, number, counts.shape[0])) {
+        if (!PyErr_Occurred() && count_fits(columns, sizes, number, &counts)) {
             int within;
             Py_BEGIN_ALLOW_THREADS
             within = count_apart(columns, sizes, number, columns[0].shape[0], counts.buf, counts.shape[0]);
             Py_END_ALLOW_THREADS
             if (!within)
-                complain("a code lies outside its domain");
+                PyErr_SetString(PyExc_IndexError, "a code lies outside its domain");
         }
         release(columns, held);
         PyBuffer_Release(&counts);
@@ -163,8 +190,15 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernels", "The compiled loops.", 0, functions,
-                                    NULL, NULL, NULL, NULL};
+                                    slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__kernels(void)
 {

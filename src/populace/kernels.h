@@ -1,10 +1,14 @@
-/* What the compiled loops share: how they take arrays and how they refuse them. */
+/* What the compiled loops share: how they take arrays and how they refuse them.
+ *
+ * An array that a loop writes to shares no memory with another of the call; this is checked. Nobody else may write to
+ * the arrays of a plan and of its rows during a call, for what was checked is then followed. Columns to count are
+ * another matter: they may be mapped from a file, and whatever is written to it meanwhile leads nowhere else.
+ */
 
 #ifndef POPULACE_KERNELS_H
 #define POPULACE_KERNELS_H
 
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <stdint.h>
 
@@ -15,12 +19,15 @@
 #define WIDE
 #endif
 
-/* Set an error and return 0. */
+/* Set a ValueError and return 0. */
 int complain(const char *words);
 
 /* Ask for an array of numbers of one of some kinds (letters as in Python's struct) and, unless 0, of `size` bytes;
  * return 0, with an error set and nothing held, if it is another. */
 int take(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags);
+
+/* Tell whether two arrays have a byte in common. */
+int overlap(const Py_buffer *one, const Py_buffer *other);
 
 /* Give back the first `held` arrays. */
 void release(Py_buffer *views, Py_ssize_t held);

@@ -24,6 +24,11 @@ Counts = npt.NDArray[np.int64]
 # Two of the compiled loops number cells with 32 bits.
 MOST_CELLS = 1 << 32
 
+# No array is larger than this many counts of 8 bytes.
+MOST_COUNTS = np.iinfo(np.intp).max // 8
+
+OUTSIDE = "a code lies outside its domain"
+
 
 def _load() -> Any:
     try:
@@ -45,7 +50,8 @@ def warn_unless_compiled() -> None:
     if not compiled():
         warnings.warn(
             "the loops in C are missing, so fitting rows takes far longer.\n"
-            "hint: install a C compiler and Python's headers, then install populace again",
+            "hint: install a C compiler and Python's headers, then populace again, "
+            "with pip's --no-cache-dir --force-reinstall",
             NotCompiled,
             stacklevel=2,
         )
@@ -54,25 +60,31 @@ def warn_unless_compiled() -> None:
 def count_columns(columns: Sequence[Codes], *, sizes: Sequence[int]) -> Counts:
     """Count the rows in each combination of any number of columns of codes, one or more.
 
+    A code outside its domain is an IndexError, without the code: the fault is ours, as we encode what users bring.
+
     >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint16)
     >>> count_columns([a, b], sizes=(2, 3)).tolist()
     [[0, 0, 1], [2, 0, 0]]
     """
+    sizes = tuple(map(int, sizes))
     _check(columns, sizes)
-    cells = math.prod(sizes)
-    try:
-        if _native is None or cells > MOST_CELLS:
-            flat = np.ravel_multi_index([column.astype(np.intp) for column in columns], tuple(sizes))
-            counts: Counts = np.bincount(flat, minlength=cells)
-        else:
-            counts = np.zeros(cells, dtype=np.int64)
-            held = tuple(np.require(column, requirements=["C", "A"]) for column in columns)
-            _native.count_columns(held, tuple(map(int, sizes)), counts)
-    except ValueError:
-        raise UsageError(
-            "a column to count holds a code outside its domain.", hint="encode it by its schema"
-        ) from None
-    return counts.reshape(tuple(sizes))
+    counts: Counts
+    if _native is None or math.prod(sizes) > MOST_CELLS:
+        counts = _count(columns, sizes)
+    else:
+        counts = np.zeros(math.prod(sizes), dtype=np.int64)
+        held = tuple(np.require(column, requirements=["C", "A"]) for column in columns)
+        _native.count_columns(held, sizes, counts)
+    return counts.reshape(sizes)
+
+
+def _count(columns: Sequence[Codes], sizes: Sequence[int]) -> Counts:
+    flat = np.zeros(len(columns[0]), dtype=np.intp)
+    for column, size in zip(columns, sizes, strict=True):
+        if column.size and column.max() >= size:
+            raise IndexError(OUTSIDE)
+        flat = flat * size + column
+    return np.bincount(flat, minlength=math.prod(sizes))
 
 
 def screen_cells(codes: Codes, deficits: Deficits, plan: Plan, slope: float, leaving: Floats) -> None:
@@ -101,8 +113,15 @@ def _check(columns: Sequence[Codes], sizes: Sequence[int]) -> None:
         raise UsageError(
             "the columns to count differ in length or in number from their sizes.", hint="check them"
         )
-    if any(column.dtype not in (np.uint8, np.uint16, np.uint32) for column in columns):
-        raise UsageError("a column to count does not hold codes.", hint="give uint8, uint16 or uint32")
+    if any(column.ndim != 1 or column.dtype not in (np.uint8, np.uint16, np.uint32) for column in columns):
+        raise UsageError(
+            "a column to count does not hold codes.", hint="give uint8, uint16 or uint32, on one axis"
+        )
+    if min(sizes) < 0 or math.prod(sizes) > MOST_COUNTS:
+        raise UsageError(
+            f"a table of {' × '.join(map(str, sizes))} cells cannot be counted.",
+            hint="count fewer columns, or group their codes",
+        )
 
 
 if __name__ == "__main__":

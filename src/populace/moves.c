@@ -249,11 +249,23 @@ static Py_ssize_t take_all(PyObject *plan, PyObject *const *others, Py_ssize_t n
     return number;
 }
 
+/* Tell whether what a loop writes to is no part of what it reads or of what else it writes to. */
+static int apart(const Py_buffer *views, Py_ssize_t number)
+{
+    for (Py_ssize_t i = 0; i < number; i++)
+        for (Py_ssize_t j = 0; kinds[i].flags && j < number; j++)
+            if (i != j && overlap(&views[i], &views[j]))
+                return 0;
+    return 1;
+}
+
 static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number)
 {
     int64_t columns = work->plan.columns;
+    if (!apart(views, number))
+        return complain("two arrays share memory that would be written to");
     if (!plan_fits(&work->plan, views, views[DEFICITS].shape[0]))
-        return complain("the plan leads outside its arrays");
+        return 0;
     if (number == TO_SCREEN && views[DEFICITS].shape[0] > INT64_C(1) << 32)
         return complain("there are too many deficits to screen");
     if (views[CODES].shape[0] != columns || views[LEAVING].shape[0] != columns ||

@@ -52,34 +52,47 @@ static int place_fits(const Plan *plan, const Place *at, int64_t cells)
     return reach(reach(left, at->stride, plan->sizes[at->second]), at->step, plan->sizes[at->third]) >= 0;
 }
 
-static int rule_fits(const Plan *plan, int64_t rule, int64_t cells)
+/* Write the largest class of every column: its rules, which may be many, need not look for it. */
+static void find_last(const Plan *plan, int64_t *last)
+{
+    for (int64_t column = 0; column < plan->columns; column++) {
+        int64_t largest = 0;
+        for (int64_t code = plan->class_starts[column]; code < plan->class_starts[column + 1]; code++)
+            largest = plan->classes[code] > largest ? plan->classes[code] : largest;
+        last[column] = largest;
+    }
+}
+
+static int rule_fits(const Plan *plan, int64_t rule, const int64_t *last, int64_t cells)
 {
     int64_t left = plan->corners[rule] < 0 ? -1 : cells - 1 - plan->corners[rule];
     for (int64_t i = plan->rules[rule]; i < plan->rules[rule + 1]; i++) {
-        int64_t column = plan->members[i].column, last = 0;
+        int64_t column = plan->members[i].column;
         if (column < 0 || column >= plan->columns)
             return 0;
-        for (int64_t code = plan->class_starts[column]; code < plan->class_starts[column + 1]; code++)
-            last = plan->classes[code] > last ? plan->classes[code] : last;
-        left = reach(left, plan->members[i].stride, last + 1);
+        left = reach(left, plan->members[i].stride, last[column] + 1);
     }
     return left >= 0;
 }
 
-int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells)
+/* Tell whether the lists of a plan have the lengths they should, and numbers of what exists. */
+static int lists_fit(const Plan *plan, const Py_buffer *views)
 {
     int64_t columns = plan->columns, places = views[PLACES].shape[0], rules = views[RULES].shape[0] - 1;
-    if (views[PLACES].shape[1] != 6 || views[MEMBERS].shape[1] != 2 || views[TABLE_OF].shape[0] != places ||
-        rules < 0 || views[CORNERS].shape[0] < rules || !all_below(&views[SIZES], INT64_C(1) << 32) ||
-        !all_below(&views[TABLE_OF], plan->table_count) || !all_below(&views[ENDS], places) ||
-        !all_below(&views[CLASSES], INT64_C(1) << 32) || !all_below(&views[GUARDS], rules) ||
-        !follow(&views[TABLES], plan->table_count, places, 1) ||
-        !follow(&views[STARTS], columns, views[ENDS].shape[0], 0) ||
-        !follow(&views[CLASS_STARTS], columns, views[CLASSES].shape[0], 0) ||
-        !follow(&views[RULES], rules, views[MEMBERS].shape[0], 0) ||
-        !follow(&views[WATCHED], columns, views[GUARDS].shape[0], 0))
-        return 0;
-    for (int64_t column = 0; column < columns; column++) {
+    return views[PLACES].shape[1] == 6 && views[MEMBERS].shape[1] == 2 && views[TABLE_OF].shape[0] == places &&
+           rules >= 0 && views[CORNERS].shape[0] >= rules && all_below(&views[SIZES], INT64_C(1) << 32) &&
+           all_below(&views[TABLE_OF], plan->table_count) && all_below(&views[ENDS], places) &&
+           all_below(&views[CLASSES], INT64_C(1) << 32) && all_below(&views[GUARDS], rules) &&
+           follow(&views[TABLES], plan->table_count, places, 1) &&
+           follow(&views[STARTS], columns, views[ENDS].shape[0], 0) &&
+           follow(&views[CLASS_STARTS], columns, views[CLASSES].shape[0], 0) &&
+           follow(&views[RULES], rules, views[MEMBERS].shape[0], 0) &&
+           follow(&views[WATCHED], columns, views[GUARDS].shape[0], 0);
+}
+
+static int columns_fit(const Plan *plan)
+{
+    for (int64_t column = 0; column < plan->columns; column++) {
         if (plan->sizes[column] < 1 ||
             plan->class_starts[column + 1] - plan->class_starts[column] < plan->sizes[column])
             return 0;
@@ -87,11 +100,21 @@ int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells)
             if (plan->places[plan->ends[i]].own != column)
                 return 0;
     }
-    for (int64_t place = 0; place < places; place++)
-        if (!place_fits(plan, &plan->places[place], cells))
-            return 0;
-    for (int64_t rule = 0; rule < rules; rule++)
-        if (!rule_fits(plan, rule, views[ALLOWED].shape[0]))
-            return 0;
     return 1;
+}
+
+int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells)
+{
+    int fits = lists_fit(plan, views) && columns_fit(plan);
+    for (Py_ssize_t place = 0; fits && place < views[PLACES].shape[0]; place++)
+        fits = place_fits(plan, &plan->places[place], cells);
+    int64_t *last = PyMem_Malloc(((size_t)plan->columns + 1) * sizeof *last);
+    if (!last)
+        return PyErr_NoMemory(), 0;
+    if (fits)
+        find_last(plan, last);
+    for (Py_ssize_t rule = 0; fits && rule < views[RULES].shape[0] - 1; rule++)
+        fits = rule_fits(plan, rule, last, views[ALLOWED].shape[0]);
+    PyMem_Free(last);
+    return fits || complain("the plan leads outside its arrays");
 }

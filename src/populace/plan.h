@@ -30,7 +30,8 @@ typedef struct {
 /* See the arrays of a plan as one. */
 Plan as_plan(const Py_buffer *views);
 
-/* Tell whether every number of a plan leads to a place inside its arrays and inside `cells` deficits. */
+/* Tell whether every number of a plan leads to a place inside its arrays and inside `cells` deficits; if not, an error
+ * is set. */
 int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells);
 
 /* Tell whether all numbers of an array are from 0 to `end` − 1. */

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
+import sys
+import sysconfig
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import populace.refine
 from populace import kernels
@@ -94,7 +103,8 @@ def test_columns_mapped_or_cut_from_others() -> None:
     ],
 )
 def test_columns_that_would_write_outside_are_refused(held: list[list[int]], sizes: tuple[int, ...]) -> None:
-    with pytest.raises(UsageError):
+    # Codes are ours, so a wrong one is our bug; what else is wrong is a mistake of the caller.
+    with pytest.raises(IndexError if len(held[0]) == len(held[-1]) == 2 else UsageError):
         count_columns([np.array(column, dtype=np.uint8) for column in held], sizes=sizes)
 
 
@@ -105,7 +115,7 @@ def test_one_code_outside_is_found_wherever_it_is(kind: type, row: int) -> None:
     codes = np.zeros(5_000, kind)
     codes[row] = 7
     assert count_columns([codes], sizes=(8,))[7] == 1
-    with pytest.raises(UsageError, match="outside"):
+    with pytest.raises(IndexError, match="a code lies outside its domain"):
         count_columns([codes], sizes=(7,))
 
 
@@ -113,6 +123,27 @@ def test_one_code_outside_is_found_wherever_it_is(kind: type, row: int) -> None:
 def test_signed_codes_are_refused() -> None:
     with pytest.raises(UsageError, match="uint8"):
         count_columns([np.zeros(3, np.int64)], sizes=(1,))
+
+
+@pytest.mark.usefixtures("path")
+def test_columns_of_two_axes_are_refused() -> None:
+    with pytest.raises(UsageError, match="does not hold codes"):
+        count_columns([np.zeros((2, 2), np.uint8)], sizes=(1,))
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("whole", [int, np.int64])
+@pytest.mark.parametrize("sizes", [(1 << 40, 1 << 40), (1 << 32, 1 << 32), (1 << 30, 1 << 30), (3, -1)])
+def test_tables_that_cannot_be_are_refused_as_such(sizes: tuple[int, ...], whole: type[int]) -> None:
+    with pytest.raises(UsageError, match=r"table of .* cells cannot be counted"):
+        count_columns([np.zeros(2, np.uint8)] * 2, sizes=tuple(map(whole, sizes)))
+
+
+@pytest.mark.usefixtures("path")
+def test_no_rows_fit_into_no_cells() -> None:
+    assert count_columns([np.zeros(0, np.uint8)] * 2, sizes=(3, 0)).shape == (3, 0)
+    with pytest.raises(IndexError):
+        count_columns([np.zeros(1, np.uint8)] * 2, sizes=(3, 0))
 
 
 Call = dict[str, npt.NDArray[np.generic]]
@@ -261,6 +292,7 @@ def test_what_is_no_plan_is_refused(plan: tuple[npt.NDArray[np.generic], ...]) -
         ((np.zeros(2, np.uint8),), (-3,), 3),
         ((np.zeros(2, np.uint8),), (1 << 40,), 3),
         ((np.zeros(2, np.uint8),) * 3, (1 << 31, 1 << 31, 4), 0),
+        ((np.zeros(2, np.uint8),) * 2, (1 << 32, 1 << 32), 0),
         ((np.zeros(2, np.uint8), np.zeros(3, np.uint8)), (1, 1), 1),
         ((np.zeros(2, np.uint64),), (1,), 1),
         ((np.zeros((2, 2), np.uint8),), (1,), 1),
@@ -273,10 +305,97 @@ def test_the_compiled_count_looks_for_itself(
         kernels._native.count_columns(held, sizes, np.zeros(cells, np.int64))
 
 
+@needs_loops
+def test_codes_that_change_while_they_are_counted_lead_nowhere_else() -> None:
+    """As those of a file mapped into memory may: somebody else writes codes in and outside the domain all the while."""
+    size, codes, around = 20_000, np.full(2_000, 7, np.uint16), np.zeros(1 << 16, np.int64)
+    turns = np.tile(np.array([7, 60_000], np.uint16), 1 << 18)
+    often = as_strided(codes[1_000:], shape=turns.shape, strides=(0,))  # one code, again and again
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            often[:] = turns
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        with suppress(IndexError):
+            kernels._native.count_columns((codes,), (size,), around[:size])
+    done.set()
+    writer.join()
+    assert not around[size:].any()
+
+
+@needs_loops
+def test_counts_that_are_the_codes_are_refused() -> None:
+    counts = np.zeros(4, np.int64)
+    with pytest.raises(ValueError, match="share memory"):
+        kernels._native.count_columns((counts.view(np.uint8),), (4,), counts)
+
+
+@needs_loops
+@pytest.mark.parametrize("written", ["codes", "deficits", "leaving", "moved"])
+def test_arrays_written_to_share_no_memory_with_others(written: str) -> None:
+    """Or a loop would change what was checked, and follow it."""
+    plan, call = planned()
+    held = call[written]
+    room = np.zeros(plan.sizes.nbytes + held.nbytes, np.uint8)
+    call[written] = room[plan.sizes.nbytes :].view(held.dtype).reshape(held.shape)
+    call[written][:] = held
+    beside, within = (room[by:][: plan.sizes.nbytes].view(np.int64) for by in (0, 8))
+    beside[:] = plan.sizes
+    run(plan._replace(sizes=beside), call)
+    within[:] = plan.sizes
+    with pytest.raises(ValueError, match="share memory"):
+        run(plan._replace(sizes=within), call)
+
+
+@needs_loops
+def test_many_rules_of_many_codes_are_checked_in_little_time() -> None:
+    """The classes of a column are looked through once in a call, not once for each rule."""
+    domain = Domain({"a": 10_000, "b": 2})
+    classes = {"a": Grouping("a", (0,) * 9_999 + (1,)), "b": Grouping("b", (0, 1))}
+    rule = Rule(text="", clique=("a", "b"), allowed=np.eye(2, dtype=bool))
+    codes, leaving = np.zeros((2, 1), np.uint32), np.empty((2, 1))
+
+    def taken(rules: int) -> float:
+        fit = RowFit(
+            {("a",): np.ones(10_000)}, domain=domain, rules=Rules(classes=classes, rules=(rule,) * rules)
+        )
+        best = np.inf
+        for _ in range(20):
+            start = time.perf_counter()
+            screen_cells(codes, fit._deficits, fit._plan, 0.25, leaving)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    assert taken(50) < 5 * taken(1)
+
+
+@pytest.mark.parametrize("without_lock", [None, 0, 1])
+def test_pythons_without_a_lock_get_a_build_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, without_lock: int | None
+) -> None:
+    """They refuse the one file that serves all others."""
+    told: dict[str, object] = {}
+    fake = SimpleNamespace(Extension=lambda name, **how: {"name": name, **how}, setup=told.update)
+    monkeypatch.setitem(sys.modules, "setuptools", fake)
+    monkeypatch.setitem(sysconfig.get_config_vars(), "Py_GIL_DISABLED", without_lock)
+    runpy.run_path(str(Path(__file__).parents[2] / "setup.py"))
+    (loops,) = told["ext_modules"]
+    assert loops["name"] == "populace._kernels"
+    assert loops["optional"] is True
+    assert loops["py_limited_api"] is not bool(without_lock)
+    assert bool(loops["define_macros"]) is not bool(without_lock)
+    assert bool(told["options"]) is not bool(without_lock)
+
+
 def test_rows_fitted_without_the_loops_come_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_native", None)
     codes = {"a": np.zeros(4, np.uint8)}
-    with pytest.warns(NotCompiled, match="hint: install a C compiler"):
+    with pytest.warns(NotCompiled, match="hint: install a C compiler.* --no-cache-dir --force-reinstall"):
         populace.refine.refine(
             codes, targets={("a",): np.ones(2)}, domain=Domain({"a": 2}), rng=np.random.default_rng(0)
         )

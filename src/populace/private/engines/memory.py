@@ -64,7 +64,11 @@ class MemoryEngine:
             return self._codes[name]
         if grouping not in self._grouped:
             small = np.min_scalar_type(max(grouping.size - 1, 0))
-            self._grouped[grouping] = grouping.lookup.astype(small)[self._codes[name]]
+            try:
+                self._grouped[grouping] = grouping.lookup.astype(small)[self._codes[name]]
+            except IndexError:
+                # NumPy's own words would tell the code.
+                raise IndexError(kernels.OUTSIDE) from None
         return self._grouped[grouping]
 
 
@@ -73,6 +77,8 @@ def count(
 ) -> list[Counts]:
     """Count the cells of many marginals in one pass over the rows, chunk by chunk, without the compiled loops.
 
+    Codes outside their domain are refused as `kernels.count_columns` refuses them.
+
     >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)
     >>> count([[a, b]], [(2, 3)], rows=3)[0].tolist()
     [[0, 0, 1], [2, 0, 0]]
@@ -80,13 +86,17 @@ def count(
     answers = [np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64) for shape in shapes]
     for start in range(0, rows, CHUNK):
         part = slice(start, min(start + CHUNK, rows))
-        # A column serves many marginals: widen each chunk of it once.
+        # A column serves many marginals: widen each chunk of it, and find its largest code, once.
         wide: dict[int, npt.NDArray[np.intp]] = {}
+        largest: dict[int, int] = {}
         for held, shape, answer in zip(columns, shapes, answers, strict=True):
             flat: npt.NDArray[np.intp] | None = None
             for column, size in zip(held, shape, strict=True):
                 if id(column) not in wide:
                     wide[id(column)] = column[part].astype(np.intp)
+                    largest[id(column)] = int(column[part].max())
+                if largest[id(column)] >= size:
+                    raise IndexError(kernels.OUTSIDE)
                 flat = wide[id(column)] if flat is None else flat * size + wide[id(column)]
             if flat is None:
                 answer += part.stop - part.start
