@@ -15,7 +15,7 @@ help: ## list these commands
 
 setup: $(READY) ## make .venv, compile the loops, install everything
 
-$(READY): pyproject.toml $(wildcard src/populace/*.[ch])
+$(READY): pyproject.toml setup.py $(wildcard src/populace/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "populace needs Python 3.11 or newer; $(PYTHON) is older or missing." >&2; \
 	  echo "hint: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
