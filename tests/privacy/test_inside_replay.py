@@ -19,12 +19,14 @@ from populace.schema.ranges import Range
 TEXT = (
     SCHEMA.format(unit="")
     .replace('min = 0\nmax = 63\nbins = "learn"', 'edges = [0, 16, 32, 63]\ninside = "learn"')
-    .replace('decimals = 0\nbins = "learn"', 'width = 250\ndecimals = 1\ninside = "learn"')
+    .replace('decimals = 0\nbins = "learn"', 'width = 250\ndecimals = 0\ninside = "learn"')
 )
+# The grid of this one has ten times as many cells.
+TENTHS = TEXT.replace("decimals = 0", "decimals = 1")
 
 
-def run(pair, *, ledgers, seed, method="independent") -> Twin:
-    return run_twin(pair, method=method, ledgers=ledgers, seed=seed, epsilon="20", delta="1e-2", text=TEXT)
+def run(pair, *, ledgers, seed, method="independent", text=TEXT) -> Twin:
+    return run_twin(pair, method=method, ledgers=ledgers, seed=seed, epsilon="20", delta="1e-2", text=text)
 
 
 def check(twin: Twin) -> None:
@@ -39,11 +41,15 @@ def check(twin: Twin) -> None:
         assert len(asked) in (2, 3), "stretches, classes, and finer stretches where there are rows"
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])
-def test_neighbours_agree_on_what_lies_inside_bins(count, tmp_path):
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(6, TEXT), *(pytest.param(60, text, marks=pytest.mark.slow) for text in (TEXT, TENTHS))],
+    ids=["some", "many", "tenths"],
+)
+def test_neighbours_agree_on_what_lies_inside_bins(count, text):
     seen = 0
     for number, pair in enumerate(neighbour_pairs(18 + count, seed=5)[18:]):
-        twin = run(pair, ledgers=tmp_path, seed=number)
+        twin = run(pair, ledgers=None, seed=number, text=text)
         check(twin)
         column = twin.first.schema.columns["age"]
         assert isinstance(column, Range)

@@ -199,7 +199,9 @@ def test_rows_that_no_public_total_counts_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_learnt_domain_is_refused_before_and_allowed_after(tmp_path: Path) -> None:
-    schema = Schema.parse(TEXT.replace("edges = [0, 100, 200, 500]", 'min = 0\nmax = 500\nbins = "learn"'))
+    schema = Schema.parse(
+        TEXT.replace("edges = [0, 100, 200, 500]", 'min = 0\nmax = 500\ndecimals = 0\nbins = "learn"')
+    )
     options: dict[str, Any] = {"epsilon": 5, "delta": "1e-6", "ledger": tmp_path / "ledger.db"}
     with pytest.raises(SchemaError, match="'pay'") as found:
         synthesize(people(), schema=schema, where="pay >= 250", **options)
