@@ -328,10 +328,15 @@ def test_neither_a_word_nor_a_law_of_ones_own_is_taken():
             Schema.parse(f'[columns.x]\nkind = "integer"\nedges = [0, 5, 9]\ninside = {given_law}')
 
 
-def test_empty_tables_and_single_days_can_be_learnt_about(tmp_path):
+# Seconds of a year have a long grid.
+SHORT = TEXT.split("[columns.seen]")[0]
+
+
+@pytest.mark.parametrize("text", [SHORT, pytest.param(TEXT, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_empty_tables_and_single_days_can_be_learnt_about(text, tmp_path):
     release = synthesize(
         rows(8000).slice(0, 0),
-        schema=Schema.parse(TEXT),
+        schema=Schema.parse(text),
         epsilon=1,
         delta="1e-6",
         method="independent",
