@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
+from populace.infer.exchange import exchange
 from populace.infer.model import Model
 from populace.infer.possible import class_lookups
 from populace.infer.tables import Table
@@ -20,6 +21,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 # All tables that rows are fitted to: 4 bytes a cell for each of their columns.
 MOST_CELLS = 2**25
+# Rows drawn beside the others, to exchange them for.
+POOLS = (2**14, 2**18)
 
 
 def generate(
@@ -47,12 +50,39 @@ def generate(
     if rows < 0 or chunk < 1:
         raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
     codes = _draw_groups(model, rows=rows, rng=rng)
+    _meet_totals(codes, model, rows=rows, rng=rng)
     if model.targets and rows:
         _fit_rows(codes, model, rules=rules, rng=rng)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
     for start in range(0, max(rows, 1), chunk):
         yield {name: codes[name][start : start + chunk] for name in model.domain}
+
+
+def _meet_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np.random.Generator) -> None:
+    """Exchange rows, in place, for others of the model where several exact cliques are not met by moves alone."""
+    domain = model.full_domain
+    wanted = []
+    for clique in model.exact:
+        expected = rows * model.grouped_marginal(clique).ravel() / model.total
+        wanted.append(_rounded(expected))
+        if np.abs(wanted[-1] - expected).max() > 0.2:
+            # Rounded, tables that overlap need not agree.
+            return
+    have = [_flat(codes, clique, domain=domain, rows=rows) for clique in model.exact]
+    if all(
+        np.array_equal(np.bincount(cells, minlength=counts.size), counts)
+        for cells, counts in zip(have, wanted, strict=True)
+    ):
+        return
+    for more in POOLS:
+        pool = _draw_groups(model, rows=more, rng=rng)
+        spare = [_flat(pool, clique, domain=domain, rows=more) for clique in model.exact]
+        found = exchange(have, spare, wanted=wanted, rng=rng)
+        if found is not None:
+            for name in codes:
+                codes[name][found[0]] = np.concatenate([pool[name], codes[name]])[found[1]]
+            return
 
 
 def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:

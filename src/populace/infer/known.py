@@ -11,6 +11,7 @@ from populace.errors import UsageError
 from populace.infer.observations import Observation, average, sum_groups
 from populace.infer.structure import Layout
 from populace.infer.tables import Table
+from populace.infer.together import check_together
 from populace.marginals import Clique, Domain, Grouping
 from populace.schema.rules import Allowed, Rules, Totals
 
@@ -83,7 +84,7 @@ def known_totals(
 
 
 def check_known(totals: Sequence[Totals], *, rules: Rules, domain: Domain) -> None:
-    """Refuse totals that count rows which the rules forbid."""
+    """Refuse totals that count rows which the rules forbid, or that cannot hold together under the rules."""
     if totals:
         known_totals(
             totals,
@@ -91,3 +92,4 @@ def check_known(totals: Sequence[Totals], *, rules: Rules, domain: Domain) -> No
             groupings={},
             allowed=Layout(rules, domain=domain, groupings={}).allowed,
         )
+        check_together(totals, rules=rules, domain=domain)

@@ -162,7 +162,7 @@ def _fine_decimals(column: Numeric) -> tuple[Numeric, Fraction, int]:
     if column.decimals is not None and span * 10**column.decimals <= most:
         unit = Fraction(1, 10**column.decimals)
         first, last = int(low / unit), int(high / unit)
-        return replace(column, edges=tuple(unit * place for place in range(first, last + 1))), unit, 1
+        return replace(column, edges=_held(column, range(first, last + 1), unit=unit)), unit, 1
     # Edges closer than this could be one and the same float.
     furthest = max(abs(low), abs(high), span)
     step = _round_up(max(2 * span / most, furthest / 2**38))
@@ -174,9 +174,15 @@ def _fine_decimals(column: Numeric) -> tuple[Numeric, Fraction, int]:
         unit = Fraction(1, math.lcm(*(edge.denominator for edge in column.edges)))
         return column, unit, 1
     count = int(step / unit)
-    inner = [unit * each for each in _alternating(int(low / unit), int(high / unit), count)]
+    inner = _held(column, _alternating(int(low / unit), int(high / unit), count), unit=unit)
     edges = tuple(dict.fromkeys(edge for edge in [*inner, high] if low <= edge <= high))
     return replace(column, edges=edges), unit, count
+
+
+def _held(column: Numeric, places: Sequence[int], *, unit: Fraction) -> tuple[Fraction, ...]:
+    """Return units as edges, without a first bin that a bottom code leaves no value."""
+    kept = places if column.bottom is None else [n for n in places if n != places[0] + 1]
+    return tuple(unit * place for place in kept)
 
 
 def _alternating(low: int, high: int, step: int) -> list[int]:
