@@ -16,6 +16,7 @@ from populace.generate import generate
 from populace.infer import assemble as module
 from populace.infer.assemble import assemble, scaled
 from populace.infer.model import FORMAT, Model
+from populace.infer.observations import observe
 from populace.infer.projection import norm_sub, weighted_norm_sub
 from populace.marginals import Domain, Grouping, Marginal
 from populace.schema.rules import Rule, Rules, Totals
@@ -427,3 +428,31 @@ def test_equal_variances_are_norm_sub(seed):
     table = rng.normal(0, 50, 30)
     found = weighted_norm_sub(table, np.full(30, 7.0), total=100.0)
     np.testing.assert_allclose(found, norm_sub(table, total=100.0), atol=1e-9)
+
+
+def test_the_model_meets_columns_that_are_known_well(monkeypatch):
+    """Six pairs that contradict each other pull at the columns; those known well do not give way."""
+    rng = np.random.default_rng(3)
+    table = joint(3)
+    asked = [measured(rng, table, Marginal((name,)), DOMAIN, deviation=100) for name in DOMAIN]
+    pairs = [measured(rng, table, Marginal(pair), DOMAIN, deviation=300) for pair in PAIRS]
+    model = assemble([*asked, *pairs], domain=DOMAIN)
+    monkeypatch.setattr(module, "_SURE", 0.0)
+    free = assemble([*asked, *pairs], domain=DOMAIN)
+    effects = module.estimate(observe([*asked, *pairs], domain=DOMAIN, groupings={}), domain=DOMAIN)
+
+    def furthest(found):
+        known = [module._column(name, effects, total=effects.total) for name in DOMAIN]
+        return max(apart(found.marginal(each.clique), each.values) for each in known)
+
+    assert furthest(model) < furthest(free) / 5
+
+
+def test_the_model_gives_way_at_columns_that_are_known_badly(monkeypatch):
+    table = joint(3)
+    noisy = answers(table, PAIRS, deviation=5_000)
+    model = assemble(noisy, domain=DOMAIN)
+    monkeypatch.setattr(module, "_SURE", 0.0)
+    free = assemble(noisy, domain=DOMAIN)
+    for name in DOMAIN:
+        assert (model.marginal((name,)) == free.marginal((name,))).all()

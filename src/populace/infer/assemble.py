@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -30,8 +31,8 @@ LEAST_GAIN = 1e-3
 _RAKES = 5
 _FLOOR = 1e-3
 _LEAST_VARIANCE = 1e-6
-# Columns with this part of the median variance, such as those whose bins were learnt.
-_SURE = 0.25
+# A column of which noise misplaces less than this share of the rows is met exactly.
+_SURE = 0.02
 
 
 def assemble(
@@ -62,7 +63,7 @@ def assemble(
     layout = Layout(rules, domain=domain, groupings=seen)
     total = max(1.0, effects.total)
     held = [_column(name, effects, total=total) for name in estimator.domain if name in effects.columns]
-    sure = _sure(held) if not totals else []
+    sure = [] if totals else _sure(held, total=total)
     estimator.settle(held)
     estimator.refit(effort=effort)
     measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
@@ -152,14 +153,13 @@ def _column(name: str, effects: Effects, *, total: float) -> Observation:
     return Observation((name,), weighted_norm_sub(values, variance, total=total), variance)
 
 
-def _sure(columns: Sequence[Observation]) -> list[Observation]:
-    """Return the columns that are known far better than most: the model is held to them in the end."""
-    variances = [float(each.variance.mean()) for each in columns]
-    return [
-        each
-        for each, variance in zip(columns, variances, strict=True)
-        if variance < _SURE * float(np.median(variances)) and each.values.sum() > 0
-    ]
+def _sure(columns: Sequence[Observation], *, total: float) -> list[Observation]:
+    """Return the columns that are known well: the model is held to them in the end, whatever noisy tables say.
+
+    The fit follows cells that stand out of their noise and lets others be, which cleans columns that are known badly.
+    """
+    most = _SURE * 2 * total / math.sqrt(2 / math.pi)
+    return [each for each in columns if each.values.sum() > 0 and float(np.sqrt(each.variance).sum()) < most]
 
 
 def _stated(clique: Clique, table: Table, effects: Effects) -> Observation:
