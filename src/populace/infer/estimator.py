@@ -187,7 +187,7 @@ class Estimator:
         self._tables.clear()
 
     def meet(self, observed: Iterable[Observation]) -> None:
-        """Scale the fitted model to some tables, whatever they do to others: those that are known far better."""
+        """Scale the fitted model to some tables, whatever they do to others: those that are known well."""
         tables = {each.clique: each.values / each.values.sum() for each in observed}
         if self._objective is None or self._point is None or not tables:
             return
