@@ -99,7 +99,7 @@ class Layout:
         for name in dict.fromkeys(name for rule in rules for name in rule.clique):
             sides = [np.moveaxis(r.allowed, r.clique.index(name), 0) for r in rules if name in r.clique]
             alike = _numbered(np.hstack([side.reshape(len(side), -1) for side in sides]))
-            lookup = _numbered(alike[self._classes[name]][:, None])
+            lookup = np.unique(alike[self._classes[name]], return_inverse=True)[1].reshape(-1)
             if _size(lookup) < self.domain[name]:
                 found[name] = lookup
         return found

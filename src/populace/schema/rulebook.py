@@ -169,9 +169,11 @@ def _classes(
     for condition in conditions:
         for test in condition.tests.values():
             for axis, name in enumerate(test.variables):
-                rows = np.moveaxis(test.truth, axis, 0).reshape(test.truth.shape[axis], -1)
-                _, answers = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)
-                labels[name] = _refined(labels.get(name), answers.reshape(-1))
+                answers = test.truth.astype(np.int64)
+                if test.truth.ndim > 1:
+                    rows = np.moveaxis(test.truth, axis, 0).reshape(test.truth.shape[axis], -1)
+                    answers = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+                labels[name] = _refined(labels.get(name), answers)
     for universe in universes:
         outside = np.arange(variables[universe.variable].size) == universe.outside
         labels[universe.variable] = _refined(labels.get(universe.variable), outside.astype(np.int64))
@@ -181,10 +183,12 @@ def _classes(
 def _refined(labels: Labels | None, answers: Labels) -> Labels:
     """Return labels that tell apart what either argument does, numbered by first appearance."""
     both = answers if labels is None else labels * (int(answers.max(initial=0)) + 1) + answers
-    _, first, places = np.unique(both, return_index=True, return_inverse=True)
+    # Columns of which bins are learnt have millions of codes: nothing is sorted but the labels.
+    first = np.full(int(both.max(initial=-1)) + 1, len(both))
+    first[both[::-1]] = np.arange(len(both))[::-1]
     rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(rank[places.reshape(-1)])
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return np.asarray(rank[both])
 
 
 def _rule(part: Universe | Forbidden, classes: Mapping[str, Grouping]) -> Rule:
