@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import ResourceError, UsageError
+from populace.infer.implied import without_implied
 from populace.infer.junction_tree import junction_tree
 from populace.infer.observations import refines
 from populace.infer.propagation import FORBIDDEN, Propagation
@@ -28,6 +29,7 @@ class Possible:
     """
 
     def __init__(self, rules: Rules) -> None:
+        rules = without_implied(rules)
         self._domain = Domain({name: grouping.size for name, grouping in rules.classes.items()})
         tree = junction_tree([rule.clique for rule in rules.rules], domain=self._domain)
         check_cells(tree.cells(self._domain))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from populace.infer.implied import without_implied
 from populace.infer.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
 from populace.infer.possible import Lookup, Possible, check_cells, class_lookups
 from populace.marginals import Clique, Domain, Grouping
@@ -36,8 +37,9 @@ class Layout:
 
     def __init__(self, rules: Rules, *, domain: Domain, groupings: Mapping[str, Grouping]) -> None:
         self.domain = domain.grouped(groupings.values())
-        self._rules = [rule for rule in rules.rules if not rule.allowed.all()]
         self._classes = class_lookups(rules, domain=domain, groupings=groupings)
+        rules = without_implied(rules)
+        self._rules = [rule for rule in rules.rules if not rule.allowed.all()]
         self._possible = Possible(rules)
 
     @property
