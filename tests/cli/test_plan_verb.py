@@ -71,10 +71,41 @@ def test_a_public_table_is_said_to_be_treated_as_public(
 
 
 def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(desk, population="50", epsilon="0.1")) == 0
+    assert main(words(desk, population="300", epsilon="1")) == 0
     told = capsys.readouterr().out
     assert "Verdict: too few rows" in told
     assert "coarsen to 8 codes or fewer: age (" in told
+    assert "columns then err by" in told
+    assert "or grant more budget" in told
+
+
+def test_it_is_said_when_no_change_of_columns_suffices(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, population="20", epsilon="0.1")) == 0
+    told = capsys.readouterr().out
+    assert "neither coarser nor fewer columns make these rows enough" in told
+    assert "drop:" not in told
+
+
+def test_absurd_populations_are_doubted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(desk, population="1000000000000")) == 0
+    assert "is the population right?" in capsys.readouterr().err
+    assert main(words(desk, population="1000000")) == 0
+    assert "is the population right?" not in capsys.readouterr().err
+
+
+def test_one_column_has_no_pairs_and_stands_under_its_heading(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = desk.write("alone.toml", '[columns.a]\nkind = "integer"\nmin = 0\nmax = 9\n')
+    assert main(words(desk, schema=alone)) == 0
+    told = capsys.readouterr().out
+    assert "none: there is one column" in told
+    heading, row = (re.search(rf"^  {start}.*$", told, flags=re.MULTILINE) for start in ("column  ", "a  "))
+    assert heading is not None
+    assert row is not None
+    assert heading.group().index("codes") + 5 == row.group().index("11") + 2
 
 
 def test_out_writes_a_page_with_pictures_that_opens_offline(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 BAR = 30
 MOST_COLUMNS = 20
+MOST_NAMED = 6
+# A population of more rows than there are people is hardly meant.
+MANY_ROWS = 10**10
 
 
 def plan(
@@ -88,6 +91,8 @@ def plan(
         check_new_folder(out)
     if epsilon is None and target_error is None:
         raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
+    if population > MANY_ROWS:
+        say(f"{population:,} rows are more than there are people: is the population right?")
     if like is not None:
         say(f"{like} is treated as public: it is read without any protection.")
     with progress() as moved:
@@ -127,14 +132,16 @@ def lines(found: Plan) -> Iterator[str]:
     yield "What noise alone will do: the share of rows in the wrong place"
     yield f"  columns         {told(found.columns)}"
     few = round(found.afforded.mean)
-    if found.pairs is None:
+    if not found.possible:
+        yield "  pairs           none: there is one column"
+    elif found.pairs is None:
         yield f"  pairs           none of {found.possible} is worth its noise"
     else:
         yield f"  measured pairs  {told(found.pairs)}: about {few} of {found.possible} are worth their noise"
     yield ""
     worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)
     most = max(error.mean for _, error in worst) or 1.0
-    width = max(len(name) for name, _ in worst[:MOST_COLUMNS])
+    width = max(len("column"), *(len(name) for name, _ in worst[:MOST_COLUMNS]))
     yield f"  {'column':{width}}  codes  error (from – to)"
     for name, error in worst[:MOST_COLUMNS]:
         yield f"  {name:{width}}  {domain[name]:5}  {told(error):24} {bar(error.mean / most)}"
@@ -180,18 +187,30 @@ def verdict_lines(found: Plan) -> Iterator[str]:
     if advice is None:
         return
     if advice.coarsen:
-        names = ", ".join(f"{name} ({found.schema.domain[name]})" for name in list(advice.coarsen)[:6])
-        more = "" if len(advice.coarsen) <= 6 else f" and {len(advice.coarsen) - 6} more"
-        codes = next(iter(advice.coarsen.values()))
-        yield (
-            f"  coarsen to {codes} codes or fewer: {names}{more}; columns then err by {percent(advice.coarsened)}"
-        )
+        names = [f"{name} ({found.schema.columns[name].size})" for name in advice.coarsen]
+        yield f"  coarsen to {max(advice.coarsen.values())} codes or fewer: {some(names)}"
     if advice.drop:
-        names = ", ".join(advice.drop[:6]) + (
-            "" if len(advice.drop) <= 6 else f" and {len(advice.drop) - 6} more"
-        )
-        yield f"  {'and ' if advice.coarsen else ''}drop: {names}; those left then err by {percent(advice.dropped)}"
-    yield "  or grant more budget (--target-error tells how much)"
+        yield f"  {'and ' if advice.coarsen else ''}drop: {some(advice.drop)}"
+    if advice.coarsen or advice.drop:
+        left = "those left" if advice.drop else "columns"
+        yield f"  {left} then err by {percent(advice.dropped)}: {advice.verdict.value}"
+    if not advice.enough:
+        yield "  neither coarser nor fewer columns make these rows enough"
+    yield (
+        "  or grant more budget (--target-error tells how much)"
+        if advice.enough
+        else ("  only more budget (--target-error tells how much) or more rows would")
+    )
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are.
+
+    >>> some(["a", "b"]), some("abcdefgh")
+    ('a, b', 'a, b, c, d, e, f and 2 more')
+    """
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def told(error: Spread) -> str:

@@ -16,8 +16,9 @@ from populace.errors import UsageError
 from populace.forecast.effort import Effort, effort
 from populace.forecast.population import Population, invent, public
 from populace.forecast.rehearsal import Rehearsal, Terms, Whole, finish, rehearse, settled
-from populace.forecast.verdict import Advice, Verdict, advise
-from populace.marginals import MOST_ROWS, Clique, Domain
+from populace.forecast.smaller import owners, restricted, smaller
+from populace.forecast.verdict import Advice, Predict, Verdict, advise
+from populace.marginals import MOST_ROWS, Clique
 from populace.pipeline import as_schema
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.progress import Progress, silent
@@ -29,6 +30,8 @@ from populace.strategy.workload import Workload, asked_workload
 REHEARSALS, WHOLE_REHEARSALS = 3, 2
 # Where an epsilon is looked for, and how exactly.
 LEAST, MOST, STEPS = 0.001, 100.0, 10
+# Means over more columns than so many hardly differ between rehearsals: advice then needs only one of each change.
+FEW = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,8 @@ class Plan:
                 "column_error_coarsened": round(advice.coarsened, 4),
                 "drop": list(advice.drop),
                 "column_error_dropped": round(advice.dropped, 4),
+                "enough": advice.enough,
+                "verdict": advice.verdict.value,
             },
             "target_error": self.target,
             "epsilon_for_target": None if self.needed is None else float(self.needed),
@@ -189,15 +194,10 @@ def plan(
     columns = {name: Spread.of([run.columns[name] for run in found]) for name in closed.domain}
     verdict = Verdict.of(float(np.mean([_mean(run.columns) for run in found])))
 
-    def without(domain: Domain) -> float:
-        smaller = Schema.from_sizes(domain)
-        rng = np.random.default_rng(seed)
-        fewer = Terms.of(
-            smaller, epsilon=spent, delta=slack, method=chosen, workload=Workload.pairs(smaller.domain)
-        )
-        return _mean(rehearse(fewer, invent(smaller, rows=rows, rng=rng), rng=rng).columns)
+    def changed(coarse: Mapping[str, int], drop: Sequence[str]) -> float:
+        told("looking for columns to coarsen or drop", 0.5)
+        return _changed_error(asked, schema, rows=rows, seed=seed, coarse=coarse, drop=drop)
 
-    means = {name: error.mean for name, error in columns.items()}
     return Plan(
         schema=closed,
         population=rows,
@@ -214,7 +214,9 @@ def plan(
         shares=_shares(found),
         effort=_effort(closed, found, rows=rows),
         verdict=verdict,
-        advice=None if verdict is Verdict.ENOUGH else advise(closed.domain, means, predict=without),
+        advice=None
+        if verdict is Verdict.ENOUGH
+        else _advice(closed, columns, verdict=verdict, predict=changed),
         target=target_error,
         needed=needed,
         like=None if like is None else _like(asked, like, rows=rows, seed=seed, progress=told),
@@ -250,6 +252,29 @@ def _short(log: float) -> Fraction:
     value = math.exp(log) * (1 - 1e-9)
     digits = 1 - math.floor(math.log10(value))
     return Fraction(math.ceil(value * 10**digits)) / Fraction(10) ** digits
+
+
+def _advice(schema: Schema, columns: Mapping[str, Spread], *, verdict: Verdict, predict: Predict) -> Advice:
+    """Return what to do about the columns of a schema; the error of a split one is the larger of its parts'."""
+    errors: dict[str, float] = {}
+    for variable, name in owners(schema).items():
+        errors[name] = max(errors.get(name, 0.0), columns[variable].mean)
+    sizes = {name: schema.columns[name].size for name in errors}
+    return advise(sizes, errors, goal=verdict.goal, predict=predict)
+
+
+def _changed_error(
+    terms: Terms, schema: Schema, *, rows: int, seed: int, coarse: Mapping[str, int], drop: Sequence[str]
+) -> float:
+    """Return the mean error of columns after a change, for the same unit, budget, method and wishes."""
+    draft = smaller(schema, coarse=coarse, drop=drop)
+    closed = settled(draft)
+    fewer = terms.under(draft, workload=restricted(terms.workload, whole=terms.schema, part=closed))
+    found = []
+    for number in range(REHEARSALS if len(closed.domain) <= FEW else 1):
+        rng = np.random.default_rng([seed, number])
+        found.append(_mean(rehearse(fewer, invent(closed, rows=rows, rng=rng), rng=rng).columns))
+    return float(np.mean(found))
 
 
 def _rows(population: int) -> int:

@@ -21,6 +21,7 @@ from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.progress import Progress, silent
 from populace.schema.columns import Column
+from populace.schema.dates import Dated
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
 from populace.strategy.learn import learning_share, set_aside
@@ -53,6 +54,8 @@ class Terms:
     learning: Fraction
     method: str
     workload: Workload
+    epsilon: Fraction
+    delta: Fraction
 
     @classmethod
     def of(
@@ -63,7 +66,19 @@ class Terms:
         whole = Budget.of(epsilon, delta - keys, unit=schema.unit)
         learning = learning_share(schema, budget=whole)
         budget = replace(whole, cap=whole.cap * (1 - learning))
-        return cls(schema=settled(schema), budget=budget, learning=learning, method=method, workload=workload)
+        return cls(
+            schema=settled(schema),
+            budget=budget,
+            learning=learning,
+            method=method,
+            workload=workload,
+            epsilon=epsilon,
+            delta=delta,
+        )
+
+    def under(self, schema: Schema, *, workload: Workload) -> Terms:
+        """Return the terms of the same run under another schema."""
+        return Terms.of(schema, epsilon=self.epsilon, delta=self.delta, method=self.method, workload=workload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,9 +112,17 @@ def settled(schema: Schema) -> Schema:
         if isinstance(column, UnknownValues):
             closed[name] = column.learnt([f"value {number}" for number in range(1, LEARNT_VALUES + 1)])
         elif isinstance(column, UnknownBins):
-            step = (column.max - column.min) / LEARNT_BINS
-            closed[name] = column.learnt([column.min + number * step for number in range(1, LEARNT_BINS)])
+            closed[name] = column.learnt(_edges(column))
     return replace(schema.replaced(closed) if closed else schema, totals=())
+
+
+def _edges(column: UnknownBins) -> list[Fraction]:
+    """Return edges at equal distances, where texts of the column's format can tell them apart."""
+    step = (column.max - column.min) / LEARNT_BINS
+    even = [column.min + number * step for number in range(1, LEARNT_BINS)]
+    known = column.learnt(())
+    grain = known.grain if isinstance(known, Dated) else None
+    return even if grain is None else [Fraction(edge // grain * grain) for edge in even]
 
 
 def rehearse(terms: Terms, population: Population, *, rng: np.random.Generator) -> Rehearsal:

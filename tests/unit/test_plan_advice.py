@@ -1,0 +1,143 @@
+"""Advice of a plan: the fewest columns to coarsen and to drop, under the terms of the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import pytest
+
+from populace.forecast.plan import plan
+from populace.forecast.rehearsal import settled
+from populace.forecast.smaller import owners, restricted, smaller
+from populace.forecast.verdict import COARSE, TOO_SMALL, Verdict, advise
+from populace.schema.schema import Schema
+from populace.strategy.workload import Workload
+
+SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
+HOUSEHOLDS = """
+[table]
+unit = "household"
+rows_per_unit = {rows}
+id = "hid"
+[columns.a]
+kind = "integer"
+min = 0
+max = 60
+[columns.b]
+kind = "integer"
+min = 0
+max = 20
+[columns.c]
+kind = "integer"
+min = 0
+max = 5
+"""
+WAGES = Schema.parse("""
+[columns.wage]
+kind = "integer"
+min = 0
+max = 4999
+split = 100
+universe = "age >= 15"
+outside = "N"
+[columns.age]
+kind = "integer"
+min = 0
+max = 99
+[columns.town]
+kind = "categorical"
+values = "learn"
+[columns.grown]
+kind = "categorical"
+values = ["0", "1"]
+[[zeros]]
+when = "age < 18 and grown == '1'"
+""")
+
+
+def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> float:
+    """Return an error that grows with the codes in all."""
+    return sum(coarse.get(name, size) for name, size in sizes.items() if name not in drop) / 1000
+
+
+class TestSteps:
+    def test_the_fewest_columns_are_coarsened(self) -> None:
+        sizes = {"a": 100, "b": 50, "c": 40, "d": 3}
+        errors = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.01}
+        found = advise(sizes, errors, goal=0.07, predict=lambda c, d: weighed(c, d, sizes=sizes))
+        assert (list(found.coarsen), found.drop, found.enough) == (["a", "b"], (), True)
+        assert found.coarsened == found.dropped == pytest.approx(0.059)
+
+    def test_the_fewest_are_dropped_and_none_of_them_coarsened(self) -> None:
+        sizes = {"a": 100, "b": 50, "c": 40, "d": 3}
+        errors = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.01}
+        found = advise(sizes, errors, goal=0.02, predict=lambda c, d: weighed(c, d, sizes=sizes))
+        assert (list(found.coarsen), found.drop, found.enough) == (["b", "c"], ("a",), True)
+        assert found.dropped == pytest.approx(0.019)
+
+    def test_steps_that_make_it_worse_are_not_told(self) -> None:
+        sizes = {"a": 100, "b": 50, "c": 3}
+        found = advise(
+            sizes, dict.fromkeys(sizes, 0.3), goal=0.05, predict=lambda c, d: 0.3 + len(c) + len(d)
+        )
+        assert (found.coarsen, found.drop, found.enough) == ({}, (), False)
+        assert found.verdict is Verdict.TOO_SMALL
+
+
+class TestTerms:
+    def test_units_of_many_rows_get_other_advice(self) -> None:
+        """Ten rows a household mean ten times the noise: what suffices for one row does not for ten."""
+        one, ten = (
+            plan(Schema.parse(HOUSEHOLDS.format(rows=rows)), population=3000, epsilon="0.3", delta="1e-9")
+            for rows in (1, 10)
+        )
+        assert one.advice is not None
+        assert ten.advice is not None
+        assert one.advice.enough
+        assert not ten.advice.enough
+        assert ten.advice.dropped > TOO_SMALL
+
+    def test_advice_can_be_followed(self) -> None:
+        """Coarsen what is named, and a plan for the columns that are left has the verdict that was promised."""
+        before = plan(SIZES, population=3000, epsilon="0.2", delta="1e-9")
+        assert before.advice is not None
+        assert before.advice.enough
+        changed = smaller(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
+        after = plan(changed, population=3000, epsilon="0.2", delta="1e-9")
+        assert after.columns.mean == pytest.approx(before.advice.dropped)
+        assert after.verdict is before.advice.verdict is not before.verdict
+
+    def test_parts_of_columns_are_not_named(self) -> None:
+        found = plan(WAGES, population=1000, epsilon="0.5", delta="1e-9")
+        assert found.advice is not None
+        named = {*found.advice.coarsen, *found.advice.drop}
+        assert "wage" in named
+        assert named <= WAGES.columns.keys()
+
+
+class TestSmaller:
+    def test_what_is_left_keeps_its_unit_and_its_rules(self) -> None:
+        schema = Schema.parse(HOUSEHOLDS.format(rows=10))
+        assert smaller(schema, coarse={"a": COARSE}, drop=["c"]).unit == schema.unit
+        ruled = smaller(WAGES, coarse={"wage": COARSE}, drop=[])
+        assert ruled.zeros == WAGES.zeros
+        assert ruled.columns["wage"].size == COARSE
+
+    def test_rules_about_columns_that_go_go_with_them(self) -> None:
+        found = smaller(WAGES, coarse={}, drop=["age"])
+        assert (found.zeros, found.columns["wage"].universe) == ((), None)
+        assert found.columns["wage"].size == WAGES.columns["wage"].size
+
+    def test_coarse_columns_need_not_be_learnt(self) -> None:
+        assert WAGES.open == ("town",)
+        assert smaller(WAGES, coarse={"town": COARSE}, drop=[]).open == ()
+        assert smaller(WAGES, coarse={"age": COARSE}, drop=[]).open == ("town",)
+
+    def test_a_workload_of_ones_own_keeps_what_can_still_be_asked(self) -> None:
+        whole = settled(WAGES)
+        cliques = {("wage // 100", "wage % 100"): 1, ("wage // 100", "age"): 2, ("age", "town"): 1}
+        asked = Workload(weights={clique: Fraction(weight) for clique, weight in cliques.items()})
+        part = settled(smaller(WAGES, coarse={"wage": COARSE}, drop=["town"]))
+        assert dict(restricted(asked, whole=whole, part=part).weights) == {("wage", "age"): 2}
+        assert set(owners(whole).values()) == {"wage", "age", "town", "grown"}
