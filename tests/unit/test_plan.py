@@ -11,7 +11,7 @@ import pytest
 
 from populace.errors import UsageError
 from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import plan, solve
+from populace.forecast.plan import COLUMNS_BETWEEN, PAIRS_BETWEEN, Spread, plan, solve
 from populace.forecast.population import MOST_DRAWN, Population, invent, public
 from populace.forecast.rehearsal import Terms, rehearse, settled
 from populace.forecast.standin import StandIn
@@ -158,6 +158,18 @@ class TestPlans:
         assert all(error.low <= error.mean <= error.high for error in many.by_column.values())
         assert many.pairs is not None
         assert many.pairs.mean > many.columns.mean
+
+    def test_brackets_are_wider_than_rehearsals_differ(self) -> None:
+        """With very many rows rehearsals hardly differ; real tables do all the same."""
+        found = plan(
+            Schema.from_sizes(dict.fromkeys("abcdefgh", 6)), population=10**6, epsilon=1, delta="1e-9"
+        )
+        assert found.pairs is not None
+        for spread, (low, high) in ((found.columns, COLUMNS_BETWEEN), (found.pairs, PAIRS_BETWEEN)):
+            assert spread.low <= low * spread.mean
+            assert spread.high >= high * spread.mean
+        assert found.afforded.low < found.afforded.mean <= found.afforded.high <= found.possible
+        assert Spread.of([0.9]).between((0.5, 2.0)) == Spread(mean=0.9, low=0.45, high=1.0)
 
     def test_the_same_plan_twice(self) -> None:
         one, two = (plan(SIZES, population=3000, epsilon=1, delta="1e-9").to_json() for _ in range(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -32,11 +32,14 @@ REHEARSALS, WHOLE_REHEARSALS = 3, 2
 LEAST, MOST, STEPS = 0.001, 100.0, 10
 # Means over more columns than so many hardly differ between rehearsals: advice then needs only one of each change.
 FEW = 30
+# What happened on real tables, as multiples of what was predicted: the least and the most. The number of pairs as well.
+# bench/plan.py, tables on which constants were chosen and others; docs/decisions/plan.md.
+COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.6), (0.8, 2.8), (0.35, 1.75)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The mean of several rehearsals, and the least and the most of them."""
+    """The mean of several rehearsals, and from where to where the truth may lie: the least and the most of them."""
 
     mean: float
     low: float
@@ -46,6 +49,15 @@ class Spread:
     def of(cls, values: Sequence[float]) -> Spread:
         """Return the spread of some numbers."""
         return cls(mean=float(np.mean(values)), low=min(values), high=max(values))
+
+    def between(self, factors: tuple[float, float], *, most: float = 1.0) -> Spread:
+        """Return the spread made wider by how real tables differ from invented ones.
+
+        >>> Spread.of([0.2, 0.4]).between((0.5, 2.0))
+        Spread(mean=0.30000000000000004, low=0.1, high=0.8)
+        """
+        low, high = self.low * factors[0], max(self.mean, min(most, self.high * factors[1]))
+        return replace(self, low=low, high=high)
 
     def to_json(self) -> dict[str, float]:
         """Return it for a machine, to four digits."""
@@ -67,7 +79,8 @@ class Plan:
     """What to expect of a run: errors are shares of rows in the wrong place (total variation), from noise alone.
 
     `pairs` and `columns` are means over columns and over the pairs that the run would measure; `afforded` is how many
-    of the `possible` pairs these are.
+    of the `possible` pairs these are. Brackets reach from the least to the most of the rehearsals, made wider by the
+    factors by which predictions were off on real tables.
     """
 
     schema: Schema
@@ -100,6 +113,11 @@ class Plan:
             "method": self.method,
             "workload": self.workload,
             "spent": 0,
+            "bracket_factors": {
+                "column_error": COLUMNS_BETWEEN,
+                "pair_error": PAIRS_BETWEEN,
+                "pairs_measured": NUMBERS_BETWEEN,
+            },
             "column_error": self.columns.to_json(),
             "columns": [
                 {"column": name, "codes": self.schema.domain[name], **error.to_json()}
@@ -191,7 +209,11 @@ def plan(
         told("rehearsing", number / REHEARSALS)
         rng = np.random.default_rng([seed, number])
         found.append(rehearse(asked, invent(closed, rows=rows, rng=rng), rng=rng))
-    columns = {name: Spread.of([run.columns[name] for run in found]) for name in closed.domain}
+    columns = {
+        name: Spread.of([run.columns[name] for run in found]).between(COLUMNS_BETWEEN)
+        for name in closed.domain
+    }
+    possible = len(list(combinations(closed.domain, 2)))
     verdict = Verdict.of(float(np.mean([_mean(run.columns) for run in found])))
 
     def changed(coarse: Mapping[str, int], drop: Sequence[str]) -> float:
@@ -205,12 +227,12 @@ def plan(
         delta=slack,
         method=chosen,
         workload=wish.label,
-        columns=Spread.of([_mean(run.columns) for run in found]),
+        columns=Spread.of([_mean(run.columns) for run in found]).between(COLUMNS_BETWEEN),
         by_column=columns,
         pairs=_pair_error(found),
         by_pair=_by_pair(found),
-        afforded=Spread.of([float(len(run.pairs)) for run in found]),
-        possible=len(list(combinations(closed.domain, 2))),
+        afforded=Spread.of([float(len(run.pairs)) for run in found]).between(NUMBERS_BETWEEN, most=possible),
+        possible=possible,
         shares=_shares(found),
         effort=_effort(closed, found, rows=rows),
         verdict=verdict,
@@ -303,13 +325,16 @@ def _like(terms: Terms, data: Any, *, rows: int, seed: int, progress: Progress) 
 
 def _pair_error(found: Sequence[Rehearsal]) -> Spread | None:
     means = [_mean(run.pairs) for run in found if run.pairs]
-    return Spread.of(means) if means else None
+    return Spread.of(means).between(PAIRS_BETWEEN) if means else None
 
 
 def _by_pair(found: Sequence[Rehearsal]) -> dict[Clique, Spread]:
     """Return the pairs that some rehearsal measured, the least noisy first."""
     every = dict.fromkeys(pair for run in found for pair in run.pairs)
-    spreads = {pair: Spread.of([run.pairs[pair] for run in found if pair in run.pairs]) for pair in every}
+    spreads = {
+        pair: Spread.of([run.pairs[pair] for run in found if pair in run.pairs]).between(PAIRS_BETWEEN)
+        for pair in every
+    }
     return dict(sorted(spreads.items(), key=lambda entry: entry[1].mean))
 
 
