@@ -70,6 +70,13 @@ def test_a_public_table_is_said_to_be_treated_as_public(
     assert "dependence not modelled" in told.out
 
 
+def test_what_a_public_table_taught_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = desk.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
+    public = desk.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
+    assert main(words(desk, schema=schema, like=public)) == 0
+    assert "learnt there    city 2 values or bins" in capsys.readouterr().out
+
+
 def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(desk, population="300", epsilon="1")) == 0
     told = capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 
 from populace.errors import UsageError
 from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import COLUMNS_BETWEEN, PAIRS_BETWEEN, Spread, plan, solve
+from populace.forecast.plan import COLUMNS_BETWEEN, PAIRS_BETWEEN, Like, Spread, plan, solve
 from populace.forecast.population import MOST_DRAWN, Population, invent, public
 from populace.forecast.rehearsal import Terms, rehearse, settled
 from populace.forecast.standin import StandIn
@@ -260,3 +260,37 @@ def test_a_rehearsal_on_a_public_table_tells_the_error_of_a_run_on_it(tmp_path: 
     happened = float(np.mean([distance(made.exact(pair), real.exact(pair)) for pair in pairs]))
     assert happened / 1.3 < found.pairs.mean < happened * 1.3
     assert 0 < found.unmodelled.mean < found.pairs.mean
+
+
+class TestLearningLikeAPublicTable:
+    """A public table of three common towns and one that a single row has."""
+
+    def found(self, *, rows: int) -> Like:
+        rng = np.random.default_rng(4)
+        towns = ["Aue", *np.array(["Ulm", "Bonn", "Kiel"])[rng.integers(3, size=3999)].tolist()]
+        frame = pa.table(
+            {
+                "city": towns,
+                "income": rng.uniform(0, 1000, 4000).tolist(),
+                "sex": np.array(["f", "m"])[rng.integers(2, size=4000)].tolist(),
+            }
+        )
+        found = plan(OPEN, population=rows, epsilon=1, delta="1e-9", like=frame).like
+        assert found is not None
+        return found
+
+    def test_its_own_values_and_bins_are_learnt(self) -> None:
+        found = self.found(rows=4000)
+        assert found.learnt["city"].low == found.learnt["city"].high == 3
+        assert found.learnt["income"].low > 1
+        assert found.columns.mean > 0
+
+    def test_values_of_few_rows_of_the_whole_are_not(self) -> None:
+        """60 rows leave 20 to a town, fewer than any threshold for δ = 1e-9 lets through."""
+        assert self.found(rows=60).learnt["city"].high == 0
+
+    def test_closed_domains_are_not_learnt(self) -> None:
+        frame = pa.table({name: [0, 1] * 500 for name in SIZES.domain})
+        found = plan(SIZES, population=1000, epsilon=1, delta="1e-9", like=frame).like
+        assert found is not None
+        assert found.learnt == {}

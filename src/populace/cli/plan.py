@@ -172,6 +172,9 @@ def like_lines(found: Plan) -> Iterator[str]:
         yield f"  columns         {told(found.like.columns)}"
         yield f"  all pairs       {told(found.like.pairs)}"
         yield f"  of it left      {told(found.like.unmodelled)} without any noise: dependence not modelled"
+        if found.like.learnt:
+            names = [f"{name} {levels.mean:.0f}" for name, levels in found.like.learnt.items()]
+            yield f"  learnt there    {some(names)} values or bins; whatever was not learnt counts as one value"
 
 
 def target_lines(found: Plan) -> Iterator[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.forecast.effort import Effort, effort
+from populace.forecast.lesson import taught
 from populace.forecast.population import Population, invent, public
 from populace.forecast.rehearsal import Rehearsal, Terms, Whole, finish, rehearse, settled
 from populace.forecast.smaller import owners, restricted, smaller
@@ -35,6 +36,8 @@ FEW = 30
 # What happened on real tables, as multiples of what was predicted: the least and the most. The number of pairs as well.
 # bench/plan.py, tables on which constants were chosen and others; docs/decisions/plan.md.
 COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.6), (0.8, 2.8), (0.35, 1.75)
+
+Wanted = Callable[[Schema], Workload]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """What whole rehearsals on a public table came to: errors of released rows, and the part that is not noise."""
+    """What whole rehearsals on a public table came to: errors of released rows, and the part that is not noise.
+
+    `learnt` says how many values or bins they learnt for columns whose domain the schema leaves open.
+    """
 
     name: str
     pairs: Spread
     unmodelled: Spread
     columns: Spread
+    learnt: Mapping[str, Spread]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +156,7 @@ class Plan:
                 "pair_error": like.pairs.to_json(),
                 "of_it_unmodelled": like.unmodelled.to_json(),
                 "column_error": like.columns.to_json(),
+                "learnt": {name: levels.to_json() for name, levels in like.learnt.items()},
             },
         }
 
@@ -241,7 +249,9 @@ def plan(
         else _advice(closed, columns, verdict=verdict, predict=changed),
         target=target_error,
         needed=needed,
-        like=None if like is None else _like(asked, like, rows=rows, seed=seed, progress=told),
+        like=None
+        if like is None
+        else _like(asked, schema, like, wanted=wanted, rows=rows, seed=seed, progress=told),
     )
 
 
@@ -307,19 +317,28 @@ def _rows(population: int) -> int:
     return population
 
 
-def _like(terms: Terms, data: Any, *, rows: int, seed: int, progress: Progress) -> Like:
+def _like(
+    terms: Terms, schema: Schema, data: Any, *, wanted: Wanted, rows: int, seed: int, progress: Progress
+) -> Like:
     whole: list[Whole] = []
+    learnt: dict[str, list[float]] = {name: [] for name in schema.unknown}
     for number in range(WHOLE_REHEARSALS):
         progress("rehearsing whole runs", number / WHOLE_REHEARSALS)
-        rng = np.random.default_rng([seed, 100 + number])
-        population: Population = public(data, schema=terms.schema, rows=rows, rng=rng)
-        run = rehearse(terms, population, rng=rng)
-        whole.append(finish(terms, population, run.items, rng=rng, progress=progress))
+        place = [seed, 100 + number]
+        closed, tables = taught(terms, schema, data, rows=rows, seed=place)
+        for name, levels in learnt.items():
+            levels.append(float(closed.columns[name].levels))
+        rng = np.random.default_rng(place)
+        population: Population = public(data, schema=closed, rows=rows, rng=rng)
+        known = replace(terms, schema=closed, workload=wanted(closed))
+        run = rehearse(known, population, rng=rng, learnt=tables)
+        whole.append(finish(known, population, run.items, rng=rng, progress=progress))
     return Like(
         name=Path(data).name if isinstance(data, str | Path) else "the table",
         pairs=Spread.of([run.pairs for run in whole]),
         unmodelled=Spread.of([run.without_noise for run in whole]),
         columns=Spread.of([run.columns for run in whole]),
+        learnt={name: Spread.of(levels) for name, levels in learnt.items()},
     )
 
 

@@ -43,12 +43,13 @@ LEAST_BOUND, MOST_BOUND, LONGER = 0.4, 0.99, 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Population:
-    """Rows of codes, each of which stands for `times` rows of the whole."""
+    """Rows of codes, each of which stands for `times` rows of the whole; `read` came from a public table."""
 
     schema: Schema
     codes: Codes
     rows: int
     times: float
+    read: int = 0
 
     def exact(self, marginal: Marginal) -> Counts:
         """Return how many rows of the whole fall into each cell of a marginal."""
@@ -72,7 +73,7 @@ def public(data: Any, *, schema: Schema, rows: int, rng: np.random.Generator) ->
         whole, more = divmod(drawn, there)
         chosen = np.concatenate([np.tile(np.arange(there), whole), rng.permutation(there)[:more]])
         codes = {name: column[chosen] for name, column in codes.items()}
-    return Population(schema=schema, codes=codes, rows=rows, times=rows / drawn)
+    return Population(schema=schema, codes=codes, rows=rows, times=rows / drawn, read=there)
 
 
 def invent(schema: Schema, *, rows: int, rng: np.random.Generator) -> Population:

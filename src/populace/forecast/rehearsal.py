@@ -125,11 +125,20 @@ def _edges(column: UnknownBins) -> list[Fraction]:
     return even if grain is None else [Fraction(edge // grain * grain) for edge in even]
 
 
-def rehearse(terms: Terms, population: Population, *, rng: np.random.Generator) -> Rehearsal:
-    """Run a method up to its measurements, and compare them with the population."""
+def rehearse(
+    terms: Terms,
+    population: Population,
+    *,
+    rng: np.random.Generator,
+    learnt: tuple[Measurement, ...] = (),
+) -> Rehearsal:
+    """Run a method up to its measurements, and compare them with the population.
+
+    `learnt` are tables that were measured while domains were learnt.
+    """
     oracle = StandIn(population=population, budget=terms.budget, rng=rng)
     begun = time.process_time()
-    items = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    items = learnt + METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
     seconds = time.process_time() - begun
     columns, pairs = noise_errors(items, schema=terms.schema, exact=population.exact)
     return Rehearsal(
