@@ -32,7 +32,7 @@ from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
-from populace.strategy.learn import gridded, gridded_bins, learn, set_aside
+from populace.strategy.learn import check_open, gridded, gridded_bins, learn, set_aside
 from populace.strategy.methods import METHODS, method_named
 from populace.strategy.workload import Workload, asked_workload
 
@@ -123,7 +123,10 @@ def measure(
     schema = as_schema(schema)
     keys = set_aside(schema, delta=slack)
     seen = gridded_bins(schema) if schema.unknown else schema
-    check_size(seen if not schema.open else gridded(schema))
+    check_size(seen)
+    if schema.open:
+        check_size(gridded(schema))
+        check_open(schema)
     check_rules(seen.rules, domain=seen.domain)
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)

@@ -9,6 +9,7 @@ import numpy as np
 from populace.schema.columns import Column
 from populace.schema.dates import Dated
 from populace.schema.inside import Inside
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.texts import Floats, Numbers, Places
 
@@ -43,9 +44,19 @@ def _draw_learnt(
 ) -> Numbers:
     units = inside.draw(column, levels, rng=rng)
     if isinstance(column, Numeric):
-        # A quotient of whole numbers below 2**53 is the float that its decimal text means.
-        return units * inside.unit.numerator / inside.unit.denominator
+        return _quotients(units, inside.unit)
     return units * int(inside.unit) if isinstance(column, Dated) else units
+
+
+def _quotients(units: Places, unit: Fraction) -> Floats:
+    """Return multiples of a unit as floats, each the one that its decimal text means."""
+    above, below = unit.numerator, unit.denominator
+    furthest = int(np.abs(units).max(initial=0))
+    if max(furthest, 1) * above < WHOLE_LIMIT and below < WHOLE_LIMIT:
+        # A quotient of whole numbers below 2**53 is rounded once.
+        return units * above / below
+    # So is one of Python's, however long they are.
+    return np.array([each * above / below for each in units.tolist()], dtype=np.float64)
 
 
 def _draw_decimals(column: Numeric, levels: Places, *, rng: np.random.Generator) -> Floats:

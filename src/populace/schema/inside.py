@@ -66,7 +66,7 @@ class Inside:
         counts = np.bincount(levels, minlength=column.levels)
         rank = np.arange(len(levels)) - (np.cumsum(counts) - counts)[mine]
         points = np.minimum((rank + rng.random(len(levels))) / counts[mine], 1 - 2**-40)
-        cells = np.searchsorted(bins + ends, mine + points, side="right")
+        cells = _first_above(ends, points, first=np.append(0, final[:-1] + 1)[mine], last=final[mine])
         part = (points - lows[cells]) / (ends - lows)[cells]
         places = np.clip((part * held[cells]).astype(np.int64), 0, held[cells] - 1)
         drawn = np.empty(len(levels), dtype=np.int64)
@@ -109,6 +109,15 @@ class Inside:
         )
         place, kind = np.nonzero(held)
         return bins[place], starts[place], kind, shares[place, kind], held[place, kind]
+
+
+def _first_above(ends: Floats, points: Floats, *, first: Places, last: Places) -> Places:
+    """Return for every point the first place from `first` to `last` whose end is above it; the last one's is."""
+    while (first < last).any():
+        middle = (first + last) // 2
+        after = ends[middle] <= points
+        first, last = np.where(after, middle + 1, first), np.where(after, last, middle)
+    return first
 
 
 def _joined(held: Floats, weights: Floats, rounds: Floats, *, bins: Places) -> Floats:

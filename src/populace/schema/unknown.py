@@ -85,7 +85,9 @@ class UnknownBins(Range):
         """
         # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
         apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
-        inner = [edge for value, edge in apart.items() if float(self.min) < value < float(self.max)]
+        low, high = float(self.min), float(self.max)
+        # A bin of whole numbers may be the greatest one alone; one of decimals ends above where it begins.
+        inner = [edge for at, edge in apart.items() if low < at < high or (self.whole and at == high > low)]
         shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
         shared |= {"within": inside}
         if self.whole:
@@ -108,6 +110,11 @@ class UnknownBins(Range):
     def _check_domain(self) -> None:
         _check_origin(self)
         check_range(self.name, self.min, self.max)
+        if self.min == self.max:
+            raise SchemaError(
+                f"column {self.name!r} has bins to be learnt, and min and max are the same.",
+                hint='a bin needs min < max; leave bins = "learn" out',
+            )
         self.learnt(())
 
 

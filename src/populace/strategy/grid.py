@@ -25,10 +25,14 @@ from populace.schema.unknown import UnknownBins
 
 # Whole numbers and moments get cells of their own up to here; decimals have as many as a column may have bins.
 MOST_CELLS = 2**21
+# A column that has more bins than this part of the cells is not cut any finer.
+_OWN_PART = 4
 # Decimals of which nothing is declared are told apart to this part of a cell.
 _FINENESS = 1000
 # Up to here every whole number of units and its quotient by a power of ten is a float of its own.
 _TELLABLE = 10**15
+# Up to here two numbers that are a unit apart are two floats, whatever the unit.
+_APART = 2**52
 
 Open = UnknownBins | Integer | Numeric | Dated
 Stretch = tuple[int, int]
@@ -72,6 +76,17 @@ class Grid:
     def places(self, column: Integer | Numeric | Dated) -> Counts:
         """Return the cells at which the codes of a column with coarser bins begin, and the number of cells."""
         return np.searchsorted(self.starts, unit_starts(column, self.unit))
+
+    def check(self, column: Open) -> None:
+        """Refuse a column with a bin that does not begin where a cell does."""
+        if isinstance(column, UnknownBins):
+            return
+        wanted = unit_starts(column, self.unit)
+        if not np.array_equal(self.starts[self.places(column)], wanted):
+            raise SchemaError(
+                f"column {column.name!r}: its bins are not made of whole cells, and what is inside cannot be learnt.",
+                hint="leave inside out, or give rounder edges",
+            )
 
     def value(self, cell: int) -> Fraction:
         """Return where a cell begins, as a number."""
@@ -122,7 +137,7 @@ def grid(column: Open) -> Integer | Numeric | Dated:
 
 
 def _fine(column: Open) -> tuple[Integer | Numeric | Dated, Fraction, int]:
-    """Return the column in its cells, its unit, and the step of which cells hold multiples alone, in units."""
+    """Return the column in its cells, its unit, and the step of which cells hold multiples alone, in units, or 0."""
     known = column.learnt(()) if isinstance(column, UnknownBins) else replace(column, within=None)
     if isinstance(known, Numeric):
         return _fine_decimals(known)
@@ -138,7 +153,10 @@ def _fine(column: Open) -> tuple[Integer | Numeric | Dated, Fraction, int]:
                 f"column {known.name!r} has inside, top or bottom, and more than {MOST_CELLS} numbers.",
                 hint="leave one of them out",
             )
-        starts = [each * unit for each in _alternating(low, high, step)]
+        if known.levels > MOST_CELLS // _OWN_PART:
+            return known, Fraction(unit), 0
+        own = [start // unit for start in known.starts]
+        starts = [each * unit for each in _alternating(low, high, step, own=own)]
     elif known.min % unit:
         starts = [known.min, *starts[1:]]
     return replace(known, starts=starts), Fraction(unit), step
@@ -148,11 +166,12 @@ def _whole_step(column: Integer | Dated, values: int) -> int:
     """Return 1, or the least step of which so many values have few enough multiples."""
     if values <= MOST_CELLS:
         return 1
+    most = MOST_CELLS - 4 - 2 * min(column.levels, MOST_CELLS // _OWN_PART)
     if isinstance(column, Integer):
-        return int(_round_up(Fraction(2 * values, MOST_CELLS - 4)))
+        return int(_round_up(Fraction(2 * values, most)))
     clock = [step // max(1, column.grain or 1) for step in CLOCK if step % (column.grain or 1) == 0]
-    step = next((step for step in clock if step > 1 and 2 * values <= step * (MOST_CELLS - 4)), clock[-1])
-    return step * max(1, math.ceil(Fraction(2 * values, step * (MOST_CELLS - 4))))
+    step = next((step for step in clock if step > 1 and 2 * values <= step * most), clock[-1])
+    return step * max(1, math.ceil(Fraction(2 * values, step * most)))
 
 
 def _fine_decimals(column: Numeric) -> tuple[Numeric, Fraction, int]:
@@ -165,18 +184,34 @@ def _fine_decimals(column: Numeric) -> tuple[Numeric, Fraction, int]:
         return replace(column, edges=_held(column, range(first, last + 1), unit=unit)), unit, 1
     # Edges closer than this could be one and the same float.
     furthest = max(abs(low), abs(high), span)
-    step = _round_up(max(2 * span / most, furthest / 2**38))
+    few = min(len(column.edges), most // _OWN_PART)
+    step = _round_up(max(2 * span / (most - 2 * few), furthest / 2**38))
     unit = step / _FINENESS if column.decimals is None else Fraction(1, 10**column.decimals)
     while any((edge / unit).denominator > 1 for edge in column.edges) and furthest / unit <= _TELLABLE:
         unit /= 10
-    # Where floats cannot tell so much apart, the grid is its edges alone.
     if furthest / unit > _TELLABLE:
-        unit = Fraction(1, math.lcm(*(edge.denominator for edge in column.edges)))
-        return column, unit, 1
-    count = int(step / unit)
-    inner = _held(column, _alternating(int(low / unit), int(high / unit), count), unit=unit)
+        unit = _common_unit(column, furthest=furthest)
+    count = math.ceil(step / unit)
+    own = [int(edge / unit) for edge in column.edges]
+    if len(own) > most // _OWN_PART:
+        return column, unit, 0
+    inner = _held(column, _alternating(own[0], own[-1], count, own=own), unit=unit)
     edges = tuple(dict.fromkeys(edge for edge in [*inner, high] if low <= edge <= high))
     return replace(column, edges=edges), unit, count
+
+
+def _common_unit(column: Numeric, *, furthest: Fraction) -> Fraction:
+    """Return a unit that divides all edges, though none of the round ones does, or refuse edges that have none."""
+    scale = math.lcm(*(edge.denominator for edge in column.edges))
+    unit = Fraction(math.gcd(*(int(edge * scale) for edge in column.edges)), scale)
+    if furthest / unit > _APART:
+        raise SchemaError(
+            f"column {column.name!r}: between numbers as small and as large as its edges, nothing can be learnt.",
+            hint="round its edges, such as min = 0, or give edges and leave inside out",
+        )
+    while furthest / unit <= _TELLABLE / 10:
+        unit /= 10
+    return unit
 
 
 def _held(column: Numeric, places: Sequence[int], *, unit: Fraction) -> tuple[Fraction, ...]:
@@ -185,16 +220,20 @@ def _held(column: Numeric, places: Sequence[int], *, unit: Fraction) -> tuple[Fr
     return tuple(unit * place for place in kept)
 
 
-def _alternating(low: int, high: int, step: int) -> list[int]:
-    """Return low, and the multiples of a step up to high with the number after each: it begins what lies between."""
-    found = [low]
-    for multiple in range(low // step * step, high + 1, step):
-        found += [each for each in (multiple, multiple + 1) if found[-1] < each <= high]
-    return found
+def _alternating(low: int, high: int, step: int, *, own: Sequence[int]) -> list[int]:
+    """Return the column's own starts and the multiples of a step, with the number after each: it begins what follows.
+
+    All of them lie from low to high.
+    """
+    alone = np.concatenate([np.array(own, dtype=np.int64), np.arange(low // step * step, high + 1, step)])
+    found = np.unique(np.concatenate([alone, alone + 1]))
+    return list(found[(low <= found) & (found <= high)].tolist())
 
 
 def _steps(column: Integer | Numeric | Dated, starts: Counts, *, step: int) -> tuple[int, ...]:
-    """Return the steps of the classes of a column, in units."""
+    """Return the steps of the classes of a column, in units; one class where no cell holds a multiple alone."""
+    if not step:
+        return (1,)
     if isinstance(column, Dated):
         grain = column.grain or 1
         return (1, *dict.fromkeys(s // grain for s in CLOCK if s > grain and s // grain % step == 0))

@@ -21,7 +21,7 @@ from populace.schema.dates import Dated
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
-from populace.strategy.grid import Open, grid
+from populace.strategy.grid import Grid, Open, grid
 from populace.strategy.numbers import BinFinder, learn_number
 
 # What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
@@ -75,6 +75,13 @@ def gridded(schema: Schema) -> Schema:
     fine = {name: grid(column) for name, column in schema.columns.items() if _numeric(column)}
     totals = tuple(each for each in schema.totals if not fine.keys() & set(each.clique))
     return replace(schema, totals=totals).replaced(fine)
+
+
+def check_open(schema: Schema) -> None:
+    """Refuse, from public facts alone, columns of numbers about which nothing could be learnt."""
+    for column in schema.columns.values():
+        if _numeric(column):
+            Grid.of(column).check(column)
 
 
 def learn(

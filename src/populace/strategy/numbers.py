@@ -91,6 +91,9 @@ def learn_number(
     )
     counts, noise = asker.groups(groups, BIN_PART)
     table = Measurement(Marginal((column.name,)), counts, noise.variance)
+    if not isinstance(bare, Numeric) and not bare.binned:
+        # Every value has a bin of its own: nothing is left to ask.
+        return bare, (table,)
     bins = counts[: bare.levels].astype(np.float64), float(noise.variance)
     within = _learn_inside(asker, drawn, edges, scale=Fraction(1), bins=bins)
     return replace(bare, within=within), (table,)
