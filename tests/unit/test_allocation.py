@@ -198,7 +198,7 @@ def balance(chosen, gains, costs, *, budget, beside):
     return gains[chosen].sum() - (beside + (costs[chosen] ** (2 / 3)).sum()) ** 1.5 / budget**0.5
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", thinned(range(30), to=10))
 def test_prefixes_against_all_subsets(seed):
     """A prefix is best but for the one table at its end: what it misses is less than the largest gain.
 

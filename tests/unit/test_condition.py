@@ -173,7 +173,7 @@ def test_the_mass_is_the_sum_over_all_rows(seed: int) -> None:
     assert log_mass(model) == pytest.approx(math.log(np.exp(heights).sum()))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", thinned(range(40), to=12))
 def test_boxes_are_disjoint_and_cover_what_is_allowed(seed: int) -> None:
     rng = np.random.default_rng(seed)
     domain = Domain({name: int(rng.integers(1, 5)) for name in NAMES})
