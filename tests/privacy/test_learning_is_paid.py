@@ -124,11 +124,10 @@ def test_a_person_counted_with_all_rows_is_caught(tmp_path):
 
 @pytest.mark.parametrize("delta", ["1e-2", "0"])
 @pytest.mark.parametrize("row", [people(1)[0], (None, None, "-1", None), (None, "", "1e999", "x")])
-def test_nobody_and_somebody_are_asked_the_same(row, delta, tmp_path):
+def test_nobody_and_somebody_are_asked_the_same(row, delta):
     """An empty table is learnt about as any other: no refusal, no question less, nothing left unpaid."""
-    for number, pair in enumerate((((), (row,)), ((row,), ()))):
-        (tmp_path / str(number)).mkdir()
-        check(learnt(*pair, ledgers=tmp_path / str(number), delta=delta))
+    for pair in (((), (row,)), ((row,), ())):
+        check(learnt(*pair, ledgers=None, delta=delta))
 
 
 # ------------------------------------------------------------------------------------------ what tables claim

@@ -26,7 +26,7 @@ inside = "learn"
     ("edges", "decimals"),
     [
         ((1, 10, 20, 40, 80), "decimals = 1"),
-        ((0, 1000, 50_000), "decimals = 2"),
+        pytest.param((0, 1000, 50_000), "decimals = 2", marks=pytest.mark.slow),
         ((-2.5, 0.5, 3), "decimals = 1"),
         ((0, 2.5, 10), ""),
     ],
@@ -53,7 +53,9 @@ def test_a_heap_at_the_bottom_code_and_one_beside_it_are_kept(tmp_path: Path) ->
         delta="1e-9",
         ledger=tmp_path / "ledger.db",
     )
-    found = release.table["hours"].astype(float)
+    # Noise may leave a row or two to the code of empty cells.
+    found = release.table["hours"].astype(float).dropna()
+    assert len(found) > 3900
     assert found.between(1, 80).all()
     for value, share in ((1.0, (rows <= 1).mean()), (1.3, (rows == 1.3).mean()), (80.0, (rows >= 80).mean())):
         assert (found == value).mean() == pytest.approx(share, abs=0.05)

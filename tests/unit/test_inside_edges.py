@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from thinned import thinned
 
 from populace.errors import PopulaceError, SchemaError
 from populace.pipeline import synthesize
@@ -232,7 +233,7 @@ RANGES = {
 REFUSED = {"one number", "a day", "tiny to huge", "tinier to huge"}
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", thinned(RANGES, to=8))
 def test_a_run_is_refused_for_nothing_or_ends_with_a_release(name, tmp_path):
     head, values = RANGES[name]
     release = run(head, pa.array(values), tmp_path)

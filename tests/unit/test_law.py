@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from populace.infer.assemble import assemble
 from populace.marginals import Domain, Marginal
@@ -45,6 +46,7 @@ def test_classes_that_bins_agree_on_lend_each_other_strength():
     assert found.sum(axis=1).round(6).tolist() == rows.tolist()
 
 
+@pytest.mark.slow
 def test_skewed_numbers_in_a_wide_range_get_bins_where_they_are():
     """A thousand millions, of which nearly all are below a hundred thousand, some are 0 and a few negative."""
     column = UnknownBins(name="x", min=Fraction(-(10**9)), max=Fraction(10**9), whole=True)

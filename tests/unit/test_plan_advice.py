@@ -98,6 +98,7 @@ class TestTerms:
         assert not ten.advice.enough
         assert ten.advice.dropped > TOO_SMALL
 
+    @pytest.mark.slow
     def test_advice_can_be_followed(self) -> None:
         """Coarsen what is named, and a plan for the columns that are left has the verdict that was promised."""
         before = plan(SIZES, population=3000, epsilon="0.2", delta="1e-9")
@@ -108,6 +109,7 @@ class TestTerms:
         assert after.columns.mean == pytest.approx(before.advice.dropped)
         assert after.verdict is before.advice.verdict is not before.verdict
 
+    @pytest.mark.slow
     def test_parts_of_columns_are_not_named(self) -> None:
         found = plan(WAGES, population=1000, epsilon="0.5", delta="1e-9")
         assert found.advice is not None

@@ -53,7 +53,7 @@ def test_rows_that_break_rules_are_seen() -> None:
     assert sum(count > 0 for count in strangers(odd, real).values()) == 6
 
 
-@pytest.mark.parametrize("method", ["independent", "mst"])
+@pytest.mark.parametrize("method", ["independent", pytest.param("mst", marks=pytest.mark.slow)])
 def test_a_small_release_keeps_all_rules(method: str, tmp_path: Path) -> None:
     real, table = release(tmp_path, method=method, rows=2 * ROWS)
     assert list(table.columns) == list(real.columns)
