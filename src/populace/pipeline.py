@@ -133,30 +133,31 @@ def measure(
     table = PrivateTable.of(data, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
-    run = book.reserve(
-        dataset or schema.dataset or dataset_name(data),
-        epsilon=spent,
-        delta=slack,
-        unit=schema.unit,
-        method=chosen,
-        schema_digest=schema.digest,
-        rehearsal=not is_secret(source),
-        keys=keys,
-        workload=None if workload is None else wish.label,
-    )
-    progress = progress or silent
-    learnt: tuple[Measurement, ...] = ()
-    if schema.open:
+    with book.kept_open():
+        run = book.reserve(
+            dataset or schema.dataset or dataset_name(data),
+            epsilon=spent,
+            delta=slack,
+            unit=schema.unit,
+            method=chosen,
+            schema_digest=schema.digest,
+            rehearsal=not is_secret(source),
+            keys=keys,
+            workload=None if workload is None else wish.label,
+        )
+        progress = progress or silent
+        learnt: tuple[Measurement, ...] = ()
+        if schema.open:
 
-        def opened(draft: Schema) -> Barrier:
-            return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+            def opened(draft: Schema) -> Barrier:
+                return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
 
-        schema, learnt = learn(opened, schema, progress=progress)
-        table = PrivateTable.of(data, schema=schema)
-        wish = wanted(schema)
-    items = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
-    run.finish()
-    return Measurements(schema=schema, items=learnt + items, record=run.record())
+            schema, learnt = learn(opened, schema, progress=progress)
+            table = PrivateTable.of(data, schema=schema)
+            wish = wanted(schema)
+        items = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
+        run.finish()
+        return Measurements(schema=schema, items=learnt + items, record=run.record())
 
 
 def release_from(
