@@ -31,8 +31,8 @@ def tell_weak_promise(*, epsilon: str, delta: str) -> None:
 
 def tell_lost(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
-    from populace.report.compare import Reading
-    from populace.report.document import build
+    from populace.infer.intervals import intervals
+    from populace.report.compare import Reading, compared
 
     if release.selection is not None and not release.synthetic.num_rows:
         say(
@@ -45,11 +45,11 @@ def tell_lost(release: Release) -> None:
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"
             )
-    shown = build(release.statement, measurements=release.measurements, codes=release.compared)
-    compared = [part.comparison for part in shown.columns] + [part.comparison for part in shown.pairs]
-    lost = sum(comparison.reading is Reading.LOST for comparison in compared)
-    if 2 * lost > len(compared):
+    total = max(1.0, float(intervals(release.measurements).of().estimate))
+    seen = compared(release.measurements, codes=release.compared, total=total)
+    lost = sum(comparison.reading is Reading.LOST for _, _, comparison in seen)
+    if 2 * lost > len(seen):
         say(
-            f"note: {lost} of {len(compared)} measured columns and pairs are lost in noise (hint: look at the report "
+            f"note: {lost} of {len(seen)} measured columns and pairs are lost in noise (hint: look at the report "
             "before you publish; a larger epsilon, fewer columns or coarser domains help)"
         )

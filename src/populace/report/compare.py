@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Counts, Domain, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Measurement, Measurements
+from populace.privacy.mechanisms import DiscreteLaplace
 
 Codes = Mapping[str, npt.NDArray[Any]]
 Shares = npt.NDArray[np.float64]
@@ -116,6 +117,37 @@ def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseS
         beyond_noise=distance > noise_alone + 3 * spread + drawing,
         deviation=deviation,
     )
+
+
+def compared(
+    measurements: Measurements, *, codes: Codes, total: float
+) -> list[tuple[Measurement, Counts, Comparison]]:
+    """Return every marginal of one column or more as it was measured, its synthetic counts, and how these compare.
+
+    Columns in groups of their codes are left out: there are finer tables of the same column.
+    """
+    shape, found = noise_shape(measurements), []
+    for same in repeats(measurements.items):
+        item = combined(same)
+        marginal = item.marginal
+        if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
+            synthetic = synthetic_counts(marginal, codes=codes, domain=measurements.schema.domain)
+            found.append((item, synthetic, compare(item, synthetic=synthetic, total=total, shape=shape)))
+    return found
+
+
+def noise_shape(measurements: Measurements) -> NoiseShape:
+    """Return the law of noise in a run's counts."""
+    laws = (charged.spend.law for charged in measurements.record.spends)
+    return LAPLACE if any(isinstance(law, DiscreteLaplace) for law in laws) else GAUSSIAN
+
+
+def repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each marginal together, in the order of the first of its kind."""
+    same: dict[Marginal, list[Measurement]] = {}
+    for item in items:
+        same.setdefault(item.marginal, []).append(item)
+    return list(same.values())
 
 
 def combined(items: Sequence[Measurement]) -> Measurement:

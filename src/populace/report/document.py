@@ -13,21 +13,21 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
-from populace.marginals import Marginal
+from populace.marginals import Counts, Marginal
 from populace.measurements import Measurement, Measurements, counted
 from populace.release.cost import Stage, stages
 from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
 from populace.report.compare import (
-    GAUSSIAN,
-    LAPLACE,
     Codes,
     Comparison,
     NoiseShape,
     Reading,
     combined,
-    compare,
+    compared,
     cramers_v,
+    noise_shape,
+    repeats,
     synthetic_counts,
 )
 from populace.report.forest import Branch, branches
@@ -103,18 +103,21 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     schema, items = measurements.schema, measurements.items
     found = intervals(measurements)
     total = max(1.0, float(found.of().estimate))
-    shape = LAPLACE if any("Laplace" in spend["law"] for spend in statement["spends"]) else GAUSSIAN
-    repeats = _repeats(items)
-    merged = [combined(group) for group in repeats]
+    seen = compared(measurements, codes=codes, total=total)
     pairs = tuple(
-        _pair(item, schema=schema, codes=codes, total=total, shape=shape)
-        for item in merged
+        Pair(
+            columns=item.marginal.clique,
+            cells=item.counts.size,
+            comparison=comparison,
+            association=cramers_v(synthetic),
+        )
+        for item, synthetic, comparison in seen
         if len(item.marginal.clique) > 1
     )
     columns = tuple(
-        _column(item, schema=schema, codes=codes, total=total, shape=shape, found=found)
-        for item in merged
-        if len(item.marginal.clique) == 1 and not item.marginal.groupings
+        _column(item, synthetic, comparison, schema=schema, total=total, found=found)
+        for item, synthetic, comparison in seen
+        if len(item.marginal.clique) == 1
     )
     columns = tuple(sorted(columns, key=lambda column: (-column.comparison.truth_within, column.name)))
     pairs = tuple(sorted(pairs, key=lambda pair: (-pair.comparison.truth_within, pair.columns)))
@@ -131,7 +134,7 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         else int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
         stages=stages(statement, measured=[item.marginal for item in items]),
-        noise=_noise_levels(repeats, total=total, shape=shape),
+        noise=_noise_levels(repeats(items), total=total, shape=noise_shape(measurements)),
         sure=sureness(found, total=total),
         columns=columns,
         unmeasured=tuple(name for name in schema.variables if name not in measured),
@@ -157,20 +160,17 @@ def _drawn(statement: Statement) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return the measurements of each marginal together, in the order of the first of its kind."""
-    same: dict[Marginal, list[Measurement]] = {}
-    for item in items:
-        same.setdefault(item.marginal, []).append(item)
-    return list(same.values())
-
-
 def _column(
-    item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape, found: Intervals
+    item: Measurement,
+    synthetic: Counts,
+    comparison: Comparison,
+    *,
+    schema: Schema,
+    total: float,
+    found: Intervals,
 ) -> Column:
     (name,) = item.marginal.clique
     column = schema.variables[name]
-    synthetic = synthetic_counts(item.marginal, codes=codes, domain=schema.domain)
     ends = bin_ends(column)
     if column.kind == "categorical":
         slots = largest_slots(ends, values=column.levels, counts=item.counts)
@@ -180,18 +180,8 @@ def _column(
         name=name,
         kind=column.kind,
         codes=column.size,
-        comparison=compare(item, synthetic=synthetic, total=total, shape=shape),
+        comparison=comparison,
         bars=bars(found, name, slots=slots, synthetic=synthetic, total=total),
-    )
-
-
-def _pair(item: Measurement, *, schema: Schema, codes: Codes, total: float, shape: NoiseShape) -> Pair:
-    synthetic = synthetic_counts(item.marginal, codes=codes, domain=schema.domain)
-    return Pair(
-        columns=item.marginal.clique,
-        cells=item.counts.size,
-        comparison=compare(item, synthetic=synthetic, total=total, shape=shape),
-        association=cramers_v(synthetic),
     )
 
 
@@ -225,10 +215,10 @@ def _in_words(comparison: Comparison) -> str:
 
 
 def _noise_levels(
-    repeats: Sequence[Sequence[Measurement]], *, total: float, shape: NoiseShape
+    measured: Sequence[Sequence[Measurement]], *, total: float, shape: NoiseShape
 ) -> tuple[NoiseLevel, ...]:
     groups: dict[tuple[int, int, float], list[Measurement]] = {}
-    for same in repeats:
+    for same in measured:
         item = combined(same)
         if len(item.marginal.clique) == 1 and item.marginal.groupings:
             continue  # a table by which bins were learnt
