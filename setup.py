@@ -13,7 +13,7 @@ setup(
     ext_modules=[
         Extension(
             "populace._kernels",
-            sources=["src/populace/kernels.c", "src/populace/moves.c", "src/populace/plan.c"],
+            sources=[f"src/populace/{name}.c" for name in ("kernels", "moves", "plan", "scaling")],
             depends=["src/populace/kernels.h", "src/populace/plan.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,

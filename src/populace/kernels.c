@@ -187,6 +187,8 @@ static PyMethodDef functions[] = {
     {"count_columns", count_columns, METH_VARARGS, "Add the rows in each combination of columns to counts."},
     {"screen_cells", screen_cells, METH_VARARGS, "Do what moves.screen does."},
     {"move_cells", move_cells, METH_VARARGS, "Do what moves.move does."},
+    {"settle_cells", settle_cells, METH_VARARGS, "Scale a table towards a target, and move its potential as far."},
+    {"carry_cells", carry_cells, METH_VARARGS, "Scale a table so that it agrees with another on what they share."},
     {NULL, NULL, 0, NULL},
 };
 

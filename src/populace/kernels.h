@@ -35,5 +35,7 @@ void release(Py_buffer *views, Py_ssize_t held);
 PyObject *count_columns(PyObject *module, PyObject *args);
 PyObject *screen_cells(PyObject *module, PyObject *args);
 PyObject *move_cells(PyObject *module, PyObject *args);
+PyObject *settle_cells(PyObject *module, PyObject *args);
+PyObject *carry_cells(PyObject *module, PyObject *args);
 
 #endif

@@ -1,7 +1,7 @@
-"""The loops that grow with rows: counting them and moving their cells.
+"""The loops that grow with rows, counting them and moving their cells, and those over many small tables.
 
-In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`), in NumPy where it was not. Both give
-the same numbers; counting takes several times as long in NumPy, and moving far longer.
+In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`), in NumPy where it was not.
+Both give the same numbers; counting takes several times as long in NumPy, and moving far longer.
 """
 
 from __future__ import annotations
@@ -106,6 +106,35 @@ def move_cells(
     """Do what `moves.move` does, with codes of 32 bits."""
     loop = move if _native is None else _native.move_cells
     loop(codes, rows, leaving, bars, deficits, plan, slope, moved)
+
+
+def settle_cells(
+    table: Floats,
+    work: Floats,
+    potential: Floats,
+    *,
+    inside: Ints,
+    into: Ints,
+    target: Floats,
+    soft: Floats | None,
+    least: float,
+) -> float:
+    """Do a visit of `infer.scaling` to one target, compiled; return how much it moved.
+
+    `inside` and `into` are the walks of the target's cells in the table and in the potential; `work` has room for
+    twice the target.
+    """
+    return float(_native.settle_cells(table, work, potential, inside, into, target, soft, least))
+
+
+def carry_cells(
+    source: Floats, target: Floats, work: Floats, *, leaving: Ints, into: Ints, cells: int
+) -> None:
+    """Scale a table so that it has the sums of another over what they share: `cells` of them, by two walks; compiled.
+
+    `work` has room for twice as many.
+    """
+    _native.carry_cells(source, target, work, leaving, into, cells)
 
 
 def _check(columns: Sequence[Codes], sizes: Sequence[int]) -> None:

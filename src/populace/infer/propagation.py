@@ -9,7 +9,8 @@ import numpy as np
 
 from populace.infer.joints import Joints
 from populace.infer.junction_tree import JunctionTree
-from populace.infer.tables import Slot, Table
+from populace.infer.tables import Slot, Table, walk
+from populace.kernels import carry_cells, compiled
 from populace.marginals import Clique, Domain
 
 # The potential of cells in which no row can be: so far below all others that their probability is exactly 0.
@@ -73,9 +74,11 @@ class Propagation:
 
     def carry(self, beliefs: Sequence[Table], *, source: int, target: int) -> None:
         """Rescale a node's table so that it agrees with a neighbour's on the columns they share."""
-        lower = max(source, target)
+        lower, upper = max(source, target), min(source, target)
+        if compiled():
+            self._carry(beliefs, source=source, target=target, lower=lower)
+            return
         above = self.above[lower - 1]
-        upper = self.tree.parents[lower]
         up = above.collapse(beliefs[upper])
         matrix = beliefs[lower].reshape(self._rows[lower], -1)
         down = matrix.sum(axis=1).reshape(up.shape)
@@ -83,6 +86,17 @@ class Propagation:
             matrix *= _ratio(up, down).reshape(-1, 1)
         else:
             beliefs[upper][...] *= above.spread(_ratio(down, up))
+
+    def _carry(self, beliefs: Sequence[Table], *, source: int, target: int, lower: int) -> None:
+        shared, nodes = self.tree.separators[lower], self.tree.nodes
+        carry_cells(
+            beliefs[source].reshape(-1),
+            beliefs[target].reshape(-1),
+            np.empty(2 * self._rows[lower]),
+            leaving=walk(shared, nodes[source], self.shapes[source]),
+            into=walk(shared, nodes[target], self.shapes[target]),
+            cells=self._rows[lower],
+        )
 
     def lowest(self, costs: Sequence[Table]) -> float:
         """Return the smallest sum of costs that one row can have; costs are used up as working space."""

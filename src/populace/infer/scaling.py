@@ -9,7 +9,8 @@ import numpy as np
 
 from populace.infer.junction_tree import JunctionTree
 from populace.infer.objective import Objective
-from populace.infer.tables import Slot, Table
+from populace.infer.tables import Slot, Table, Walk, walk
+from populace.kernels import compiled, settle_cells
 from populace.marginals import Clique
 
 # Tables that no distribution has would drive potentials to infinity; a bounded factor per visit does not.
@@ -29,6 +30,45 @@ class _Part:
     inside: Slot
     target: Table
     soft: Table | None
+
+    def visit(self, belief: Table, *, floor: float) -> float:
+        """Scale a node's table towards the target, and the potential with it; return how much was moved."""
+        found = self.inside.collapse(belief)
+        if self.soft is None:
+            change = _whole_way(found, self.target)
+        else:
+            held = self.potential - self.potential.mean()
+            wanted = self.target - _HELD * self.soft * held
+            change = _part_way(found, wanted, self.soft, least=floor / found.size)
+        ratio = np.exp(change)
+        self.inside.scale(belief, ratio)
+        self.potential[...] += self.into.spread(change)
+        return float((found * np.abs(ratio - 1)).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """One target for the compiled loop: the same as flat arrays, with walks in place of slots."""
+
+    potential: Table
+    into: Walk
+    inside: Walk
+    target: Table
+    soft: Table | None
+    work: Table
+
+    def visit(self, belief: Table, *, floor: float) -> float:
+        """Do the same, compiled."""
+        return settle_cells(
+            belief.reshape(-1),
+            self.work,
+            self.potential,
+            inside=self.inside,
+            into=self.into,
+            target=self.target,
+            soft=self.soft,
+            least=floor / self.target.size,
+        )
 
 
 def fit_tables(
@@ -55,39 +95,50 @@ def fit_tables(
     sweep moves no table by more than `close`. Cells that cannot be stay empty.
     """
     flat = objective.zeros() if start is None else start.copy()
-    potentials = objective.tables(flat)
-    plan = objective.propagation
     beliefs = [table.copy() for table in objective.beliefs(flat)]
-    here: list[list[_Part]] = [[] for _ in beliefs]
-    for clique, target in targets.items():
-        factor = objective.first_holding(clique)
-        home = objective.homes[factor]
-        inside = Slot.of(clique, inside=objective.tree.nodes[home], domain=objective.domain)
-        into = Slot.of(clique, inside=objective.factors[factor], domain=objective.domain)
-        give = None if soft is None else soft[clique]
-        here[home].append(_Part(potentials[factor], into, inside, target, give))
+    here: list[list[_Part | _Compiled]] = [[] for _ in beliefs]
+    for home, part in _parts(objective, flat, targets=targets, soft=soft):
+        here[home].append(part)
     visits = list(_tour(objective.tree))
     for _ in range(sweeps):
         moved = 0.0
         for came_from, node in visits:
             if came_from is not None:
-                plan.carry(beliefs, source=came_from, target=node)
+                objective.propagation.carry(beliefs, source=came_from, target=node)
             for part in here[node]:
-                found = part.inside.collapse(beliefs[node])
-                if part.soft is None:
-                    change = _whole_way(found, part.target)
-                else:
-                    held = part.potential - part.potential.mean()
-                    change = _part_way(
-                        found, part.target - _HELD * part.soft * held, part.soft, least=floor / found.size
-                    )
-                ratio = np.exp(change)
-                moved = max(moved, float((found * np.abs(ratio - 1)).sum()))
-                part.inside.scale(beliefs[node], ratio)
-                part.potential[...] += part.into.spread(change)
+                moved = max(moved, part.visit(beliefs[node], floor=floor))
         if moved <= close:
             break
     return flat
+
+
+def _parts(
+    objective: Objective, flat: Table, *, targets: Mapping[Clique, Table], soft: Mapping[Clique, Table] | None
+) -> Iterator[tuple[int, _Part | _Compiled]]:
+    """Yield every target with the node that it is met in."""
+    domain, potentials = objective.domain, objective.tables(flat)
+    work = np.empty(2 * max((target.size for target in targets.values()), default=0))
+    for clique, target in targets.items():
+        factor = objective.first_holding(clique)
+        home = objective.homes[factor]
+        node, outer = objective.tree.nodes[home], objective.factors[factor]
+        give = None if soft is None else soft[clique]
+        if compiled():
+            yield (
+                home,
+                _Compiled(
+                    potential=potentials[factor].reshape(-1),
+                    into=walk(clique, outer, domain.shape(outer)),
+                    inside=walk(clique, node, domain.shape(node)),
+                    target=np.ascontiguousarray(target).reshape(-1),
+                    soft=None if give is None else np.ascontiguousarray(give).reshape(-1),
+                    work=work,
+                ),
+            )
+        else:
+            inside = Slot.of(clique, inside=node, domain=domain)
+            into = Slot.of(clique, inside=outer, domain=domain)
+            yield home, _Part(potentials[factor], into, inside, target, give)
 
 
 def _whole_way(found: Table, target: Table) -> Table:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from populace.marginals import Clique, Domain
 
 Table = npt.NDArray[np.float64]
+Walk = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 _SHORT = 32
 
@@ -72,6 +73,30 @@ def _slot(clique: Clique, inside: Clique, sizes: tuple[int, ...]) -> Slot:
         back=tuple(clique.index(column) for column in kept),
         shape=tuple(size if keep else 1 for size, keep in zip(sizes, held, strict=True)),
     )
+
+
+@lru_cache(maxsize=2**14)
+def walk(clique: Clique, inside: Clique, sizes: tuple[int, ...]) -> Walk:
+    """Return how the cells of a table over `inside`, in order, lie in that of a clique: (length, stride) of its axes.
+
+    Axes that follow each other in both are one, and those of a single code are none.
+
+    >>> walk(("b", "c"), ("a", "b", "c"), (2, 3, 4)).tolist(), walk(("b", "a"), ("a", "b"), (2, 3)).tolist()
+    ([[2, 0], [12, 1]], [[2, 1], [3, 2]])
+    """
+    stride, strides = 1, dict.fromkeys(inside, 0)
+    for column in reversed(clique):
+        strides[column] = stride
+        stride *= sizes[inside.index(column)]
+    axes: list[tuple[int, int]] = []
+    for column, size in zip(inside, sizes, strict=True):
+        if axes and axes[-1][1] == strides[column] * size:
+            axes[-1] = (axes[-1][0] * size, strides[column])
+        elif size > 1:
+            axes.append((size, strides[column]))
+    found = np.array(axes or [(1, 0)], dtype=np.int64)
+    found.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=4096)
