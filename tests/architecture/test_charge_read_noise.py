@@ -128,7 +128,7 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
         candidates(), among=[0], law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
     ),
     "discover values": lambda barrier, noise: barrier.discover_values(
-        "city", law=Stability(noise.variance, 10**4)
+        "city", law=Stability(DiscreteGaussian(noise.variance), 10**4)
     ),
     "discover bins": lambda barrier, noise: barrier.discover_bins(
         "b", groups=np.array([0, 1, 1]), noise=noise

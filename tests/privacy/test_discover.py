@@ -39,8 +39,8 @@ kind = "integer"
 min = 0
 max = 9
 """
-LAW = Stability(Fraction(9, 4), 12)
-CERTAIN = Stability(Fraction(1, 100), 3)
+LAW = Stability(DiscreteGaussian(Fraction(9, 4)), 12)
+CERTAIN = Stability(DiscreteGaussian(Fraction(1, 100)), 3)
 BY_PERSON = 'id = "person"\nrows_per_unit = 3'
 
 
@@ -80,7 +80,9 @@ class Faulty(ExactNoise):
 
     def reveal(self, keys, counts, *, law):
         return super().reveal(
-            keys, counts, law=Stability(law.variance * self._factor**2, law.threshold + self._higher)
+            keys,
+            counts,
+            law=Stability(DiscreteGaussian(law.variance * self._factor**2), law.threshold + self._higher),
         )
 
 
@@ -136,7 +138,7 @@ def test_told_counts_carry_the_booked_noise(fault, fits, tmp_path):
 def test_a_key_that_does_not_occur_is_never_told():
     """Even noise that lifts everything above the threshold tells nothing of a key without rows."""
     source = ExactNoise(RehearsalEntropy(1))
-    wide = Stability(Fraction(10**6), 1)
+    wide = Stability(DiscreteGaussian(Fraction(10**6)), 1)
     for _ in range(50):
         assert source.reveal(["absent", "here"], np.array([0, 10**5]), law=wide).keys() == {"here"}
     assert source.reveal([], np.zeros(0, dtype=np.int64), law=wide) == {}
@@ -186,7 +188,7 @@ def test_a_person_counts_three_times_at_most(tmp_path):
     cities = ["Ulm"] * 5 + ["Bonn"] * 4 + ["Ulm"] * 2
     ids = ["p"] * 5 + [None, "", "  ", None] + ["q", "r"]
     barrier, _ = door(tmp_path, cities, ids=ids, unit=BY_PERSON)
-    assert barrier.discover_values("city", law=Stability(Fraction(1, 100), 3)) == {"Ulm": 5}
+    assert barrier.discover_values("city", law=Stability(DiscreteGaussian(Fraction(1, 100)), 3)) == {"Ulm": 5}
 
 
 def test_files_and_frames_tell_the_same(tmp_path):
@@ -223,7 +225,9 @@ REFUSED = {
     "known column": lambda barrier: barrier.discover_values("age", law=LAW),
     "no column": lambda barrier: barrier.discover_values("town", law=LAW),
     "noise without threshold": lambda barrier: barrier.discover_values("city", law=MUCH),
-    "threshold below a unit": lambda barrier: barrier.discover_values("city", law=Stability(Fraction(1), 1)),
+    "threshold below a unit": lambda barrier: barrier.discover_values(
+        "city", law=Stability(DiscreteGaussian(Fraction(1)), 1)
+    ),
     "no groups": lambda barrier: barrier.discover_bins("age", groups=groups([]), noise=MUCH),
     "too few groups": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 10), noise=MUCH),
     "too many groups": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 12), noise=MUCH),
@@ -269,7 +273,7 @@ def test_refused_questions_cost_and_read_nothing(question, tmp_path):
 def test_a_threshold_beyond_the_part_of_delta_reads_nothing(tmp_path):
     barrier, run, table = unread(tmp_path, keys=Fraction(1, 10**6))
     with pytest.raises(OverBudget, match="set aside for keys"):
-        barrier.discover_values("city", law=Stability(Fraction(9, 4), 7))
+        barrier.discover_values("city", law=Stability(DiscreteGaussian(Fraction(9, 4)), 7))
     assert (table.reads, run.record().spends) == (0, ())
 
 

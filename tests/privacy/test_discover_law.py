@@ -18,7 +18,7 @@ import pytest
 from thinned import thinned
 
 from populace.privacy.loss import Currency, gdp_delta, price
-from populace.privacy.mechanisms import Spend, Stability
+from populace.privacy.mechanisms import DiscreteGaussian, Spend, Stability
 from populace.privacy.stability import key_delta, least_threshold
 from populace.schema.unit import Neighbours, Unit
 
@@ -100,7 +100,8 @@ def booked(law: Stability, unit: Unit, *, epsilon: float) -> float:
 
 
 def lawful(variance: Fraction, unit: Unit, *, lower: int = 0) -> Stability:
-    return Stability(variance, least_threshold(variance, delta=SET_ASIDE, unit=unit) - lower)
+    noise = DiscreteGaussian(variance)
+    return Stability(noise, least_threshold(noise, delta=SET_ASIDE, unit=unit) - lower)
 
 
 @pytest.mark.parametrize("variance", thinned(VARIANCES, to=1), ids=str)
@@ -139,7 +140,7 @@ def test_the_noise_cannot_be_less(variance, unit):
     The price of a discrete Gaussian is attained by moves of one row; moves of several are covered by group privacy.
     """
     law = lawful(variance, unit)
-    halved = Stability(law.variance / 4, law.threshold)
+    halved = Stability(DiscreteGaussian(law.variance / 4), law.threshold)
     far = Counter(common=3 * law.threshold + 40, x=3 * law.threshold + 40)
     epsilon = 1.0
     # What the noise's own price promises; no key is new here.

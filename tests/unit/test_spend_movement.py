@@ -20,7 +20,7 @@ QUESTIONS = {
     "measure": ("measure", WIDE, False),
     "score": ("score", WIDE, True),
     "choose": ("choose", Exponential(Fraction(1, 10)), True),
-    "values": ("discover", Stability(Fraction(400), 200), False),
+    "values": ("discover", Stability(DiscreteGaussian(Fraction(400)), 200), False),
     "bins": ("discover", WIDE, False),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from itertools import combinations_with_replacement
 
 import mpmath as mp
@@ -17,13 +17,29 @@ from populace.privacy.budget import Budget
 from populace.privacy.events import Event, Kind
 from populace.privacy.ledger import Ledger
 from populace.privacy.loss import Currency, gdp_delta, price
-from populace.privacy.mechanisms import DiscreteGaussian, Spend, Stability, law_from_json
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Noise,
+    Spend,
+    Stability,
+    law_from_json,
+)
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
 from populace.privacy.stability import key_delta, least_threshold, told_probability
 from populace.schema.unit import Neighbours, Unit
 
-VARIANCES = [Fraction(1, 10), Fraction(1), Fraction(9, 4), Fraction(37, 3), Fraction(400)]
+NOISES = [
+    DiscreteGaussian(Fraction(1, 10)),
+    DiscreteLaplace(Fraction(7, 2)),
+    DiscreteGaussian(Fraction(9, 4)),
+    DiscreteLaplace(Fraction(1, 3)),
+    DiscreteGaussian(Fraction(1)),
+    DiscreteGaussian(Fraction(37, 3)),
+    DiscreteLaplace(Fraction(20)),
+    DiscreteGaussian(Fraction(400)),
+]
 DELTAS = [Fraction(1, 20), Fraction(1, 10**3), Fraction(1, 10**9), Fraction(1, 10**30)]
 PERSON = Unit(name="person", rows=3, id="p")
 REPLACED = replace(PERSON, neighbours=Neighbours.REPLACE_ONE)
@@ -34,12 +50,18 @@ def ledger(tmp_path):
     return Ledger.open(tmp_path / "ledger.db")
 
 
-def tail(variance: Fraction, above: int) -> mp.mpf:
+@cache
+def tail(noise: Noise, above: int) -> mp.mpf:
     """P[Z > above], by plain summation at 60 digits; nothing is shared with the code under test."""
     with mp.workdps(60):
-        spread = mp.mpf(variance.numerator) / variance.denominator
-        reach = int(20 * mp.sqrt(spread)) + 20
-        weight = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * spread)) for k in range(-reach, above + reach)}
+        if isinstance(noise, DiscreteLaplace):
+            spread = mp.mpf(noise.scale.numerator) / noise.scale.denominator
+            reach = int(140 * spread) + 20
+            weight = {k: mp.exp(-abs(k) / spread) for k in range(-reach, above + reach)}
+        else:
+            spread = mp.mpf(noise.variance.numerator) / noise.variance.denominator
+            reach = int(20 * mp.sqrt(spread)) + 20
+            weight = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * spread)) for k in range(-reach, above + reach)}
         return mp.fsum(w for k, w in weight.items() if k > above) / mp.fsum(weight.values())
 
 
@@ -51,21 +73,21 @@ def spreads(rows: int):
                 yield counts
 
 
-def worst(variance: Fraction, threshold: int, rows: int) -> mp.mpf:
+def worst(noise: Noise, threshold: int, rows: int) -> mp.mpf:
     """The greatest probability, over all multisets, that some key is told."""
     with mp.workdps(60):
-        tails = {c: tail(variance, threshold - c) for c in range(1, rows + 1)}
+        tails = {c: tail(noise, threshold - c) for c in range(1, rows + 1)}
         # P[A or B] = P[A] + P[B] − P[A]·P[B] loses no digits, however small the tails are.
         return max(reduce(lambda a, b: a + b - a * b, (tails[c] for c in m)) for m in spreads(rows))
 
 
-@pytest.mark.parametrize("variance", thinned(VARIANCES, to=3), ids=str)
-@pytest.mark.parametrize("rows", thinned([1, 2, 3, 5, 8], to=2))
-def test_the_probability_is_that_of_the_worst_multiset(variance, rows):
+@pytest.mark.parametrize("noise", thinned(NOISES, to=3), ids=str)
+@pytest.mark.parametrize("rows", thinned([1, 3, 2, 5, 8], to=2))
+def test_the_probability_is_that_of_the_worst_multiset(noise, rows):
     """The two ends (one key of r rows, r keys of one row) bound every spread, and to the last digit."""
     for threshold in (rows, rows + 1, rows + 4, rows + 30):
-        found = told_probability(Stability(variance, threshold), rows=rows)
-        exact = max(worst(variance, threshold, rows), mp.mpf(2) ** -1024)
+        found = told_probability(Stability(noise, threshold), rows=rows)
+        exact = max(worst(noise, threshold, rows), mp.mpf(2) ** -1024)
         with mp.workdps(60):
             excess = mp.mpf(found.numerator) / found.denominator / exact - 1
         assert 0 <= excess < 1e-17
@@ -74,53 +96,53 @@ def test_the_probability_is_that_of_the_worst_multiset(variance, rows):
 @pytest.mark.parametrize("rows", [1, 3, 12])
 def test_both_ends_matter(rows):
     """Many keys of one row are worst for wide noise, one key of many rows for narrow noise."""
-    apart = Stability(Fraction(400), 60)
-    together = Stability(Fraction(1), rows + 4)
-    assert told_probability(apart, rows=rows) >= float(rows * tail(Fraction(400), 59)) * 0.99
-    assert told_probability(together, rows=rows) >= float(tail(Fraction(1), 4)) * 0.999
+    apart = Stability(DiscreteGaussian(Fraction(400)), 60)
+    together = Stability(DiscreteGaussian(Fraction(1)), rows + 4)
+    assert told_probability(apart, rows=rows) >= float(rows * tail(apart.noise, 59)) * 0.99
+    assert told_probability(together, rows=rows) >= float(tail(together.noise, 4)) * 0.999
 
 
-@pytest.mark.parametrize("variance", thinned(VARIANCES, to=2), ids=str)
+@pytest.mark.parametrize("noise", thinned(NOISES, to=3), ids=str)
 @pytest.mark.parametrize("delta", thinned(DELTAS, to=2), ids=lambda delta: f"{float(delta):g}")
 @pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
-def test_the_threshold_is_the_least_that_fits(variance, delta, unit):
-    threshold = least_threshold(variance, delta=delta, unit=unit)
+def test_the_threshold_is_the_least_that_fits(noise, delta, unit):
+    threshold = least_threshold(noise, delta=delta, unit=unit)
     twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     with mp.workdps(60):
         most = mp.mpf(delta.numerator) / delta.denominator / twice
-    assert worst(variance, threshold, unit.rows) <= most
-    assert threshold == unit.rows or worst(variance, threshold - 1, unit.rows) > most
+    assert worst(noise, threshold, unit.rows) <= most
+    assert threshold == unit.rows or worst(noise, threshold - 1, unit.rows) > most
 
 
 @pytest.mark.slow
 def test_wide_noise_is_bounded_closely():
     """Beyond the terms that are summed, an integral bounds the rest: never below, and by less than one in 10,000."""
-    variance = Fraction(4 * 10**6)
-    found = told_probability(Stability(variance, 3000), rows=1)
-    exact = tail(variance, 2999)
+    noise = DiscreteGaussian(Fraction(4 * 10**6))
+    found = told_probability(Stability(noise, 3000), rows=1)
+    exact = tail(noise, 2999)
     assert exact <= float(found) * (1 + 1e-12)
     assert float(found) < exact * 1.0001
 
 
 def test_a_tiny_probability_is_booked_as_a_short_number():
-    found = told_probability(Stability(Fraction(1), 10**4), rows=1)
+    found = told_probability(Stability(DiscreteGaussian(Fraction(1)), 10**4), rows=1)
     assert found == Fraction(1, 2**1024)
 
 
 def test_a_threshold_below_the_rows_of_a_unit_hides_nothing():
-    assert told_probability(Stability(Fraction(1), 2), rows=3) == 1
-    assert key_delta(Stability(Fraction(1), 2), unit=REPLACED) == 2
+    assert told_probability(Stability(DiscreteGaussian(Fraction(1)), 2), rows=3) == 1
+    assert key_delta(Stability(DiscreteGaussian(Fraction(1)), 2), unit=REPLACED) == 2
     assert key_delta(DiscreteGaussian(Fraction(1)), unit=PERSON) == 0
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(-1)])
 def test_no_delta_no_threshold(delta):
     with pytest.raises(UsageError, match="no threshold"):
-        least_threshold(Fraction(1), delta=delta, unit=Unit())
+        least_threshold(DiscreteGaussian(Fraction(1)), delta=delta, unit=Unit())
 
 
 def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
-    law = Stability(Fraction(25, 2), 40)
+    law = Stability(DiscreteGaussian(Fraction(25, 2)), 40)
     assert law_from_json(law.to_json()) == law
     for currency in (Currency.GDP, Currency.ZCDP):
         assert price(asked(law), currency=currency) == price(
@@ -128,6 +150,13 @@ def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
         )
     with pytest.raises(UsageError, match="pure"):
         price(asked(law), currency=Currency.PURE)
+    pure = Stability(DiscreteLaplace(Fraction(7, 2)), 40)
+    assert law_from_json(pure.to_json()) == pure
+    for currency in Currency:
+        assert price(asked(pure), currency=currency) == price(asked(pure.noise), currency=currency)
+    for both in ({"variance": "9", "scale": "3"}, {}):
+        with pytest.raises(ValueError, match="one law"):
+            law_from_json({"law": "stability", "threshold": "40", **both})
 
 
 def asked(law, *, unit=None, verb="discover"):
@@ -144,7 +173,11 @@ def asked(law, *, unit=None, verb="discover"):
 
 @pytest.mark.parametrize(
     ("verb", "law"),
-    [("measure", Stability(Fraction(1), 5)), ("score", Stability(Fraction(1), 5)), ("dig", Fraction(1))],
+    [
+        ("measure", Stability(DiscreteGaussian(Fraction(1)), 5)),
+        ("score", Stability(DiscreteGaussian(Fraction(1)), 5)),
+        ("dig", Fraction(1)),
+    ],
 )
 def test_keys_are_only_told_by_discover(verb, law):
     with pytest.raises(UsageError):
@@ -156,7 +189,7 @@ def test_a_threshold_is_a_whole_number_above_zero(told):
     with pytest.raises((UsageError, ValueError)):
         law_from_json({"law": "stability", "variance": "1", "threshold": told})
     with pytest.raises(UsageError):
-        Stability(Fraction(1), True)
+        Stability(DiscreteGaussian(Fraction(1)), True)
 
 
 def test_a_budget_makes_the_law_that_a_share_and_a_part_of_delta_pay_for():
@@ -165,10 +198,13 @@ def test_a_budget_makes_the_law_that_a_share_and_a_part_of_delta_pay_for():
     share = budget.share(asked(law, unit=PERSON))
     assert Fraction(499, 10_000) < share <= Fraction(1, 20)
     assert key_delta(law, unit=PERSON) <= Fraction(1, 10**10)
-    assert key_delta(Stability(law.variance, law.threshold - 1), unit=PERSON) > Fraction(1, 10**10)
-    with pytest.raises(UsageError, match="pure") as refusal:
-        Budget.of(Fraction(1), Fraction(0), unit=Unit()).key_law(Fraction(1, 20), delta=Fraction(1, 10**10))
-    assert "delta above 0" in refusal.value.hint
+    assert key_delta(Stability(DiscreteGaussian(law.variance), law.threshold - 1), unit=PERSON) > Fraction(
+        1, 10**10
+    )
+    pure = Budget.of(Fraction(1), Fraction(0), unit=PERSON)
+    assert pure.key_law(Fraction(1, 20), delta=Fraction(1, 10**10)).noise == DiscreteLaplace(Fraction(60))
+    with pytest.raises(UsageError, match="no threshold"):
+        pure.key_law(Fraction(1, 20), delta=Fraction(0))
 
 
 KEYS = Fraction("1e-10")
@@ -203,9 +239,26 @@ class TestBooks:
     def test_keys_without_a_part_of_delta_are_refused(self, ledger):
         run = reserve(ledger)
         with pytest.raises(OverBudget, match="0 set aside"):
-            run.charge(asked(Stability(Fraction(10**6), 10**4)))
+            run.charge(asked(Stability(DiscreteGaussian(Fraction(10**6)), 10**4)))
 
-    @pytest.mark.parametrize("keys", ["1e-9", "2e-9", "-1e-10"])
+    @pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+    def test_with_all_of_delta_set_aside_the_rest_is_pure(self, ledger, unit):
+        ledger.open_account("adult", epsilon="1", delta="1e-9", neighbours=unit.neighbours)
+        run = reserve(ledger, unit=unit, keys=Fraction("1e-9"))
+        assert (run.budget.currency, run.budget.cap) == (Currency.PURE, 1)
+        law = self.law(run, share=Fraction(1), delta=Fraction("1e-9"))
+        assert law.noise == DiscreteLaplace(Fraction(unit.marginal_l1))
+        run.charge(asked(law, unit=unit))
+        booked = Ledger.existing(ledger.path).record(run.id)
+        assert booked.guarantee == (1, Fraction("1e-9"))
+        assert booked.used == 1
+        assert Fraction("0.3e-9") < booked.used_keys <= booked.keys
+        assert RunRecord.from_json(booked.to_json()) == booked
+        booked.check()
+        with pytest.raises(UsageError, match="pure"):
+            run.charge(asked(Stability(DiscreteGaussian(Fraction(10**6)), 10**4), unit=unit))
+
+    @pytest.mark.parametrize("keys", ["2e-9", "-1e-10"])
     def test_no_more_than_delta_is_set_aside(self, ledger, keys):
         with pytest.raises(UsageError, match="set aside"):
             reserve(ledger, keys=Fraction(keys))
@@ -236,12 +289,13 @@ class TestBooks:
             (3, {"delta": str(told.delta / 2)}, "part of delta"),
             (3, {"delta": "0"}, "part of delta"),
             (3, {"law": lower}, "part of delta"),
-            (3, {"law": replace(law, variance=law.variance / 2).to_json()}, "below its price"),
+            (3, {"law": replace(law, noise=DiscreteGaussian(law.variance / 2)).to_json()}, "below its price"),
             (3, {"delta": str(2 * KEYS)}, "set aside"),
             (3, {"note": "free"}, "'note', which this version does not know"),
             (2, {"keys": str(told.delta / 2)}, "set aside"),
             (2, {"keys": "1e-10"}, "cannot be read"),
-            (2, {"keys": "1/1000000000"}, "set aside"),
+            (2, {"keys": "1/1000000000"}, "above what"),
+            (2, {"keys": "2/1000000000"}, "set aside"),
             (2, {"keys": str(9 * KEYS)}, "above what"),
             (2, {"extra": "0"}, "'extra', which this version does not know"),
         ):

@@ -14,15 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import erfc, inf, log, sqrt
+from math import erfc, exp, inf, log, log1p, sqrt, tanh
 from typing import Any
 
 import numpy as np
 
 from populace.errors import PopulaceError
 from populace.marginals import Counts
-from populace.privacy.mechanisms import DiscreteGaussian, Noise, Spend, Stability
-from populace.privacy.noise import ExactNoise
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialCount,
+    Noise,
+    Spend,
+    Stability,
+)
+from populace.privacy.noise import ExactNoise, key_of
 from populace.privacy.record import RunRecord
 
 
@@ -38,9 +45,9 @@ class Meeting:
     """One moment at which exact values met noise: the values, the law (or rate) and what came out."""
 
     exact: Counts
-    law: Noise | Fraction | Stability
-    answer: Counts | int | dict[str, int]
-    keys: tuple[str, ...] = ()
+    law: Noise | ExponentialCount | Fraction | Stability
+    answer: Counts | int | dict[Any, int]
+    keys: tuple[Any, ...] = ()
     """The keys that the exact values count, where keys were told."""
 
 
@@ -51,7 +58,7 @@ class Recorder:
     source: ExactNoise
     tape: list[Meeting] = field(default_factory=list)
 
-    def add(self, exact: Counts, *, law: Noise) -> Counts:
+    def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Draw, remember, answer."""
         answer = self.source.add(exact, law=law)
         self.tape.append(Meeting(exact.copy(), law, answer.copy()))
@@ -63,10 +70,10 @@ class Recorder:
         self.tape.append(Meeting(scores.copy(), rate, answer))
         return answer
 
-    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[Any, int]:
         """Draw, remember, answer."""
         answer = self.source.reveal(keys, counts, law=law)
-        self.tape.append(Meeting(counts.copy(), law, dict(answer), tuple(map(str, keys))))
+        self.tape.append(Meeting(counts.copy(), law, dict(answer), tuple(map(key_of, keys))))
         return answer
 
 
@@ -77,7 +84,7 @@ class Player:
         self._answers: Iterator[Meeting] = iter(tape)
         self.tape: list[Meeting] = []
 
-    def add(self, exact: Counts, *, law: Noise) -> Counts:
+    def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Give the recorded answer to the same question."""
         answer = self._next(exact, law).answer
         if isinstance(answer, int | dict):
@@ -91,15 +98,19 @@ class Player:
             raise LeakError("a choice took the place of another question.")
         return answer
 
-    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[Any, int]:
         """Give the recorded answer to the same question, whichever keys there are."""
-        answer = self._next(counts, law, keys=tuple(map(str, keys))).answer
+        answer = self._next(counts, law, keys=tuple(map(key_of, keys))).answer
         if not isinstance(answer, dict):
             raise LeakError("keys were told in the place of another answer.")
         return dict(answer)
 
     def _next(
-        self, exact: Counts, law: Noise | Fraction | Stability, *, keys: tuple[str, ...] = ()
+        self,
+        exact: Counts,
+        law: Noise | ExponentialCount | Fraction | Stability,
+        *,
+        keys: tuple[Any, ...] = (),
     ) -> Meeting:
         recorded = next(self._answers, None)
         if recorded is None:
@@ -173,15 +184,36 @@ def _key_weight(held: Meeting, meeting: Meeting) -> float:
     """Return ln P[the keys that were told | the counts held], up to a constant; −∞ where one does not occur."""
     if not isinstance(meeting.law, Stability) or not isinstance(meeting.answer, dict):
         raise TypeError("keys are told by a stability threshold")
-    spread, counts = float(meeting.law.variance), dict(zip(held.keys, held.exact.tolist(), strict=True))
-    weight = 0.0
+    counts = dict(zip(held.keys, held.exact.tolist(), strict=True))
+    noise, threshold = meeting.law.noise, meeting.law.threshold
+    if isinstance(noise, DiscreteLaplace):
+        return _laplace_key_weight(counts, meeting.answer, scale=float(noise.scale), threshold=threshold)
+    spread, weight = float(noise.variance), 0.0
     for key in {**counts, **meeting.answer}:
         if key not in meeting.answer:
             # Half a step above the threshold: the integral in place of a sum, good to the square of the step.
-            gap = (meeting.law.threshold + 0.5 - counts[key]) / sqrt(2 * spread)
+            gap = (threshold + 0.5 - counts[key]) / sqrt(2 * spread)
             weight += log(erfc(-gap) / 2) if gap > -20 else -(gap**2)
         elif key in counts:
             weight -= (meeting.answer[key] - counts[key]) ** 2 / (2 * spread)
+        else:
+            weight -= inf
+    return weight
+
+
+def _laplace_key_weight(
+    counts: Mapping[Any, int], answer: Mapping[Any, int], *, scale: float, threshold: int
+) -> float:
+    """The same for Laplace noise, whose distribution function is known exactly; constants of the law are kept."""
+    norm = log(tanh(0.5 / scale))
+    weight = 0.0
+    for key in {**counts, **answer}:
+        if key not in answer:
+            # P[c + Z ≤ T] = 1 − q^(T − c + 1)/(1 + q), or q^(c − T)/(1 + q) where T is below c.
+            gap, split = threshold - counts[key], log1p(exp(-1 / scale))
+            weight += log1p(-exp(-(gap + 1) / scale - split)) if gap >= 0 else gap / scale - split
+        elif key in counts:
+            weight += norm - abs(answer[key] - counts[key]) / scale
         else:
             weight -= inf
     return weight
@@ -198,4 +230,11 @@ def _log_weight(exact: Counts, meeting: Meeting) -> float:
     gap = (np.asarray(answer) - exact).astype(np.float64)
     if isinstance(law, DiscreteGaussian):
         return float(-(gap**2).sum() / (2 * float(law.variance)))
-    return float(-np.abs(gap).sum() / float(law.scale))
+    scale = float(law.scale)
+    weight = float(-np.abs(gap).sum() / scale)
+    if isinstance(law, ExponentialCount):
+        # Σ exp(−|a − x|/s) over 0 ≤ a ≤ most, up to a factor: both sides of x are geometric sums.
+        x, q = np.clip(exact, 0, law.most).astype(np.float64), exp(-1 / scale)
+        weight -= float(np.log1p(q - q ** (law.most - x + 1) - q ** (x + 1)).sum())
+        weight += float(np.abs(gap).sum() - np.abs(np.asarray(answer) - x).sum()) / scale
+    return weight

@@ -34,7 +34,7 @@ class Lesson:
         """Return the values whose noisy counts exceed the threshold, for as many rows as the whole has."""
         tally = read_tallies(open_source(self.data), self.population.schema)[column]
         counts = np.rint(tally.counts * (self.population.rows / self.population.read)).astype(np.int64)
-        noisy = counts + np.rint(self.rng.normal(0.0, float(law.variance) ** 0.5, counts.shape))
+        noisy = self._noisy(counts, law.noise)
         told = np.flatnonzero((counts > 0) & (noisy > law.threshold)).tolist()
         return {str(tally.keys[place]): int(noisy[place]) for place in told}
 
@@ -42,6 +42,9 @@ class Lesson:
         """Return noisy counts of groups of a column's codes."""
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, self.population.exact(Marginal((column,))))
+        return self._noisy(exact, noise)
+
+    def _noisy(self, exact: Counts, noise: Noise) -> Counts:
         if isinstance(noise, DiscreteLaplace):
             drawn = self.rng.laplace(0.0, float(noise.scale), exact.shape)
         else:

@@ -18,7 +18,7 @@ from populace.infer.reach import LEVEL, reach
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement, Measurements, in_words
-from populace.privacy.mechanisms import DiscreteLaplace
+from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
 
 # Public totals enter least squares as measurements with so small a part of the smallest variance.
@@ -197,7 +197,7 @@ def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
         domain=schema.domain,
         rules=schema.rules,
         totals=schema.totals,
-        laplace=any(isinstance(law, DiscreteLaplace) for law in laws),
+        laplace=any(isinstance(law, DiscreteLaplace | ExponentialCount) for law in laws),
         level=level,
     )
 

@@ -14,6 +14,7 @@ from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
+    ExponentialCount,
     Noise,
     Spend,
     Stability,
@@ -126,18 +127,18 @@ class Budget:
     def key_law(self, share: Fraction, *, delta: Fraction) -> Stability:
         """Return the law that tells keys for a share of the budget and a part of δ, with the least threshold."""
         noise = self.measure_noise(share, marginals=1)
-        if not isinstance(noise, DiscreteGaussian):
-            raise UsageError(
-                "values cannot be learnt with pure differential privacy.",
-                hint="give a delta above 0, or list the values in the schema",
-            )
-        return Stability(noise.variance, least_threshold(noise.variance, delta=delta, unit=self.unit))
+        return Stability(noise, least_threshold(noise, delta=delta, unit=self.unit))
 
     def measure_noise(self, share: Fraction, *, marginals: int) -> Noise:
         """Return the least noise with which this many marginals cost at most a share of the budget."""
         return self._noise(
             share, answers=marginals, l1=self.unit.marginal_l1, l2_squared=self.unit.marginal_l2_squared
         )
+
+    def measure_within(self, share: Fraction, *, marginals: int, most: int) -> ExponentialCount:
+        """Return the sharpest law with which this many marginals, told within 0 and `most`, cost at most a share."""
+        epsilon = self.choice(share, choices=marginals).epsilon
+        return ExponentialCount(_short_up(2 * self.unit.marginal_l1 / epsilon), most)
 
     def score_noise(self, share: Fraction, *, scores: int) -> Noise:
         """Return the least noise with which this many scores cost at most a share of the budget."""

@@ -29,7 +29,14 @@ from populace.privacy.gaussian import (
     gaussian_delta,
     pure_mu_squared,
 )
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend, Stability
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    ExponentialCount,
+    Spend,
+    Stability,
+)
 
 _EPSILON_BITS = 40
 
@@ -46,8 +53,8 @@ def price(spend: Spend, *, currency: Currency) -> Fraction:
     """Return what a spend costs, never too little.
 
     Keys told above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
-    Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/discover.md and, for
-    units of several rows, docs/proofs/rows-per-unit.md.
+    Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/exponential-histogram.md,
+    docs/proofs/discover.md and, for units of several rows, docs/proofs/rows-per-unit.md.
 
     >>> law = DiscreteGaussian(Fraction(50))
     >>> spend = Spend(verb="measure", what="sex", law=law, answers=1, l1=1, l2_squared=1)
@@ -63,11 +70,13 @@ def price(spend: Spend, *, currency: Currency) -> Fraction:
 
 def _gdp_price(spend: Spend) -> Fraction:
     """Return Σμ². Shifts by more than one: group privacy in each cell, and squares add over cells."""
-    if isinstance(spend.law, DiscreteGaussian | Stability):
-        return spend.answers * spend.l2_squared * discrete_gaussian_mu_squared(spend.law.variance)
-    if isinstance(spend.law, DiscreteLaplace):
-        return spend.answers * pure_mu_squared(spend.l1 / spend.law.scale)
-    return spend.answers * pure_mu_squared(spend.law.epsilon / 2)
+    law = spend.law.noise if isinstance(spend.law, Stability) else spend.law
+    if isinstance(law, DiscreteGaussian):
+        return spend.answers * spend.l2_squared * discrete_gaussian_mu_squared(law.variance)
+    if isinstance(law, Exponential):
+        return spend.answers * pure_mu_squared(law.epsilon / 2)
+    # Log-ratios span 2·l1/scale, whether the noise is confined to a range or not.
+    return spend.answers * pure_mu_squared(spend.l1 / law.scale)
 
 
 def _zcdp_price(spend: Spend) -> Fraction:
@@ -75,22 +84,27 @@ def _zcdp_price(spend: Spend) -> Fraction:
 
     Sources: Canonne, Kamath and Steinke 2020; Bun and Steinke 2016; Cesar and Rogers 2021.
     """
-    if isinstance(spend.law, DiscreteGaussian | Stability):
-        return spend.answers * spend.l2_squared / (2 * spend.law.variance)
-    if isinstance(spend.law, DiscreteLaplace):
-        return spend.answers * (spend.l1 / spend.law.scale) ** 2 / 2
-    return spend.answers * spend.law.epsilon**2 / 8
+    law = spend.law.noise if isinstance(spend.law, Stability) else spend.law
+    if isinstance(law, DiscreteGaussian):
+        return spend.answers * spend.l2_squared / (2 * law.variance)
+    if isinstance(law, Exponential):
+        return spend.answers * law.epsilon**2 / 8
+    return spend.answers * (spend.l1 / law.scale) ** 2 / 2
 
 
 def _pure_price(spend: Spend) -> Fraction:
-    if isinstance(spend.law, DiscreteGaussian | Stability):
+    law = spend.law.noise if isinstance(spend.law, Stability) else spend.law
+    if isinstance(law, DiscreteGaussian):
         raise UsageError(
             "Gaussian noise has no price in pure differential privacy.",
             hint="give a delta above 0, or use Laplace noise",
         )
-    if isinstance(spend.law, DiscreteLaplace):
-        return spend.answers * spend.l1 / spend.law.scale
-    return spend.answers * spend.law.epsilon
+    if isinstance(law, DiscreteLaplace):
+        return spend.answers * spend.l1 / law.scale
+    if isinstance(law, ExponentialCount):
+        # Twice the price of the same noise without a range: where the range cuts it depends on the count.
+        return spend.answers * 2 * spend.l1 / law.scale
+    return spend.answers * law.epsilon
 
 
 def cap(epsilon: Fraction, delta: Fraction) -> tuple[Currency, Fraction]:

@@ -72,6 +72,41 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class ExponentialCount:
+    """The exponential mechanism over 0 … most: a count x is told as a with P[a] ∝ exp(−|a − x|/scale).
+
+    It is integer Laplace noise given that the sum stays within 0 and `most`. A scale above `most` would hide every
+    count there can be, and is refused.
+
+    >>> ExponentialCount(Fraction(2), 3).to_json()
+    {'law': 'exponential-count', 'scale': '2', 'most': '3'}
+    """
+
+    scale: Fraction
+    most: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive(self.scale, name="the scale"))
+        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < self.scale:
+            raise UsageError(
+                f"counts up to {self.most!r} cannot be told with noise of scale {float(self.scale):.6g}.",
+                hint="raise epsilon, or let counts go higher",
+            )
+
+    @property
+    def variance(self) -> Fraction:
+        """A bound on the mean square of (a − x), whatever x is: the variance of the noise before it is confined."""
+        return DiscreteLaplace(self.scale).variance
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "exponential-count", "scale": str(self.scale), "most": str(self.most)}
+
+    def __str__(self) -> str:
+        return f"integer Laplace noise of scale {float(self.scale):.6g}, within 0 and {self.most}"
+
+
+@dataclass(frozen=True, slots=True)
 class Exponential:
     """The exponential mechanism: candidate i is chosen with P[i] ∝ exp(epsilon·score_i / 2·sensitivity).
 
@@ -98,32 +133,39 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Keys that occur are counted with integer Gaussian noise, and told where the sum exceeds a threshold.
+    """Keys that occur are counted with integer noise, and told where the sum exceeds a threshold.
 
     A key that does not occur is never told, so the keys themselves may be private: what they are, and how many.
 
-    >>> Stability(Fraction(9), 20).to_json()
+    >>> Stability(DiscreteGaussian(Fraction(9)), 20).to_json()
     {'law': 'stability', 'variance': '9', 'threshold': '20'}
     """
 
-    variance: Fraction
+    noise: DiscreteGaussian | DiscreteLaplace
     threshold: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", _positive(self.variance, name="the variance"))
+        if not isinstance(self.noise, DiscreteGaussian | DiscreteLaplace):
+            raise UsageError(f"keys cannot be told with {self.noise}.", hint="give Gaussian or Laplace noise")
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 1:
             raise UsageError(f"the threshold is {self.threshold!r}.", hint="give a whole number of 1 or more")
 
     def to_json(self) -> LawJson:
         """Return the law as it is written in the ledger."""
-        return {"law": "stability", "variance": str(self.variance), "threshold": str(self.threshold)}
+        scale = {key: text for key, text in self.noise.to_json().items() if key != "law"}
+        return {"law": "stability", **scale, "threshold": str(self.threshold)}
+
+    @property
+    def variance(self) -> Fraction:
+        """The variance of the noise."""
+        return self.noise.variance
 
     def __str__(self) -> str:
-        return f"integer Gaussian noise of variance {float(self.variance):.6g}, told above {self.threshold}"
+        return f"{self.noise}, told above {self.threshold}"
 
 
 Noise = DiscreteGaussian | DiscreteLaplace
-Law = DiscreteGaussian | DiscreteLaplace | Exponential | Stability
+Law = DiscreteGaussian | DiscreteLaplace | ExponentialCount | Exponential | Stability
 
 
 def fraction_from_json(text: object) -> Fraction:
@@ -151,11 +193,25 @@ def law_from_json(told: Mapping[str, str]) -> Law:
     if name == "exponential":
         return Exponential(fraction_from_json(told["epsilon"]))
     if name == "stability":
-        threshold = fraction_from_json(told["threshold"])
-        if threshold.denominator != 1:
-            raise ValueError("not a whole number")
-        return Stability(fraction_from_json(told["variance"]), int(threshold))
+        # Only one of the two is there; told both ways, noise would have two prices.
+        if ("scale" in told) is ("variance" in told):
+            raise ValueError("not one law of noise")
+        noise: Noise = (
+            DiscreteLaplace(fraction_from_json(told["scale"]))
+            if "scale" in told
+            else DiscreteGaussian(fraction_from_json(told["variance"]))
+        )
+        return Stability(noise, _whole(told["threshold"]))
+    if name == "exponential-count":
+        return ExponentialCount(fraction_from_json(told["scale"]), _whole(told["most"]))
     raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
+
+
+def _whole(text: object) -> int:
+    number = fraction_from_json(text)
+    if number.denominator != 1:
+        raise ValueError("not a whole number")
+    return int(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +234,12 @@ class Spend:
             raise UsageError(
                 f"the barrier has no verb {self.verb!r}.", hint="measure, score, choose or discover"
             )
-        keys = isinstance(self.law, Stability)
-        if (self.verb == "choose") is not isinstance(self.law, Exponential) or (
-            keys and self.verb != "discover"
-        ):
+        only = {Exponential: "choose", Stability: "discover", ExponentialCount: "measure"}.get(type(self.law))
+        if (self.verb == "choose") is not isinstance(self.law, Exponential) or only not in (None, self.verb):
             raise UsageError(
                 f"{self.verb!r} does not go with {self.law}.",
-                hint="choose with Exponential, discover values with Stability, and the rest with noise",
+                hint="choose with Exponential, discover values with Stability, measure counts within a range with "
+                "ExponentialCount, and the rest with noise",
             )
         for name, number in (("answers", self.answers), ("l1", self.l1), ("l2_squared", self.l2_squared)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:

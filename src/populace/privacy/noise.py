@@ -10,14 +10,19 @@ import numpy as np
 
 from populace.marginals import Counts
 from populace.privacy.entropy import Entropy, SystemEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, Noise, Stability
-from populace.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from populace.privacy.mechanisms import DiscreteGaussian, ExponentialCount, Noise, Stability
+from populace.privacy.samplers import (
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_choice,
+    exponential_counts,
+)
 
 
 class NoiseSource(Protocol):
     """Where noise comes from: the operating system, a rehearsal, or the tape of a replay."""
 
-    def add(self, exact: Counts, *, law: Noise) -> Counts:
+    def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Return the counts with independent noise of this law in every cell."""
         ...
 
@@ -25,7 +30,7 @@ class NoiseSource(Protocol):
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
         ...
 
-    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[Any, int]:
         """Return the keys, sorted as they are given, whose count with noise exceeds the threshold, and that sum."""
         ...
 
@@ -43,10 +48,12 @@ class ExactNoise:
         """Where its random words come from."""
         return self._entropy
 
-    def add(self, exact: Counts, *, law: Noise) -> Counts:
+    def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Return the counts with independent noise of this law in every cell."""
         if isinstance(law, DiscreteGaussian):
             drawn = discrete_gaussian(law.variance, size=exact.size, entropy=self._entropy)
+        elif isinstance(law, ExponentialCount):
+            return exponential_counts(exact, scale=law.scale, most=law.most, entropy=self._entropy)
         else:
             drawn = discrete_laplace(law.scale, size=exact.size, entropy=self._entropy)
         return exact + drawn.reshape(exact.shape)
@@ -55,15 +62,20 @@ class ExactNoise:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
         return exponential_choice(scores, rate=rate, entropy=self._entropy)
 
-    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[str, int]:
+    def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[Any, int]:
         """Return the keys whose count with noise exceeds the threshold, and that sum.
 
-        `keys` is a row of texts; of those that stay below nothing is kept. One that does not occur has no place.
+        `keys` is a row of texts, or a table with a row of codes for every key; of those that stay below nothing is
+        kept. One that does not occur has no place.
         """
-        present = counts > 0
-        noisy = counts + discrete_gaussian(law.variance, size=counts.size, entropy=self._entropy)
-        told = np.flatnonzero(present & (noisy > law.threshold))
-        return {str(keys[int(place)]): int(noisy[place]) for place in told}
+        noisy = self.add(counts, law=law.noise)
+        told = np.flatnonzero((counts > 0) & (noisy > law.threshold))
+        return {key_of(keys[int(place)]): int(noisy[place]) for place in told}
+
+
+def key_of(held: Any) -> str | tuple[int, ...]:
+    """Return a key as it is told: a text, or the codes of a row."""
+    return tuple(held.tolist()) if isinstance(held, np.ndarray) else str(held)
 
 
 def is_secret(source: NoiseSource) -> bool:

@@ -309,11 +309,11 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_keys(keys: Fraction, *, delta: Fraction) -> None:
-    """Refuse to set aside for keys what is no part of δ, or all of it."""
-    if keys < 0 or (keys > 0 and keys >= delta):
+    """Refuse to set aside for keys what is no part of δ. Where it is all of δ, everything else is pure."""
+    if not 0 <= keys <= delta:
         raise UsageError(
             f"{short(keys)} of a delta of {short(delta)} is set aside for keys.",
-            hint="set aside less than the whole delta",
+            hint="set aside no more than the whole delta",
         )
 
 

@@ -49,6 +49,29 @@ def discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Noise:
     return draw(laplace_table(scale), size=_checked(size), entropy=entropy)
 
 
+def exponential_counts(counts: Noise, *, scale: Fraction, most: int, entropy: Entropy) -> Noise:
+    """Return for every count x an a of 0 … most with P[a] ∝ exp(−|a − x|/scale), exactly.
+
+    Laplace noise is drawn again where the sum leaves the range; an x above `most` has the law of `most` itself.
+    Proof: docs/proofs/exponential-histogram.md
+
+    >>> from populace.privacy.entropy import RehearsalEntropy
+    >>> exponential_counts(np.array([0, 7]), scale=Fraction(2), most=3, entropy=RehearsalEntropy(1))
+    array([...])
+    """
+    if most < scale:
+        raise UsageError(f"counts up to {most} are below their noise.", hint="give a scale of at most `most`")
+    inside = np.clip(counts, 0, most).ravel()
+    found = np.full(inside.size, -1, dtype=np.int64)
+    waiting = np.arange(inside.size)
+    while waiting.size:
+        drawn = inside[waiting] + discrete_laplace(scale, size=waiting.size, entropy=entropy)
+        fits = (drawn >= 0) & (drawn <= most)
+        found[waiting[fits]] = drawn[fits]
+        waiting = waiting[~fits]
+    return found.reshape(counts.shape)
+
+
 def exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, entropy: Entropy) -> int:
     """Return index i with probability proportional to exp(rate·scores[i]), exactly.
 

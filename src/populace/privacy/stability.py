@@ -1,7 +1,7 @@
 """Keys told by a stability threshold: how likely a key that only one unit has is told at all.
 
 A key of count c is told when c + Z exceeds the threshold T. Keys that occur on one side of two neighbours only
-are the one thing that Gaussian noise does not cover; the probability that any of them is told is set aside of δ.
+are the one thing that noise does not cover; the probability that any of them is told is set aside of δ.
 Proof: docs/proofs/discover.md
 """
 
@@ -15,7 +15,7 @@ from flint import arb
 from populace.errors import UsageError
 from populace.privacy.balls import ball, bounds, rounded_up
 from populace.privacy.gaussian import theta
-from populace.privacy.mechanisms import Law, Stability
+from populace.privacy.mechanisms import DiscreteLaplace, Law, Noise, Stability
 from populace.schema.unit import Neighbours, Unit
 
 # Terms of a tail that are added up one by one; what comes after them is bounded by its integral.
@@ -33,7 +33,8 @@ def key_delta(law: Law, *, unit: Unit) -> Fraction:
     Under replace-one both neighbours may have keys of their own, so the probability counts twice.
     Proof: docs/proofs/discover.md
 
-    >>> key_delta(Stability(Fraction(4), 8), unit=Unit()) < Fraction(1, 1000)
+    >>> from populace.privacy.mechanisms import DiscreteGaussian
+    >>> key_delta(Stability(DiscreteGaussian(Fraction(4)), 8), unit=Unit()) < Fraction(1, 1000)
     True
     """
     if not isinstance(law, Stability):
@@ -51,19 +52,20 @@ def told_probability(law: Stability, *, rows: int) -> Fraction:
     """
     if law.threshold < rows:
         return Fraction(1)
-    # P[Z > a] ≤ exp(−(a + 1)²/2σ²), and exp(−0.7·b) < 2^−b: nothing so small needs to be computed.
-    if (law.threshold - rows + 1) ** 2 >= 2 * law.variance * _LN_2_ABOVE * (1024 + rows.bit_length()):
+    # exp(−0.7·b) < 2^−b: nothing so small needs to be computed.
+    if _depth(law.noise, law.threshold - rows) >= _LN_2_ABOVE * (1024 + rows.bit_length()):
         return _LEAST
-    apart = bounds(lambda: -(rows * (-_tail(law.variance, law.threshold - 1)).log1p()).expm1())[1]
-    together = bounds(lambda: _tail(law.variance, law.threshold - rows))[1]
+    apart = bounds(lambda: -(rows * (-_tail(law.noise, law.threshold - 1)).log1p()).expm1())[1]
+    together = bounds(lambda: _tail(law.noise, law.threshold - rows))[1]
     return min(Fraction(1), rounded_up(max(apart, together, _LEAST)))
 
 
 @lru_cache(maxsize=4096)
-def least_threshold(variance: Fraction, *, delta: Fraction, unit: Unit) -> int:
+def least_threshold(noise: Noise, *, delta: Fraction, unit: Unit) -> int:
     """Return the least threshold, from the rows of one unit on, whose part of δ is at most `delta`.
 
-    >>> least_threshold(Fraction(4), delta=Fraction(1, 1000), unit=Unit())
+    >>> from populace.privacy.mechanisms import DiscreteGaussian
+    >>> least_threshold(DiscreteGaussian(Fraction(4)), delta=Fraction(1, 1000), unit=Unit())
     7
     """
     if not delta > 0:
@@ -72,7 +74,7 @@ def least_threshold(variance: Fraction, *, delta: Fraction, unit: Unit) -> int:
         )
 
     def fits(threshold: int) -> bool:
-        return key_delta(Stability(variance, threshold), unit=unit) <= delta
+        return key_delta(Stability(noise, threshold), unit=unit) <= delta
 
     step = 1
     while not fits(unit.rows - 1 + step):
@@ -85,8 +87,25 @@ def least_threshold(variance: Fraction, *, delta: Fraction, unit: Unit) -> int:
     return high
 
 
-def _tail(variance: Fraction, above: int) -> arb:
+def _depth(noise: Noise, above: int) -> Fraction:
+    """Return x with P[Z > above] ≤ exp(−x): the exponent of the first term."""
+    if isinstance(noise, DiscreteLaplace):
+        return (above + 1) / noise.scale
+    return (above + 1) ** 2 / (2 * noise.variance)
+
+
+def _tail(noise: Noise, above: int) -> arb:
     """Enclose a bound on P[Z > above] for above ≥ 0 that is the probability itself up to the rest of a long sum.
+
+    Laplace noise: q^(above + 1)/(1 + q) with q = exp(−1/scale).
+    """
+    if isinstance(noise, DiscreteLaplace):
+        return (-ball((above + 1) / noise.scale)).exp() / (1 + (-ball(1 / noise.scale)).exp())
+    return _gaussian_tail(noise.variance, above)
+
+
+def _gaussian_tail(variance: Fraction, above: int) -> arb:
+    """Enclose a bound on P[Z > above] of Gaussian noise.
 
     Σ exp(−k²/2σ²) over k > above, term by term; the terms fall, so those after the n-th are together at most
     ∫ exp(−x²/2σ²) from n on, σ·√(π/2)·erfc(n/σ√2).

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from populace.marginals import Clique, Marginal
 from populace.measurements import counted
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Law, Stability, law_from_json
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialCount,
+    Law,
+    Stability,
+    law_from_json,
+)
 from populace.release.statement import SpendLine, Statement
 
 MOST_STAGES = 12
@@ -82,15 +89,18 @@ def stages(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[Stage
     return tuple(found)
 
 
-def reach(law: DiscreteGaussian | DiscreteLaplace | Stability) -> int:
+def reach(law: DiscreteGaussian | DiscreteLaplace | ExponentialCount | Stability) -> int:
     """Return the whole number of rows that noise stays within 19 times of 20.
 
     >>> from fractions import Fraction
     >>> reach(DiscreteGaussian(Fraction(100))), reach(DiscreteLaplace(Fraction(10)))
     (20, 30)
     """
-    far = math.log(20) * law.scale if isinstance(law, DiscreteLaplace) else 1.96 * math.sqrt(law.variance)
-    return math.ceil(far)
+    if isinstance(law, Stability):
+        return reach(law.noise)
+    if isinstance(law, DiscreteGaussian):
+        return math.ceil(1.96 * math.sqrt(law.variance))
+    return math.ceil(math.log(20) * law.scale)
 
 
 def _groups(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
@@ -184,7 +194,7 @@ def _noise(group: _Group) -> str:
     near: list[int] = []
     above = ""
     for law in group.laws:
-        if not isinstance(law, DiscreteGaussian | DiscreteLaplace | Stability):
+        if not isinstance(law, DiscreteGaussian | DiscreteLaplace | ExponentialCount | Stability):
             return "drawn at random, strong ones likelier"
         near.append(reach(law))
         above = f"; told above {law.threshold} rows" if isinstance(law, Stability) else above

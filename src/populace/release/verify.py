@@ -17,7 +17,7 @@ from populace.errors import PopulaceError, ReleaseError
 from populace.infer.condition import condition
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
 from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
 from populace.release.drawing import MOST_IMPLICATES, Selection
@@ -271,7 +271,7 @@ def _measurements(parts: _Parts) -> str:
     for charged in parts.record.spends:
         spend = charged.spend
         if spend.verb in ("measure", "discover") and isinstance(
-            spend.law, DiscreteGaussian | DiscreteLaplace
+            spend.law, DiscreteGaussian | DiscreteLaplace | ExponentialCount
         ):
             booked[spend.law.variance] += spend.answers
     measured = Counter(item.variance for item in parts.measurements.items)

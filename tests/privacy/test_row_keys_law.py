@@ -1,0 +1,155 @@
+"""The exact law of telling keys with Laplace noise and all of δ set aside, on neighbours against the booked (ε, δ).
+
+Nothing is drawn. Answers about one key fall into a few classes of equal likelihood ratio, because |a − c′| − |a − c|
+is a whole number; their probabilities are sums of a geometric series, so the divergence of several keys is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+import pytest
+
+from populace.privacy.budget import Budget
+from populace.privacy.loss import Currency, price
+from populace.privacy.mechanisms import DiscreteLaplace, Spend, Stability
+from populace.privacy.stability import key_delta
+from populace.schema.unit import Neighbours, Unit
+
+KEYS = ("common", "x", "y", "z")
+DELTA = Fraction(1, 500)
+UNITS = {
+    f"{rows} {relation.value}": Unit(rows=rows, id=None if rows == 1 else "p", neighbours=relation)
+    for rows in (1, 3)
+    for relation in Neighbours
+}
+
+
+def told(count: int, answer: int, law: Stability) -> float:
+    """P[the key is told with this number]."""
+    q = math.exp(-1 / float(law.noise.scale))
+    return q ** abs(answer - count) * (1 - q) / (1 + q) if count and answer > law.threshold else 0.0
+
+
+def released(count: int, law: Stability) -> float:
+    """P[c + Z > T]: 0 for a key that does not occur."""
+    q, gap = math.exp(-1 / float(law.noise.scale)), law.threshold - count
+    if not count:
+        return 0.0
+    return q ** (gap + 1) / (1 + q) if gap >= 0 else 1 - q**-gap / (1 + q)
+
+
+def classes(one: int, other: int, law: Stability) -> list[tuple[float, float]]:
+    """The probabilities of classes of answers about one key, under two counts."""
+    found: dict[int | None, list[float]] = {None: [1 - released(one, law), 1 - released(other, law)]}
+    if one and other:
+        last = max(one, other, law.threshold)
+        for answer in range(law.threshold + 1, last + 1):
+            ratio = abs(answer - other) - abs(answer - one)
+            sums = found.setdefault(ratio, [0.0, 0.0])
+            sums[0] += told(one, answer, law)
+            sums[1] += told(other, answer, law)
+        rest = found.setdefault(one - other, [0.0, 0.0])
+        q = math.exp(-1 / float(law.noise.scale))
+        for side, count in enumerate((one, other)):
+            rest[side] += q ** (last + 1 - count) / (1 + q)
+        return [(p, r) for p, r in found.values()]
+    alone = [(released(one, law), 0.0), (0.0, released(other, law))]
+    return [(p, r) for p, r in (*found.values(), *alone)]
+
+
+def hockey_stick(one: Counter[str], other: Counter[str], law: Stability, *, epsilon: float) -> float:
+    """Σ max(P − e^ε·Q, 0) over all answers."""
+    joint = [(1.0, 1.0)]
+    for key in KEYS:
+        if one[key] != other[key]:
+            parts = classes(one[key], other[key], law)
+            joint = [(p * a, q * b) for p, q in joint for a, b in parts]
+    return sum(max(p - math.exp(epsilon) * q, 0.0) for p, q in joint)
+
+
+def held(rows: int):
+    for size in range(rows + 1):
+        for keys in combinations_with_replacement(KEYS, size):
+            yield Counter(keys)
+
+
+def neighbours(unit: Unit, base: Counter[str]):
+    for mine in held(unit.rows):
+        if unit.neighbours is Neighbours.ADD_REMOVE:
+            yield base + mine, base
+            yield base, base + mine
+        else:
+            for theirs in held(unit.rows):
+                yield base + mine, base + theirs
+
+
+def bought(unit: Unit, *, epsilon="1") -> Stability:
+    """The law that a whole budget buys when all of δ is for keys."""
+    budget = Budget(currency=Currency.PURE, cap=Fraction(epsilon), unit=unit, keys=DELTA)
+    return budget.key_law(Fraction(1), delta=DELTA)
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_the_noise_has_scale_r_over_epsilon(unit):
+    law = bought(unit, epsilon="1/2")
+    twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+    assert law.noise == DiscreteLaplace(Fraction(2 * twice * unit.rows))
+    spend = Spend(
+        verb="discover",
+        what="rows",
+        law=law,
+        answers=1,
+        l1=unit.marginal_l1,
+        l2_squared=unit.marginal_l2_squared,
+    )
+    assert price(spend, currency=Currency.PURE) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_the_release_probability_of_new_rows_is_within_delta(unit):
+    """1 − Π(1 − P[cᵢ + Z > T]) over every multiset Σcᵢ ≤ r; at T − 1 the worst of them exceeds what is set aside."""
+    law = bought(unit)
+    twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+    spreads = [counts.values() for counts in held(unit.rows)]
+
+    def worst(each: Stability) -> float:
+        return max(1 - math.prod(1 - released(count, each) for count in counts) for counts in spreads)
+
+    assert 0 < released(1, law) <= DELTA
+    assert worst(law) <= DELTA / twice < worst(Stability(law.noise, law.threshold - 1))
+    assert worst(law) == pytest.approx(float(key_delta(law, unit=unit)) / twice, rel=1e-9)
+    if unit.rows == 3:
+        assert worst(law) > 2.9 * released(1, law), "the tail of one row alone is three times too weak"
+
+
+def test_the_threshold_is_below_that_of_the_source():
+    """Source: noise of scale 2/ε and ⌈(2/ε)·ln(1/δ)⌉ under replace-one. Ours comes from the exact tail."""
+    law = bought(Unit(neighbours=Neighbours.REPLACE_ONE))
+    assert law.noise.scale == 2
+    assert law.threshold <= math.ceil(2 * math.log(1 / DELTA)) + 1
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_no_neighbours_are_further_apart_than_booked(unit):
+    law = bought(unit)
+    for base in (Counter(), Counter(common=law.threshold)):
+        for one, other in neighbours(unit, base):
+            assert hockey_stick(one, other, law, epsilon=1.0) <= float(DELTA) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("factor", ["1/2", "2"])
+def test_other_noise_is_seen(unit, factor):
+    """Halved noise breaks the promise on common keys; doubled noise leaves half of ε unused."""
+    law = bought(unit)
+    other_law = Stability(DiscreteLaplace(law.noise.scale * Fraction(factor)), law.threshold)
+    far, rows = Counter(dict.fromkeys(KEYS, 9 * law.threshold)), unit.rows
+    swapped = unit.neighbours is Neighbours.REPLACE_ONE
+    pairs = [(far + Counter(common=rows), far + Counter(x=rows) if swapped else far)]
+    assert max(hockey_stick(one, other, law, epsilon=0.9) for one, other in pairs) > 0
+    worst = max(hockey_stick(one, other, other_law, epsilon=0.9) for one, other in pairs)
+    assert worst > DELTA if factor == "1/2" else worst <= DELTA / 100
