@@ -456,3 +456,20 @@ def test_the_model_gives_way_at_columns_that_are_known_badly(monkeypatch):
     free = assemble(noisy, domain=DOMAIN)
     for name in DOMAIN:
         assert (model.marginal((name,)) == free.marginal((name,))).all()
+
+
+def test_a_small_tree_joins_every_column_before_it_joins_any_three(monkeypatch):
+    """Four columns that follow each other closely would fill it, and the two others, a close pair, stand apart."""
+    domain = Domain({"a": 4, "b": 4, "c": 4, "d": 4, "e": 4, "f": 4})
+    rng = np.random.default_rng(5)
+    core, edge = rng.integers(0, 4, 20_000), rng.integers(0, 4, 20_000)
+    rows = [np.where(rng.random(20_000) < 0.02, rng.integers(0, 4, 20_000), core) for _ in range(4)]
+    rows += [np.where(rng.random(20_000) < 0.4, rng.integers(0, 4, 20_000), edge) for _ in range(2)]
+    table = np.histogramdd(np.stack(rows, 1), bins=[4] * 6, range=[(0, 4)] * 6)[0]
+    items = answers(table, list(combinations(domain, 2)), domain=domain)
+    whole = margin(table, ("e", "f"), domain)
+    monkeypatch.setattr(module, "MOST_CELLS", 5 * 4**2)
+    model = assemble(items, domain=domain)
+    assert apart(model.marginal(("e", "f")), whole) < 0.01
+    monkeypatch.setattr(module, "_forest_first", list)
+    assert apart(assemble(items, domain=domain).marginal(("e", "f")), whole) > 0.2
