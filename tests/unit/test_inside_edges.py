@@ -94,6 +94,40 @@ def test_edges_too_far_apart_in_size_are_refused_from_the_schema(low, high):
     assert "min = 0" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(("low", "high"), [("0", "1e-300"), ("1e-300", "1e-299"), ("-1e-120", "0")])
+def test_ranges_too_small_for_arithmetic_are_refused_from_the_schema(low, high):
+    schema = Schema.parse(f'[columns.x]\nkind = "numeric"\nmin = {low}\nmax = {high}\nbins = "learn"\n')
+    with pytest.raises(SchemaError, match="nearer to 0") as caught:
+        check_open(schema)
+    assert "unit of measurement" in str(caught.value.hint)
+
+
+MINUTES = """
+[columns.x]
+kind = "datetime"
+min = "2020-01-01 00:00{low}"
+max = "2020-12-31 {high}"
+format = "%Y-%m-%d %H:%M"
+bins = "learn"
+"""
+
+
+@pytest.mark.parametrize("high", ["23:59", "23:59:30", "23:59:59"])
+def test_moments_of_a_coarse_format_may_end_at_any_second(high):
+    """The last minute is a cell like the others, whether the range stops at its start, within it or at its end."""
+    schema = Schema.parse(MINUTES.format(low="", high=high))
+    grid = Grid.of(schema.columns["x"])
+    assert grid.unit == 60
+    assert grid.starts[-1] == grid.column.max // 60 + 1
+    assert Schema.parse(schema.to_toml()) == schema
+
+
+def test_moments_of_a_coarse_format_begin_where_a_text_does():
+    with pytest.raises(SchemaError, match="do not tell its bins apart") as caught:
+        Schema.parse(MINUTES.format(low=":20", high="23:59"))
+    assert "min" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("kind", ["integer", "numeric", "date"])
 def test_bins_of_one_value_are_not_learnt(kind):
     value = '"2020-01-01"' if kind == "date" else "5"

@@ -155,7 +155,7 @@ class Dated(Range):
         if not self._told_apart(form):
             raise SchemaError(
                 f"column {self.name!r}: texts in the format {self.format!r} do not tell its bins apart.",
-                hint="give a format with more digits, or wider bins that begin where such a text does",
+                hint="give a format with more digits, or let min and wider bins begin where such a text does",
             )
 
     def _check_directives(self, form: Format) -> None:
@@ -190,7 +190,9 @@ class Dated(Range):
         if "y" in form.directives and not "1969" <= years[0] <= years[1] <= "2068":
             return False
         if form.grain is not None and isinstance(self.starts, range):
-            return all(part * self.unit % form.grain == 0 for part in (self.min, self.starts.step))
+            # One bin has no width to be told: it ends where the range does.
+            parts = (self.min, self.starts.step)[: len(self.starts)]
+            return all(part * self.unit % form.grain == 0 for part in parts)
         return all(form.seconds(form.text(start * self.unit)) == start * self.unit for start in self.starts)
 
 

@@ -33,6 +33,8 @@ _FINENESS = 1000
 _TELLABLE = 10**15
 # Up to here two numbers that are a unit apart are two floats, whatever the unit.
 _APART = 2**52
+# Smaller ranges end where floats lose their digits, and exact arithmetic on them is slow.
+_LEAST_REACH = Fraction(1, 10**100)
 
 Open = UnknownBins | Integer | Numeric | Dated
 Stretch = tuple[int, int]
@@ -136,6 +138,23 @@ def grid(column: Open) -> Integer | Numeric | Dated:
     return _fine(column)[0]
 
 
+def most_cells(column: Open) -> int:
+    """Return how many cells the grid of a column has at most, without building it.
+
+    >>> most_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
+    100
+    """
+    known = column.learnt(()) if isinstance(column, UnknownBins) else column
+    if isinstance(known, Numeric):
+        return max(known.levels, MOST_BINS)
+    unit = (known.grain or 1) if isinstance(known, Dated) else 1
+    values = known.max // unit - known.min // unit + 1
+    step = _whole_step(known, values)
+    if step == 1 or known.levels > MOST_CELLS // _OWN_PART:
+        return values if step == 1 else known.levels
+    return 2 * (values // step + 2 + known.levels)
+
+
 def _fine(column: Open) -> tuple[Integer | Numeric | Dated, Fraction, int]:
     """Return the column in its cells, its unit, and the step of which cells hold multiples alone, in units, or 0."""
     known = column.learnt(()) if isinstance(column, UnknownBins) else replace(column, within=None)
@@ -184,6 +203,11 @@ def _fine_decimals(column: Numeric) -> tuple[Numeric, Fraction, int]:
         return replace(column, edges=_held(column, range(first, last + 1), unit=unit)), unit, 1
     # Edges closer than this could be one and the same float.
     furthest = max(abs(low), abs(high), span)
+    if furthest < _LEAST_REACH:
+        raise SchemaError(
+            f"column {column.name!r}: nothing can be learnt about numbers that are all nearer to 0 than 1e-100.",
+            hint="give them in another unit of measurement, or give edges and leave inside out",
+        )
     few = min(len(column.edges), most // _OWN_PART)
     step = _round_up(max(2 * span / (most - 2 * few), furthest / 2**38))
     unit = step / _FINENESS if column.decimals is None else Fraction(1, 10**column.decimals)
