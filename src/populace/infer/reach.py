@@ -52,7 +52,8 @@ def _quantiles(ratios: tuple[float, ...], deviation: float, laplace: bool, level
     least = np.maximum(_THIN, _STEP * factor) if deviation >= _SMOOTH else _THIN
     rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
     low, high = np.zeros(ratio.shape), (6 * np.sqrt(ratio) + 1) * deviation + 1
-    for _ in range(40):
+    # To a hundred thousandth of a row: what is told has three digits.
+    for _ in range(math.ceil(math.log2(float(high.max(initial=1.0)) / 1e-5))):
         middle = (low + high) / 2
         below = _normal((-middle[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
         enough = 1 - 2 * below >= level

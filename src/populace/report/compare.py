@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from populace.kernels import count_columns
 from populace.marginals import Counts, Domain, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.privacy.mechanisms import DiscreteLaplace
@@ -86,15 +87,14 @@ def synthetic_counts(marginal: Marginal, *, codes: Codes, domain: Domain) -> Cou
     >>> synthetic_counts(Marginal(("a",)), codes={"a": np.array([0, 2, 2])}, domain=Domain({"a": 3}))
     array([1, 0, 2])
     """
-    shape = marginal.shape(domain)
     if not marginal.clique:
         return np.array(len(next(iter(codes.values()))), dtype=np.int64)
-    cell = np.zeros(len(codes[marginal.clique[0]]), dtype=np.int64)
-    for name, size in zip(marginal.clique, shape, strict=True):
-        grouping = marginal.grouping(name)
-        cell *= size
-        cell += codes[name] if grouping is None else grouping.lookup[codes[name]]
-    return np.bincount(cell, minlength=math.prod(shape)).reshape(shape).astype(np.int64)
+    columns = [
+        codes[name] if (grouping := marginal.grouping(name)) is None else grouping.lookup[codes[name]]
+        for name in marginal.clique
+    ]
+    unsigned = [c if c.dtype.kind == "u" else c.astype(np.uint32) for c in columns]
+    return count_columns(unsigned, sizes=marginal.shape(domain))
 
 
 def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseShape) -> Comparison:
