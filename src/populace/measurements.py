@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import ReleaseError
-from populace.marginals import Counts, Grouping, Marginal
+from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.privacy.record import RunRecord
 from populace.schema.schema import Schema
 
@@ -46,14 +46,69 @@ class Measurement:
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """Whole rows that were told because they are frequent: their codes over some columns, and noisy counts of them."""
+
+    columns: Clique
+    codes: Counts
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes, dtype=np.int64).reshape(-1, len(self.columns))
+        counts = np.array(self.counts, dtype=np.int64)
+        if len(codes) != len(counts) or counts.min(initial=1) < 1:
+            raise ReleaseError(
+                "the rows that were told have no counts.", hint="give each row a count above 0"
+            )
+        for name, value in (("codes", codes), ("counts", counts)):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, rows: Mapping[tuple[int, ...], int], *, columns: Iterable[str]) -> Told:
+        """Return what was told as a table."""
+        return cls(
+            tuple(columns), np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), np.int64)
+        )
+
+    def __repr__(self) -> str:
+        return f"Told({len(self.counts)} rows of {len(self.columns)} columns)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rows as plain JSON, column by column."""
+        by_column = {name: self.codes[:, place].tolist() for place, name in enumerate(self.columns)}
+        return {"codes": by_column, "counts": self.counts.tolist()}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Told:
+        """Return the rows that `to_json` wrote."""
+        columns = tuple(map(str, told["codes"]))
+        return cls(columns, np.array([told["codes"][name] for name in columns], np.int64).T, told["counts"])
+
+    def fits(self, domain: Domain) -> bool:
+        """Say whether these are rows over all columns of a domain."""
+        sizes = np.array([domain.get(name, 0) for name in self.columns])
+        return self.columns == tuple(domain) and bool(((self.codes >= 0) & (self.codes < sizes)).all())
+
+
+@dataclass(frozen=True, eq=False)
 class Measurements:
-    """Everything one run measured, under which schema, and the ledger's record of what it cost."""
+    """Everything one run measured, under which schema, and the ledger's record of what it cost.
+
+    `told` are whole rows, where the method told some.
+    """
 
     schema: Schema
     items: tuple[Measurement, ...]
     record: RunRecord
+    told: Told | None = None
 
     def __post_init__(self) -> None:
+        if self.told is not None and not self.told.fits(self.schema.domain):
+            raise ReleaseError(
+                "the rows that were told are not rows of the schema.",
+                hint="use measurements together with the schema they were made under",
+            )
         if not self.items:
             raise ReleaseError("there are no measurements.", hint="measure at least one marginal")
         for item in self.items:
@@ -63,11 +118,20 @@ class Measurements:
                     hint="use measurements together with the schema they were made under",
                 )
 
+    @classmethod
+    def of(cls, schema: Schema, *, answers: Iterable[Measurement | Told], record: RunRecord) -> Measurements:
+        """Return what a run was told: tables of counts and, by some methods, whole rows."""
+        found = tuple(answers)
+        items = tuple(answer for answer in found if isinstance(answer, Measurement))
+        rows = [answer for answer in found if isinstance(answer, Told)]
+        return cls(schema=schema, items=items, record=record, told=rows[-1] if rows else None)
+
     def __repr__(self) -> str:
         epsilon, delta = (float(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
-            f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}\n"
+            f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}"
+            f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
             f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
         )
 
@@ -119,7 +183,7 @@ class Measurements:
                 }
                 for item in self.items
             ],
-        }
+        } | ({} if self.told is None else {"told": self.told.to_json()})
 
     @classmethod
     def load(cls, folder: Path) -> Measurements:
@@ -153,6 +217,7 @@ class Measurements:
                 items.append(Measurement(marginal, block, Fraction(entry["variance"])))
                 start += size
             record = RunRecord.from_json(told["record"])
+            rows = Told.from_json(told["told"]) if "told" in told else None
         except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
             raise ReleaseError(
                 f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
@@ -165,7 +230,7 @@ class Measurements:
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=tuple(items), record=record)
+        return cls(schema=schema, items=tuple(items), record=record, told=rows)
 
 
 def in_words(marginals: Iterable[Marginal]) -> str:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from populace.errors import ReleaseError, UsageError
 from populace.generate import generate
-from populace.infer.assemble import assemble_run
 from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.known import check_known
 from populace.infer.model import Model
+from populace.infer.run import fit_run
 from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
@@ -33,7 +33,7 @@ from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import check_open, gridded, gridded_bins, learn, set_aside
-from populace.strategy.methods import METHODS, method_named
+from populace.strategy.methods import METHODS, check_method, method_named, spent_delta, spent_keys
 from populace.strategy.workload import Workload, asked_workload
 
 # Below this share of a model's rows, there is nothing but noise.
@@ -84,7 +84,7 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    model = assemble_run(measurements, progress=progress)
+    model = fit_run(measurements, progress=progress)
     given, selection = _given(model, where, schema=measurements.schema)
     return _release(
         measurements,
@@ -117,10 +117,12 @@ def measure(
     Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
     schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
     """
-    spent, slack = parse_epsilon(epsilon), parse_delta(delta)
+    spent, offered = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
+    slack = spent_delta(chosen, delta=offered)
     wanted = asked_workload(workload)
     schema = as_schema(schema)
+    check_method(chosen, schema, epsilon=spent, delta=slack)
     keys = set_aside(schema, delta=slack)
     seen = gridded_bins(schema) if schema.unknown else schema
     check_size(seen)
@@ -142,7 +144,7 @@ def measure(
             method=chosen,
             schema_digest=schema.digest,
             rehearsal=not is_secret(source),
-            keys=keys,
+            keys=spent_keys(chosen, delta=slack, learning=keys),
             workload=None if workload is None else wish.label,
         )
         progress = progress or silent
@@ -152,12 +154,12 @@ def measure(
             def opened(draft: Schema) -> Barrier:
                 return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
 
-            schema, learnt = learn(opened, schema, progress=progress)
+            schema, learnt = learn(opened, schema, progress=progress, keys=keys)
             table = PrivateTable.of(data, schema=schema)
             wish = wanted(schema)
-        items = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
+        answers = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
         run.finish()
-        return Measurements(schema=schema, items=learnt + items, record=run.record())
+        return Measurements.of(schema, answers=learnt + answers, record=run.record())
 
 
 def release_from(

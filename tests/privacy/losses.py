@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import chi2, norm
 
 from populace.evaluate.replay import Meeting
-from populace.privacy.mechanisms import DiscreteGaussian
+from populace.privacy.mechanisms import DiscreteGaussian, ExponentialCount
 
 
 class Leak(AssertionError):
@@ -43,6 +43,13 @@ def lost(tapes: Sequence[Sequence[Meeting]], pairs: Iterable[tuple[int, int]], *
             else:
                 total += (2 * norm.isf(1 / (1 + np.exp((ratios.max(axis=1) - ratios.min(axis=1)) / 2)))) ** 2
             continue
+        if isinstance(law, ExponentialCount):
+            rises, falls = spans(exact, law)
+            # Log-ratios of cells add; the greatest one is reached when every cell gives its greatest.
+            up = rises[exact[one].astype(int), exact[other].astype(int)].sum(axis=1)
+            down = falls[exact[one].astype(int), exact[other].astype(int)].sum(axis=1)
+            total += np.maximum(up, down) if pure else np.inf
+            continue
         moved = np.abs(exact[one] - exact[other])
         if isinstance(law, DiscreteGaussian):
             total += np.inf if pure else mu_squared(law) * (moved**2).sum(axis=1)
@@ -50,6 +57,15 @@ def lost(tapes: Sequence[Sequence[Meeting]], pairs: Iterable[tuple[int, int]], *
             each = moved.sum(axis=1) / float(law.scale)
             total += each if pure else (2 * norm.isf(1 / (1 + np.exp(each)))) ** 2
     return total
+
+
+def spans(exact: np.ndarray, law: ExponentialCount) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far ln P[a | x] − ln P[a | y] rises above 0 and falls below it over all a, for all pairs x, y."""
+    counts, answers = np.arange(int(exact.max()) + 1), np.arange(law.most + 1)
+    weights = -np.abs(answers - counts[:, None]) / float(law.scale)
+    logs = weights - logsumexp(weights, axis=1, keepdims=True)
+    ratios = logs[:, None] - logs[None]
+    return ratios.max(axis=2), -ratios.min(axis=2)
 
 
 def mu_squared(law: DiscreteGaussian) -> float:

@@ -18,7 +18,7 @@ from test_replay import check_same_folder, check_twin
 from tiny_tables import Rows, Twin, run_twin
 
 from populace.evaluate.replay import LeakError, privacy_loss
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.pipeline import release_from
 from populace.privacy.mechanisms import Stability
 from populace.privacy.noise import ExactNoise
@@ -208,7 +208,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
         twin = run(pair, method="mst", ledgers=tmp_path, seed=number)
         second = replace(twin.second, record=twin.first.record)
         for name, measurements in (("a", twin.first), ("b", second)):
-            model = assemble_run(measurements)
+            model = fit_run(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
         check_same_folder(tmp_path / f"{number}-a", tmp_path / f"{number}-b")
 

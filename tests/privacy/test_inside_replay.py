@@ -11,7 +11,7 @@ from test_replay import check_same_folder, check_twin
 from tiny_tables import Twin, run_twin
 
 from populace.evaluate.replay import LeakError
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.pipeline import release_from
 from populace.private.barrier import Barrier
 from populace.schema.ranges import Range
@@ -63,7 +63,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
     twin = run(pair, ledgers=tmp_path, seed=1)
     second = replace(twin.second, record=twin.first.record)
     for name, measurements in (("a", twin.first), ("b", second)):
-        release_from(measurements, assemble_run(measurements), seed=7).save(tmp_path / name)
+        release_from(measurements, fit_run(measurements), seed=7).save(tmp_path / name)
     check_same_folder(tmp_path / "a", tmp_path / "b")
 
 

@@ -16,7 +16,7 @@ from test_replay import check_twin
 from tiny_tables import Rows, Twin, run_twin
 
 from populace.evaluate.replay import LeakError, Recorder
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.measurements import Measurement
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.ledger import Ledger
@@ -153,7 +153,7 @@ def test_a_learnt_table_claims_the_noise_that_it_carries(delta, tmp_path):
     own = [item.marginal.clique for item in twin.first.items]
     assert own[0] == ("age",), "the table of the learnt bins comes first"
     assert unfounded(twin) == []
-    assert assemble_run(twin.first).total > 0
+    assert fit_run(twin.first).total > 0
 
 
 @pytest.mark.parametrize("factor", [2, "1/2"])

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import filecmp
+from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
-from populace.evaluate.replay import LeakError, check_distances
-from populace.infer.assemble import assemble_run
+from populace.evaluate.replay import LeakError, Meeting, check_distances
 from populace.infer.fit import fit
+from populace.infer.run import fit_run
 from populace.pipeline import draw_table, release_from
 from populace.privacy.loss import price
 
-METHODS = ("adaptive", "aim", "independent", "mst")
+CHOOSING = ("adaptive", "aim", "mst")
+COPYING = ("field-groups", "histogram", "histogram-exponential", "stability")
+METHODS = (*CHOOSING, "independent", *COPYING)
 
 
 def check_twin(twin: Twin) -> None:
@@ -25,6 +29,10 @@ def check_twin(twin: Twin) -> None:
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
     check_distances(twin.first_tape, twin.second_tape, record=first.record)
     check_conservation(twin)
+    assert [first.told is None, second.told is None] == [first.record.method != "stability"] * 2
+    if first.told is not None:
+        assert (first.told.codes == second.told.codes).all()
+        assert (first.told.counts == second.told.counts).all()
     for one, other in zip(first.items, second.items, strict=True):
         assert one.marginal == other.marginal
         assert one.variance == other.variance
@@ -56,7 +64,7 @@ def check_twins(found, *, method, delta="1e-3") -> None:
         check_twin(twin)
         pairs += any(len(item.marginal.clique) == 2 for item in twin.first.items)
         choices += any(booked.spend.verb in ("choose", "score") for booked in twin.first.record.spends)
-    if method != "independent":
+    if method in CHOOSING:
         assert min(pairs, choices) > len(found) / 4, "the replay never reached the choice of pairs"
 
 
@@ -71,24 +79,33 @@ def test_neighbours_agree_under_frozen_outputs(method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", ["1e-3", "0"])
 def test_a_thousand_neighbours_agree_under_frozen_outputs(method, delta):
+    if (method, delta) == ("stability", "0"):
+        pytest.skip("it is refused")
     # With pure noise tables must be larger before `adaptive` finds a pair that is worth a look.
     most = 250 if (method, delta) == ("adaptive", "0") else 60
     check_twins(neighbour_pairs(1000, seed=2, most=most), method=method, delta=delta)
 
 
 SOME = slice(0, 17, 16)
-MANY = pytest.param(slice(0, 24, 3), marks=pytest.mark.slow)
+ONE = slice(16, 17)
+MANY = slice(0, 24, 3)
 
 
-@pytest.mark.parametrize("chosen", [SOME, MANY], ids=["some", "many"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "chosen"),
+    [
+        *product((*CHOOSING, "independent"), [SOME]),
+        *product(COPYING, [ONE]),
+        *(pytest.param(method, MANY, marks=pytest.mark.slow) for method in METHODS),
+    ],
+)
 def test_release_folders_of_neighbours_are_identical(method, chosen, tmp_path):
     """A canary on an empty table and one on a large table, or one of three."""
     for number, pair in enumerate(neighbour_pairs(24, seed=3)[chosen]):
         twin = run_twin(pair, method=method, ledgers=tmp_path, seed=number)
         second = replace(twin.second, record=twin.first.record)
         for name, measurements in (("a", twin.first), ("b", second)):
-            model = assemble_run(measurements)
+            model = fit_run(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
         check_same_folder(tmp_path / f"{number}-a", tmp_path / f"{number}-b")
 
@@ -104,6 +121,7 @@ PERSONS = """
 [table]
 unit = "person"
 rows_per_unit = 3
+max_rows = 1000
 id = "person"
 neighbours = "{relation}"
 
@@ -143,11 +161,19 @@ def test_a_person_of_many_rows_moves_no_more_than_three(method, relation, moved,
     )
     check_twin(twin)
     furthest = max(
-        int(np.abs(a.exact - b.exact).sum())
+        distance(a, b)
         for a, b in zip(twin.first_tape, twin.second_tape, strict=True)
         if not isinstance(a.answer, int)
     )
     assert furthest == moved
+
+
+def distance(one: Meeting, other: Meeting) -> int:
+    """How far the exact values of two meetings are apart, those of missing keys being 0."""
+    if not one.keys:
+        return int(np.abs(one.exact - other.exact).sum())
+    first, second = (Counter(dict(zip(m.keys, m.exact.tolist(), strict=True))) for m in (one, other))
+    return ((first - second) + (second - first)).total()
 
 
 def test_a_value_that_slips_past_the_barrier_is_caught(tmp_path, monkeypatch):

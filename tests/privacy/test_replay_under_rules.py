@@ -9,7 +9,7 @@ import pytest
 from tiny_tables import SCHEMA, neighbour_pairs, run_twin
 
 from populace.evaluate.replay import check_distances
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.pipeline import release_from
 from populace.schema.coding import TableCodec
 
@@ -36,5 +36,5 @@ def test_neighbours_agree_under_rules(method, step):
             assert one.marginal == other.marginal
             np.testing.assert_array_equal(one.counts, other.counts)
         if number % 6 == 0:
-            table = release_from(first, assemble_run(first), rows=2000, seed=1).table
+            table = release_from(first, fit_run(first), rows=2000, seed=1).table
             assert sum(TableCodec(first.schema).broken(table).values()) == 0

@@ -23,6 +23,7 @@ SCHEMA = """
 [table]
 dataset = "tiny"
 unit = "person"
+max_rows = 1000
 
 [columns.sex]
 kind = "categorical"

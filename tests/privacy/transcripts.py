@@ -63,6 +63,7 @@ class Case:
     @cached_property
     def schema(self) -> Schema:
         text = f'[table]\nunit = "person"\nneighbours = "{self.relation}"\nrows_per_unit = {self.rows}\n'
+        text += "max_rows = 1000\n"
         text += 'id = "who"\n' if self.rows > 1 else ""
         for name, size in zip(self.names, self.sizes, strict=True):
             codes = ", ".join(f'"{code}"' for code in range(size))

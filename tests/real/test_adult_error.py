@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.generate import generate
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.pipeline import measure
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
@@ -58,7 +58,7 @@ def error(*, epsilon, seed, ledger):
         ledger=ledger,
         noise=ExactNoise(RehearsalEntropy(seed)),
     )
-    model = assemble_run(measurements)
+    model = fit_run(measurements)
     codes = {name: table[name].to_numpy() for name in domain}
     real = {pair: counted(codes, pair, domain) for pair in pairs}
     (drawn,) = generate(model, rows=round(model.total), rng=np.random.default_rng(seed))

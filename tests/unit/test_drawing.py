@@ -14,8 +14,8 @@ import pytest
 from thinned import thinned
 
 from populace.errors import PopulaceError, SchemaError, UsageError
-from populace.infer.assemble import assemble_run
 from populace.infer.model import Model
+from populace.infer.run import fit_run
 from populace.measurements import Measurements
 from populace.pipeline import measure, release_from, synthesize
 from populace.privacy.ledger import Ledger
@@ -82,7 +82,7 @@ def people(rows: int = 4000) -> pa.Table:
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Measurements, Model]:
     ledger = tmp_path_factory.mktemp("ledger") / "ledger.db"
     measured = measure(people(), schema=SCHEMA, epsilon="20", delta="1e-6", ledger=ledger)
-    return measured, assemble_run(measured)
+    return measured, fit_run(measured)
 
 
 WHERES = [
@@ -209,7 +209,7 @@ def test_a_learnt_domain_is_refused_before_and_allowed_after(tmp_path: Path) -> 
     assert not (tmp_path / "ledger.db").exists()
     measured = measure(people(), schema=schema, **options)
     edge = sorted(float(edge) for edge in measured.schema.columns["pay"].edges)[1]  # type: ignore[attr-defined]
-    release = release_from(measured, assemble_run(measured), where=f"pay >= {edge}")
+    release = release_from(measured, fit_run(measured), where=f"pay >= {edge}")
     assert pc.min(release.synthetic["pay"]).as_py() >= edge
 
 

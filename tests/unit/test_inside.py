@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from populace.errors import SchemaError, UsageError
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.measurements import Measurements
 from populace.pipeline import measure, release_from, synthesize
 from populace.privacy.entropy import RehearsalEntropy
@@ -270,13 +270,13 @@ def test_what_lies_inside_declared_bins_is_learnt_and_travels(found, tmp_path):
     found.save(tmp_path)
     again = Measurements.load(tmp_path)
     assert again.schema == found.schema
-    told = [release_from(each, assemble_run(each), seed=3).table for each in (found, again)]
+    told = [release_from(each, fit_run(each), seed=3).table for each in (found, again)]
     assert told[0].equals(told[1])
 
 
 def test_heaps_in_numbers_dates_and_times_are_kept(found):
     real = rows()
-    made = release_from(found, assemble_run(found), rows=8000, seed=1).table
+    made = release_from(found, fit_run(found), rows=8000, seed=1).table
 
     def share(table, name, holds) -> float:
         return float(np.mean([holds(value) for value in table[name].to_pylist() if value is not None]))
@@ -297,7 +297,7 @@ def test_heaps_in_numbers_dates_and_times_are_kept(found):
 
 
 def test_a_release_with_laws_inside_bins_verifies_and_tells_them(found, tmp_path):
-    release_from(found, assemble_run(found), seed=1).save(tmp_path / "out")
+    release_from(found, fit_run(found), seed=1).save(tmp_path / "out")
     failed = [check.name for check in verify(tmp_path / "out").checks if not check.passed]
     assert failed == ["real noise"], "a rehearsal, and nothing else is wrong"
     assert "learn bins of 'pay'" in (tmp_path / "out" / "statement.md").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.pipeline import measure
 from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
 from populace.privacy.noise import ExactNoise
 from populace.schema.schema import Schema
 from populace.strategy.compress import compress, merge_neighbours, merge_rare
@@ -24,7 +25,7 @@ from populace.strategy.mst import pair_candidates
 def run(table, *, sizes, method, tmp_path, epsilon="5", delta="1e-6", seed=1):
     return measure(
         pa.table(table),
-        schema=Schema.from_sizes(sizes),
+        schema=replace(Schema.from_sizes(sizes), max_rows=10**6),
         epsilon=epsilon,
         delta=delta,
         method=method,
@@ -70,16 +71,23 @@ def test_mst_leaves_independent_columns_alone(tmp_path):
     assert cliques(found).count(("a",)) == 2
 
 
+LAWS = {("histogram-exponential", delta): ExponentialCount for delta in ("0", "1e-6")} | {
+    (method, "1e-6"): DiscreteLaplace for method in ("field-groups", "histogram", "stability")
+}
+
+
 @pytest.mark.parametrize("method", sorted(METHODS))
 @pytest.mark.parametrize(("delta", "law"), [("1e-6", DiscreteGaussian), ("0", DiscreteLaplace)])
 @pytest.mark.parametrize("rows", [0, pytest.param(1, marks=pytest.mark.slow), 300])
 def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path):
+    if (method, delta) == ("stability", "0"):
+        pytest.skip("it is refused")
     found = run(chain(rows), sizes=SIZES, method=method, tmp_path=tmp_path, epsilon="1", delta=delta)
     assert Fraction(98, 100) < found.record.used / found.record.cap <= 1
-    assert isinstance(found.record.spends[0].spend.law, law)
+    assert isinstance(found.record.spends[0].spend.law, LAWS.get((method, delta), law))
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"stability"}))
 def test_one_column_is_enough(method, tmp_path):
     found = run({"a": np.zeros(5, int)}, sizes={"a": 3}, method=method, tmp_path=tmp_path)
     assert [clique for clique in cliques(found) if clique] == [("a",)]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from populace.errors import ResourceError, UsageError
-from populace.infer.assemble import assemble_run
+from populace.infer.run import fit_run
 from populace.infer.structure import check_rules
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
@@ -95,7 +95,7 @@ def without_rules(text):
 @pytest.mark.parametrize("rows", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_no_synthetic_row_breaks_a_rule(method, epsilon, rows, tmp_path):
     measurements = run(TEXT, tmp_path, method=method, epsilon=epsilon)
-    model = assemble_run(measurements)
+    model = fit_run(measurements)
     table = release_from(measurements, model, rows=rows, seed=1).table
     age = np.asarray(table["age"].to_pylist(), dtype=float)
     work, pay = np.array(table["work"].to_pylist()), np.array(table["pay"].to_pylist())
@@ -133,7 +133,7 @@ TOTALS = TEXT + '\n[[totals]]\nby = ["sex"]\ncounts = { f = 1200, m = 1300 }\n'
 
 def test_public_totals_decide_how_many_rows_there_are(tmp_path):
     measurements = run(TOTALS, tmp_path, epsilon="0.3")
-    model = assemble_run(measurements)
+    model = fit_run(measurements)
     assert default_rows(measurements.schema, model) == 2500
     table = release_from(measurements, model, seed=1).table
     sex = np.array(table["sex"].to_pylist())

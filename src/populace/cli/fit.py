@@ -30,12 +30,12 @@ def fit(
       populace fit measured --out model
     """
     from populace.cli.stages import load_measured, save_fitted
-    from populace.infer.assemble import assemble_run
+    from populace.infer.run import fit_run
 
     check_new_folder(out)
     measurements = load_measured(measured)
     with progress() as moved:
-        model = assemble_run(measurements, progress=moved)
+        model = fit_run(measurements, progress=moved)
     save_fitted(model, out, measured=measured)
     if json:
         emit_json({"model": str(out)})

@@ -14,7 +14,7 @@ from populace.forecast.errors import distance, noise_errors
 from populace.forecast.population import Population
 from populace.forecast.standin import Item, StandIn
 from populace.generate import generate
-from populace.infer.assemble import assemble
+from populace.infer.run import fit_items
 from populace.kernels import count_columns
 from populace.marginals import Clique, Marginal
 from populace.measurements import Measurement
@@ -25,7 +25,7 @@ from populace.schema.dates import Dated
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
 from populace.strategy.learn import learning_share, set_aside
-from populace.strategy.methods import METHODS
+from populace.strategy.methods import METHODS, check_method, spent_delta, spent_keys
 from populace.strategy.workload import Workload
 
 # Domains that the run will learn are taken to become this long.
@@ -62,8 +62,11 @@ class Terms:
         cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: str, workload: Workload
     ) -> Terms:
         """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
+        delta = spent_delta(method, delta=delta)
+        check_method(method, schema, epsilon=epsilon, delta=delta)
         keys = set_aside(schema, delta=delta)
-        whole = Budget.of(epsilon, delta - keys, unit=schema.unit)
+        held = spent_keys(method, delta=delta, learning=keys)
+        whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)
         learning = learning_share(schema, budget=whole)
         budget = replace(whole, cap=whole.cap * (1 - learning))
         return cls(
@@ -138,7 +141,8 @@ def rehearse(
     """
     oracle = StandIn(population=population, budget=terms.budget, rng=rng)
     begun = time.process_time()
-    items = learnt + METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    answers = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
     columns, pairs = noise_errors(items, schema=terms.schema, exact=population.exact)
     return Rehearsal(
@@ -176,7 +180,7 @@ def _released(
     progress: Progress,
 ) -> tuple[float, float]:
     schema = terms.schema
-    model = assemble(items, domain=schema.domain, rules=schema.rules, progress=progress)
+    model = fit_items(items, method=terms.method, domain=schema.domain, rules=schema.rules, progress=progress)
     drawn = len(next(iter(population.codes.values())))
     parts = list(generate(model, rows=drawn, rng=rng, rules=schema.rules))
     codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from populace.errors import UsageError
 from populace.forecast.population import Population
-from populace.marginals import Candidates, Counts, Domain, Marginal
+from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteLaplace, Exponential, Law, Noise, Spend, Verb
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    Exponential,
+    ExponentialCount,
+    Law,
+    Noise,
+    Spend,
+    Stability,
+    Verb,
+)
 from populace.schema.rules import Rules, Totals
 
 
@@ -52,7 +62,26 @@ class StandIn:
         """The public counts of rows."""
         return self.population.schema.totals
 
-    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+    @property
+    def max_rows(self) -> int | None:
+        """The public bound on the number of rows, if there is one."""
+        return self.population.schema.max_rows
+
+    @property
+    def groups(self) -> tuple[Clique, ...]:
+        """The columns that the schema declares to belong together."""
+        return self.population.schema.groups
+
+    def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
+        """Refuse: how often whole rows repeat is what no invented population has."""
+        raise UsageError(
+            f"no plan can foresee which rows would be told above {law.threshold}.",
+            hint="plan another method; docs/methods/stability.md says what rows it tells",
+        )
+
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal."""
         unit = self.budget.unit
         for columns in sorted({len(marginal.clique) for marginal in marginals}):
@@ -103,12 +132,16 @@ class StandIn:
             dtype=np.int64,
         )
 
-    def _noisy(self, exact: Counts, law: Noise) -> Counts:
-        if isinstance(law, DiscreteLaplace):
-            drawn = self.rng.laplace(0.0, float(law.scale), exact.shape)
-        else:
+    def _noisy(self, exact: Counts, law: Noise | ExponentialCount) -> Counts:
+        if isinstance(law, DiscreteGaussian):
             drawn = self.rng.normal(0.0, float(law.variance) ** 0.5, exact.shape)
-        return exact + np.rint(drawn).astype(np.int64)
+        else:
+            drawn = self.rng.laplace(0.0, float(law.scale), exact.shape)
+        noisy = exact + np.rint(drawn).astype(np.int64)
+        if isinstance(law, ExponentialCount):
+            # Both sides of the range mirror what is beyond them, which is close to drawing again.
+            noisy = np.clip(np.where(noisy > law.most, 2 * law.most - noisy, np.abs(noisy)), 0, law.most)
+        return noisy
 
     def _book(self, verb: Verb, law: Law, *, answers: int, moves: tuple[int, int], columns: int) -> None:
         spend = Spend(verb=verb, what="", law=law, answers=answers, l1=moves[0], l2_squared=moves[1])

@@ -19,7 +19,7 @@ from populace.infer.projection import weighted_norm_sub
 from populace.infer.structure import Layout
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurement
 from populace.progress import Progress, silent
 from populace.schema.rules import NO_RULES, Rules, Totals
 
@@ -86,15 +86,6 @@ def assemble(
         more = [c for c in measured if len(c) == size]
         targets |= _cleaned(more, effects, estimator=estimator, layout=layout, rng=rng, known=targets)
     return replace(estimator.model(), targets=targets)
-
-
-def assemble_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
-    """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
-    schema = measurements.schema
-    model = assemble(
-        measurements.items, domain=schema.domain, rules=schema.rules, totals=schema.totals, progress=progress
-    )
-    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
 
 
 def _cleaned(

@@ -16,6 +16,9 @@ from populace.infer.tables import Table
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
 
+# A table of k columns has 2^k effects; one of more columns than this speaks for itself, and for the number of rows.
+WIDEST = 8
+
 
 class Groups(Enum):
     """How groupings came about: chosen by noisy counts, or fixed before anything was measured."""
@@ -31,7 +34,8 @@ class Pool:
     the sum of these counts is too low by more than its variance says. So these counts speak for the codes of their
     column, and tables of groups, which were measured after the choice, for the groups; the two meet only in the number
     of rows. In the same way tables by which bins were learnt give way to tables that were measured on the bins.
-    Where groups were fixed in advance, every table speaks for everything.
+    Where groups were fixed in advance, every table speaks for everything. What lies inside a table of very many columns
+    is summed up from that table alone.
     """
 
     def __init__(
@@ -54,6 +58,9 @@ class Pool:
     def estimate(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return estimates and their variances in the axes of a marginal, or None where they are not determined."""
         clique = marginal.clique
+        for item in self._items:
+            if clique and _wide(item) and set(clique) <= set(item.marginal.clique) and not marginal.groupings:
+                return _summed(item, marginal)
         if len(clique) == 1:
             name, own = clique[0], marginal.grouping(clique[0])
             effects = self._joint if own == self.groupings.get(name) else self._codes(name)
@@ -71,7 +78,8 @@ class Pool:
         """Least squares over the number of rows, tables of several columns, and columns alone in the same groups."""
         several = [i for i in (*self._items, *self._certain) if len(i.marginal.clique) != 1]
         observed = observe(several, domain=self._domain, groupings=self.groupings)
-        names = {name for item in (*self._items, *self._certain) for name in item.marginal.clique}
+        tables = (item for item in (*self._items, *self._certain) if not _wide(item))
+        names = {name for item in tables for name in item.marginal.clique}
         return estimate(
             [*map(_even, observed), *self._sums()],
             domain=self._domain.grouped(self.groupings.values()),
@@ -137,8 +145,22 @@ def codes_in(grouping: Grouping | None, size: int) -> Lookup:
     return np.arange(size) if grouping is None else grouping.lookup
 
 
+def _wide(item: Measurement) -> bool:
+    return len(item.marginal.clique) > WIDEST and not item.marginal.groupings
+
+
+def _summed(item: Measurement, marginal: Marginal) -> tuple[Table, Table]:
+    """Return the sums of one table over some of its columns, and their variances."""
+    clique = item.marginal.clique
+    others = tuple(axis for axis, name in enumerate(clique) if name not in marginal.clique)
+    kept = [name for name in clique if name in marginal.clique]
+    values = item.counts.sum(axis=others).transpose([kept.index(name) for name in marginal.clique])
+    noise = float(item.variance) * (item.counts.size // values.size)
+    return values.astype(np.float64), np.full(values.shape, noise)
+
+
 def _even(observation: Observation) -> Observation:
-    """Return what separates into effects: a table with equal variances, or else its sum."""
-    if observation.uniform is not None:
+    """Return what separates into effects: a table with equal variances and not too many columns, or else its sum."""
+    if observation.uniform is not None and len(observation.clique) <= WIDEST:
         return observation
     return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))

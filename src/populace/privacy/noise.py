@@ -50,13 +50,9 @@ class ExactNoise:
 
     def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Return the counts with independent noise of this law in every cell."""
-        if isinstance(law, DiscreteGaussian):
-            drawn = discrete_gaussian(law.variance, size=exact.size, entropy=self._entropy)
-        elif isinstance(law, ExponentialCount):
+        if isinstance(law, ExponentialCount):
             return exponential_counts(exact, scale=law.scale, most=law.most, entropy=self._entropy)
-        else:
-            drawn = discrete_laplace(law.scale, size=exact.size, entropy=self._entropy)
-        return exact + drawn.reshape(exact.shape)
+        return exact + self._draw(law, size=exact.size).reshape(exact.shape)
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
@@ -68,9 +64,14 @@ class ExactNoise:
         `keys` is a row of texts, or a table with a row of codes for every key; of those that stay below nothing is
         kept. One that does not occur has no place.
         """
-        noisy = self.add(counts, law=law.noise)
+        noisy = counts + self._draw(law.noise, size=counts.size)
         told = np.flatnonzero((counts > 0) & (noisy > law.threshold))
         return {key_of(keys[int(place)]): int(noisy[place]) for place in told}
+
+    def _draw(self, law: Noise, *, size: int) -> Counts:
+        if isinstance(law, DiscreteGaussian):
+            return discrete_gaussian(law.variance, size=size, entropy=self._entropy)
+        return discrete_laplace(law.scale, size=size, entropy=self._entropy)
 
 
 def key_of(held: Any) -> str | tuple[int, ...]:

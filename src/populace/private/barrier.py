@@ -14,11 +14,11 @@ from typing import NoReturn
 import numpy as np
 
 from populace.errors import UsageError
-from populace.marginals import Candidates, Counts, Domain, Marginal
+from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
-from populace.privacy.mechanisms import Exponential, Noise, Spend, Stability
+from populace.privacy.mechanisms import Exponential, ExponentialCount, Law, Noise, Spend, Stability, Verb
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
 from populace.schema.rules import Rules, Totals
@@ -72,29 +72,31 @@ class Barrier:
         return self._table.schema.totals
 
     @property
+    def max_rows(self) -> int | None:
+        """The public bound on the number of rows, if there is one."""
+        return self._table.schema.max_rows
+
+    @property
+    def groups(self) -> tuple[Clique, ...]:
+        """The columns that the schema declares to belong together."""
+        return self._table.schema.groups
+
+    @property
     def budget(self) -> Budget:
         """What was left of the run's budget when this barrier was made, as public arithmetic."""
         return self._budget
 
-    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
         """Count each marginal and add independent integer noise to every cell.
 
         One row lies in exactly one cell of a marginal, so a unit of r rows moves one marginal by at most r
         in L1 and in L2 (under replace-one: 2r and √2·r), whatever the domain.
-        Proof: docs/proofs/measure.md.
+        Proof: docs/proofs/measure.md; within a range docs/proofs/exponential-histogram.md.
         """
         self._check(marginals)
-        unit = self._table.schema.unit
-        self._run.charge(
-            Spend(
-                verb="measure",
-                what=_named(marginals),
-                law=noise,
-                answers=len(marginals),
-                l1=unit.marginal_l1,
-                l2_squared=unit.marginal_l2_squared,
-            )
-        )
+        self._run.charge(self._spend("measure", _named(marginals), law=noise, answers=len(marginals)))
         exact = self._table.engine().counts(marginals)
         return tuple(
             Measurement(marginal, self._noise.add(counts, law=noise), noise.variance)
@@ -109,16 +111,9 @@ class Barrier:
         """
         self._check_candidates(candidates)
         shift = max(candidates.weights) * self._table.schema.unit.score_shift
-        self._run.charge(
-            Spend(
-                verb="score",
-                what=f"{len(candidates.marginals)} distances to public estimates",
-                law=noise,
-                answers=len(candidates.marginals),
-                l1=shift,
-                l2_squared=shift**2,
-            )
-        )
+        count = len(candidates.marginals)
+        what = f"{count} distances to public estimates"
+        self._run.charge(self._spend("score", what, law=noise, answers=count, shift=shift))
         return self._noise.add(self._exact_scores(candidates), law=noise)
 
     def choose(
@@ -135,16 +130,8 @@ class Barrier:
         if not among or not all(0 <= number < len(candidates.marginals) for number in among):
             raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
         shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
-        self._run.charge(
-            Spend(
-                verb="choose",
-                what=f"1 {'or none ' if none else ''}of {len(among)} marginals",
-                law=law,
-                answers=1,
-                l1=shift,
-                l2_squared=shift**2,
-            )
-        )
+        what = f"1 {'or none ' if none else ''}of {len(among)} marginals"
+        self._run.charge(self._spend("choose", what, law=law, shift=shift))
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
         if none:
             # Zeros, one for each candidate, are the public weight of choosing none.
@@ -165,19 +152,21 @@ class Barrier:
                 f"the values of {column!r} cannot be learnt with {law}.",
                 hint='ask for columns with values = "learn", above a threshold',
             )
-        unit = self._table.schema.unit
-        self._run.charge(
-            Spend(
-                verb="discover",
-                what=f"values of {column!r}",
-                law=law,
-                answers=1,
-                l1=unit.marginal_l1,
-                l2_squared=unit.marginal_l2_squared,
-            )
-        )
+        self._run.charge(self._spend("discover", f"values of {column!r}", law=law))
         tally = self._table.tally(column)
         return self._noise.reveal(tally.keys, tally.counts, law=law)
+
+    def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
+        """Return the rows, as codes of all columns, whose noisy counts exceed a threshold, with these counts, sorted.
+
+        A row is a key as a value is: one that one unit alone has is told with at most the probability that the charge
+        takes from δ, one that nobody has is never told. Proof: docs/proofs/discover.md.
+        """
+        if not _tells_keys(law):
+            raise UsageError(f"rows cannot be told with {law}.", hint="ask for those above a threshold")
+        self._run.charge(self._spend("discover", "whole rows", law=law))
+        rows, counts = self._table.engine().tally()
+        return self._noise.reveal(rows, counts, law=law)
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
         """Return noisy counts of groups of a column's codes.
@@ -199,23 +188,25 @@ class Barrier:
             )
         if _tells_keys(noise):
             raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
-        unit = self._table.schema.unit
-        self._run.charge(
-            Spend(
-                verb="discover",
-                what=f"bins of {column!r}",
-                law=noise,
-                answers=1,
-                l1=unit.marginal_l1,
-                l2_squared=unit.marginal_l2_squared,
-            )
-        )
+        self._run.charge(self._spend("discover", f"bins of {column!r}", law=noise))
         engine, whole = self._table.engine(), [Marginal((column,))]
         engine.prepare(whole, memory=PREPARED_BYTES)
         (cells,) = engine.counts(whole)
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, cells)
         return self._noise.add(exact, law=noise)
+
+    def _spend(self, verb: Verb, what: str, *, law: Law, answers: int = 1, shift: int | None = None) -> Spend:
+        """Return a question as it is charged: answers move as marginals do, or by a shift of their own."""
+        unit = self._table.schema.unit
+        return Spend(
+            verb=verb,
+            what=what,
+            law=law,
+            answers=answers,
+            l1=unit.marginal_l1 if shift is None else shift,
+            l2_squared=unit.marginal_l2_squared if shift is None else shift**2,
+        )
 
     def _exact_scores(self, candidates: Candidates) -> Counts:
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""

@@ -11,7 +11,7 @@ from populace.marginals import Counts, Marginal
 class Engine(Protocol):
     """Exact counts over private rows.
 
-    Both methods are called by the barrier alone, and only after a charge is on disk.
+    The methods are called by the barrier alone, and only after a charge is on disk.
     """
 
     def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
@@ -20,4 +20,8 @@ class Engine(Protocol):
 
     def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
         """Return the exact counts of each marginal, in its public shape."""
+        ...
+
+    def tally(self) -> tuple[Counts, Counts]:
+        """Return the rows that occur, sorted, a row of codes each, and how often: work grows with rows, not cells."""
         ...

@@ -12,10 +12,11 @@ from decimal import Decimal
 from pathlib import Path
 
 from populace.errors import ResourceError, SchemaError
-from populace.marginals import Domain
+from populace.marginals import Clique, Domain
 from populace.schema.columns import Column
 from populace.schema.conditions import Layout
 from populace.schema.expressions import parse
+from populace.schema.groups import check_groups, read_groups
 from populace.schema.hints import listing
 from populace.schema.ranges import Integer
 from populace.schema.reader import Kind, read_column, read_unit
@@ -26,7 +27,7 @@ from populace.schema.totals import check_totals, read_totals, totals_lines, tota
 from populace.schema.unit import Unit
 from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
 
-_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows")
+_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +45,8 @@ class Schema:
     unit: Unit = field(default_factory=Unit)
     dataset: str | None = None
     max_rows: int | None = None
+    groups: tuple[Clique, ...] = ()
+    """Columns that belong together, as public knowledge has it; the others stand alone."""
     zeros: tuple[Zero, ...] = ()
     totals: tuple[Totals, ...] = ()
     layout: Layout = field(init=False, repr=False)
@@ -53,6 +56,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
+        object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
         object.__setattr__(self, "zeros", tuple(self.zeros))
         object.__setattr__(self, "totals", tuple(self.totals))
         if not self.columns:
@@ -71,6 +75,7 @@ class Schema:
         object.__setattr__(self, "layout", Layout(self.columns))
         object.__setattr__(self, "book", rulebook(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
+        check_groups(self.groups, layout=self.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -163,6 +168,7 @@ class Schema:
             unit=read_unit(table),
             dataset=table.text("dataset"),
             max_rows=table.whole("max_rows"),
+            groups=read_groups(table),
             zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
         )
         totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
@@ -204,7 +210,8 @@ class Schema:
     def _table(self) -> dict[str, Written]:
         table: dict[str, Written] = {} if self.dataset is None else {"dataset": self.dataset}
         table |= unit_table(self.unit)
-        return table if self.max_rows is None else table | {"max_rows": self.max_rows}
+        table |= {} if self.max_rows is None else {"max_rows": self.max_rows}
+        return table | ({"groups": [list(group) for group in self.groups]} if self.groups else {})
 
 
 def _refuse_draft(columns: Table) -> None:

@@ -85,13 +85,17 @@ def check_open(schema: Schema) -> None:
 
 
 def learn(
-    opened: Callable[[Schema], Finder], schema: Schema, *, progress: Progress
+    opened: Callable[[Schema], Finder],
+    schema: Schema,
+    *,
+    progress: Progress,
+    keys: Fraction | None = None,
 ) -> tuple[Schema, tuple[Measurement, ...]]:
     """Return the schema with every open domain learnt, and the noisy tables that were measured for it.
 
     `opened` gives the questions about the table under a schema. All values are learnt first, then bins on rows that
     are read with them: rules between the two hold while bins are learnt as they do later. Looks that are not needed
-    are left for later questions.
+    are left for later questions. `keys` is the part of δ for values, if not all that is set aside.
     """
     names = schema.open
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
@@ -103,7 +107,9 @@ def learn(
         progress("learning domains", place / len(names))
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
-            law = budget.key_law(min(COLUMN_SHARE, most), delta=budget.keys / len(values))
+            law = budget.key_law(
+                min(COLUMN_SHARE, most), delta=(budget.keys if keys is None else keys) / len(values)
+            )
             # Sorted by text: the order of the file is private.
             learnt[name] = column.learnt(sorted(finder.discover_values(name, law=law)))
     tables: list[Measurement] = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from populace.marginals import Candidates, Counts, Domain, Marginal
-from populace.measurements import Measurement
+from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
+from populace.measurements import Measurement, Told
 from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import Exponential, Noise
+from populace.privacy.mechanisms import Exponential, ExponentialCount, Noise, Stability
 from populace.progress import Progress
 from populace.schema.rules import Rules, Totals
 from populace.strategy.workload import Workload
@@ -30,9 +30,17 @@ class Oracle(Protocol):
     def totals(self) -> tuple[Totals, ...]: ...
 
     @property
+    def max_rows(self) -> int | None: ...
+
+    @property
+    def groups(self) -> tuple[Clique, ...]: ...
+
+    @property
     def budget(self) -> Budget: ...
 
-    def measure(self, marginals: Sequence[Marginal], *, noise: Noise) -> tuple[Measurement, ...]:
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal."""
         ...
 
@@ -50,6 +58,10 @@ class Oracle(Protocol):
         """
         ...
 
+    def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
+        """Return the rows that are told, as codes of all columns, with their noisy counts."""
+        ...
+
 
 class Strategy(Protocol):
     """Asks an oracle what it needs within its budget, and returns what it measured.
@@ -59,4 +71,4 @@ class Strategy(Protocol):
 
     def __call__(
         self, oracle: Oracle, *, workload: Workload, progress: Progress
-    ) -> tuple[Measurement, ...]: ...
+    ) -> tuple[Measurement | Told, ...]: ...

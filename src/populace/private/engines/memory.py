@@ -14,6 +14,8 @@ from populace.marginals import Counts, Domain, Grouping, Marginal
 Codes = Mapping[str, npt.NDArray[Any]]
 
 CHUNK = 1 << 18
+# Numbers of rows stay below this.
+LONGEST = 1 << 62
 
 
 class MemoryEngine:
@@ -47,6 +49,25 @@ class MemoryEngine:
         missing = [m for m in dict.fromkeys(marginals) if m not in self._kept]
         fresh = dict(zip(missing, self._count(missing), strict=True))
         return tuple(self._kept[m] if m in self._kept else fresh[m] for m in marginals)
+
+    def tally(self) -> tuple[Counts, Counts]:
+        """Return the rows that occur, sorted, a row of codes each, and how often.
+
+        Rows are numbered column by column; numbers that would grow too long are replaced by their ranks.
+        """
+        numbers, most = np.zeros(self._rows, dtype=np.int64), 1
+        for name, size in self._domain.items():
+            codes = self._codes[name]
+            if codes.max(initial=0) >= size:
+                raise IndexError(kernels.OUTSIDE)
+            if most * size > LONGEST:
+                numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
+                most = self._rows
+            numbers = numbers * size + codes
+            most *= size
+        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+        rows = np.stack([self._codes[name][first].astype(np.int64) for name in self._domain], axis=1)
+        return rows, counts.astype(np.int64)
 
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
         columns = [[self._column(m, name) for name in m.clique] for m in marginals]

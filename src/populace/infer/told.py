@@ -1,0 +1,69 @@
+"""The model of rows that were told one by one: each as often as its noisy count says, and no other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from populace.infer.histogram import LEAST_TOTAL
+from populace.infer.model import Model
+from populace.infer.propagation import FORBIDDEN
+from populace.infer.tables import Table
+from populace.marginals import Clique, Domain, Grouping
+from populace.measurements import Told
+
+# All tables of rows by codes together, 8 bytes a cell and a few copies.
+MOST_CELLS = 2**25
+
+
+def told_model(told: Told, *, domain: Domain) -> Model:
+    """Return the model whose rows are those that were told.
+
+    A hidden variable numbers the rows, and every column follows from it: one table of rows by codes for each column,
+    in which the codes that no row has are one group. Where these tables would be too large, the most frequent rows
+    are kept. If no row was told, the model expects none, and rows that are asked for all the same are even over the
+    domain.
+    """
+    kept = _kept(told)
+    if not len(kept):
+        return Model(domain=domain, groupings={}, potentials={}, total=LEAST_TOTAL, within={})
+    counts, hidden = told.counts[kept], _name(domain)
+    potentials: dict[Clique, Table] = {(hidden,): np.log(counts)}
+    groupings: dict[str, Grouping] = {}
+    within: dict[str, Table] = {}
+    for name, codes in zip(told.columns, told.codes[kept].T, strict=True):
+        used, place = np.unique(codes, return_inverse=True)
+        size = domain[name]
+        if len(used) < size - 1:
+            groups = np.full(size, len(used))
+            groups[used] = np.arange(len(used))
+            groupings[name] = Grouping(name, tuple(groups.tolist()))
+            within[name] = 1 / np.bincount(groups)[groups]
+            size = len(used) + 1
+            codes = place.reshape(-1)
+        table = np.full((size, len(counts)), FORBIDDEN)
+        table[codes, np.arange(len(counts))] = 0.0
+        potentials[(name, hidden)] = table
+    return Model(
+        domain=domain,
+        groupings=groupings,
+        potentials=potentials,
+        total=float(counts.sum()),
+        within=within,
+        hidden={hidden: len(counts)},
+    )
+
+
+def _kept(told: Told) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the numbers of the rows that are kept, the most frequent ones first where not all fit."""
+    codes = sum(len(np.unique(column)) + 1 for column in told.codes.T)
+    most = max(1, MOST_CELLS // max(codes, 1))
+    if len(told.counts) <= most:
+        return np.arange(len(told.counts))
+    return np.sort(np.argsort(-told.counts, kind="stable")[:most])
+
+
+def _name(domain: Domain) -> str:
+    name = "row"
+    while name in domain:
+        name += "′"
+    return name

@@ -1,0 +1,100 @@
+"""`histogram`: one table of counts over all columns, with pure noise in every bin."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from populace.errors import UsageError
+from populace.marginals import Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.progress import Progress
+from populace.schema.schema import Schema
+from populace.strategy.learn import MOST_SHARE
+from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
+
+# Every bin is counted, drawn for, saved and shown with its interval.
+MOST_BINS = 2**22
+
+
+def histogram(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it measures all columns together, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Count every combination of all columns, with integer Laplace noise in each bin.
+
+    The model clamps bins at 0, and a release holds each combination as often as its bin then says.
+    It ignores the workload.
+    Cost: the whole ε in one question, no δ.
+    Source: Dwork, McSherry, Nissim and Smith 2006; the geometric form Ghosh, Roughgarden and Sundararajan 2009.
+    """
+    progress("measuring the histogram", 0.0)
+    noise = oracle.budget.measure_noise(Fraction(1), marginals=1)
+    return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
+
+
+def histogram_exponential(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it measures all columns together, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Count every combination of all columns by the exponential mechanism, each bin within 0 and `max_rows`.
+
+    It ignores the workload.
+    Cost: the whole ε in one question, no δ; noise of twice the scale that `histogram` needs.
+    Source: McSherry and Talwar 2007.
+    """
+    progress("measuring the histogram", 0.0)
+    noise = oracle.budget.measure_within(Fraction(1), marginals=1, most=_most(oracle.max_rows))
+    return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
+
+
+def check_histogram(schema: Schema) -> None:
+    """Refuse, from public facts alone, a histogram that would be too large or whose bins are not known yet."""
+    check_declared(schema, method="histogram")
+    check_no_totals(schema, method="histogram")
+    bins = schema.domain.cells(schema.domain)
+    if bins > MOST_BINS:
+        raise UsageError(
+            f"a histogram over {len(schema.domain)} columns has {bins:.4g} bins; the most is {MOST_BINS}.",
+            hint="leave out or coarsen columns, or use --method auto; --method stability counts only rows that occur",
+        )
+
+
+def check_histogram_exponential(schema: Schema, *, epsilon: Fraction) -> None:
+    """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
+    check_histogram(schema)
+    left = 1 - MOST_SHARE if schema.open else Fraction(1)
+    budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
+    budget.measure_within(left, marginals=1, most=_most(schema.max_rows))
+
+
+def check_declared(schema: Schema, *, method: str) -> None:
+    """Refuse columns whose domain has to be learnt, by a method whose tables must be known before it spends."""
+    if schema.unknown:
+        raise UsageError(
+            f"the method {method!r} needs every domain, and that of column {schema.unknown[0]!r} is to be learnt.",
+            hint="declare its values, a width or edges, or use --method auto",
+        )
+
+
+def check_no_totals(schema: Schema, *, method: str) -> None:
+    """Refuse public totals, by a method whose rows cannot be held to them."""
+    if schema.totals:
+        raise UsageError(
+            f"the method {method!r} cannot meet the public totals of the schema.",
+            hint="take [[totals]] out, or use --method auto",
+        )
+
+
+def _most(rows: int | None) -> int:
+    if rows is None:
+        raise UsageError(
+            "the method 'histogram-exponential' needs a public bound on the number of rows.",
+            hint="add max_rows = N under [table] of the schema, or use --method histogram",
+        )
+    return rows
