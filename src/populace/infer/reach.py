@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -18,6 +19,8 @@ _SMOOTH, _STEP = 16.0, 0.5
 _DIGITS = 2.0**12
 # A law without a normal part gets one of this deviation, and its reach so much more, to hold the last whole number.
 _THIN, _MORE = 1e-4, 1e-3
+# Steps of Newton's method from the normal law's reach, for levels at which the two are close.
+_NEWTON, _FAR_OUT = 4, 0.99
 
 
 def reach(variance: Table, *, noise: float, laplace: bool = False, level: float = LEVEL) -> Table:
@@ -45,20 +48,36 @@ def reach(variance: Table, *, noise: float, laplace: bool = False, level: float 
 
 @lru_cache(maxsize=1024)
 def _quantiles(ratios: tuple[float, ...], deviation: float, laplace: bool, level: float) -> Table:
-    """Return the reach for estimates whose variances have some ratios to that of the large term, by bisection."""
+    """Return the reach for estimates whose variances have some ratios to that of the large term."""
     ratio = np.array(ratios)
     numbers, chances = _law(deviation, laplace=laplace)
     factor = np.minimum(1.0, ratio)
     least = np.maximum(_THIN, _STEP * factor) if deviation >= _SMOOTH else _THIN
     rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
-    low, high = np.zeros(ratio.shape), (6 * np.sqrt(ratio) + 1) * deviation + 1
+
+    def within(reach: Table) -> Table:
+        return 1 - 2 * _normal((-reach[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+
+    if deviation < _SMOOTH or level > _FAR_OUT:
+        found = _bisected(within, level=level, most=(6 * np.sqrt(ratio) + 1) * deviation + 1)
+    else:
+        found = NormalDist().inv_cdf((1 + level) / 2) * deviation * np.sqrt(ratio)
+        for _ in range(_NEWTON):
+            apart = (found[:, None] + factor[:, None] * numbers) / rest[:, None]
+            slope = np.exp(-(apart**2) / 2) @ chances * math.sqrt(2 / math.pi) / rest
+            found = found + (level - within(found)) / slope
+    return np.where(ratio > 0, found + _MORE * factor, 0.0)
+
+
+def _bisected(within: Callable[[Table], Table], *, level: float, most: Table) -> Table:
+    """Return the least reach within which the error lies often enough, where steps of whole numbers make corners."""
+    low, high = np.zeros(most.shape), most
     # To a hundred thousandth of a row: what is told has three digits.
-    for _ in range(math.ceil(math.log2(float(high.max(initial=1.0)) / 1e-5))):
+    for _ in range(math.ceil(math.log2(float(most.max()) / 1e-5))):
         middle = (low + high) / 2
-        below = _normal((-middle[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
-        enough = 1 - 2 * below >= level
+        enough = within(middle) >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.where(ratio > 0, high + _MORE * factor, 0.0)
+    return high
 
 
 def _law(deviation: float, *, laplace: bool) -> tuple[Table, Table]:
