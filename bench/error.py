@@ -62,7 +62,7 @@ def once(
             [*COMMAND, *words],
             stdout=quiet,
             stderr=quiet,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env=environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begun
@@ -79,6 +79,11 @@ def once(
         "cpu_s": used.ru_utime + used.ru_stime,
         "peak_mb": used.ru_maxrss / 1024,
     }
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for a child; it may keep compiled modules, as those of an installed package are kept."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def score(real: Path, synthetic: Path, *, domain: Path | None = None) -> dict[str, float]:

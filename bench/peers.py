@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from error import SHARED, here, once, score
+from error import SHARED, environment, here, once, score
 
 HERE = Path(__file__).resolve().parent
 DATA = ["nltcs", "adult", "msnbc", "nist2020-acs", "loans", "stroke"]
@@ -72,7 +72,7 @@ def run(peer: str, data: str, *, epsilon: str, delta: str, cap: float) -> Line:
                 [*words, epsilon, delta, method, str(out)],
                 stdout=file,
                 stderr=file,
-                env=os.environ | ONE_THREAD,
+                env=environment() | ONE_THREAD,
                 start_new_session=True,
             )
 
