@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,11 @@ class TableCodec:
         self._schema = schema
         self._layout = layout
         self._columns = {name: c for name, c in schema.columns.items() if name not in layout.functions}
-        self._encoders = {name: Encoder(column) for name, column in self._columns.items()}
         self._repair = Repair(schema.book, variables=schema.variables) if schema.book.rules.rules else None
+
+    @cached_property
+    def _encoders(self) -> dict[str, Encoder]:
+        return {name: Encoder(column) for name, column in self._columns.items()}
 
     @property
     def reads(self) -> tuple[str, ...]:
