@@ -87,7 +87,11 @@ class SpyRun:
 class SpyEngine:
     def __init__(self, street: Street) -> None:
         self._street = street
-        codes = {"a": np.array([0, 1, 1], np.uint8), "b": np.array([2, 0, 0], np.uint8)}
+        codes = {
+            "a": np.array([0, 1, 1], np.uint8),
+            "b": np.array([2, 0, 0], np.uint8),
+            "city": np.zeros(3, np.uint8),
+        }
         self._engine = MemoryEngine(codes, domain=SCHEMA.domain)
 
     def prepare(self, marginals: Any, *, memory: int) -> None:
@@ -97,6 +101,10 @@ class SpyEngine:
     def counts(self, marginals: Any) -> Any:
         self._street.seen()
         return self._engine.counts(marginals)
+
+    def tally(self) -> Any:
+        self._street.seen()
+        return self._engine.tally()
 
 
 class SpyNoise(ExactNoise):
@@ -130,6 +138,7 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     "discover values": lambda barrier, noise: barrier.discover_values(
         "city", law=Stability(DiscreteGaussian(noise.variance), 10**4)
     ),
+    "discover rows": lambda barrier, noise: barrier.discover_rows(law=Stability(noise, 10**4)),
     "discover bins": lambda barrier, noise: barrier.discover_bins(
         "b", groups=np.array([0, 1, 1]), noise=noise
     ),

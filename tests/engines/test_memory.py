@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -101,3 +102,25 @@ def test_prepare_keeps_within_its_memory():
 def test_engine_prints_no_rows():
     codes = {"a": np.array([1, 1, 1], np.uint8)}
     assert repr(MemoryEngine(codes, domain=Domain({"a": 2}))) == "MemoryEngine(1 columns)"
+
+
+@given(tables(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_rows_that_occur_are_counted_in_order(table, long):
+    """Also where numbers of rows would grow too long, and whatever the order of the rows is."""
+    codes, domain = table
+    expected = Counter(zip(*(column.tolist() for column in codes.values()), strict=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "LONGEST", 6 if long else memory.LONGEST)
+        rows, counts = MemoryEngine(codes, domain=domain).tally()
+        turned, same = MemoryEngine({n: c[::-1] for n, c in codes.items()}, domain=domain).tally()
+    assert dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)) == expected
+    assert rows.tolist() == sorted(rows.tolist()) == turned.tolist()
+    assert rows.dtype == counts.dtype == np.int64
+    assert same.tolist() == counts.tolist()
+
+
+def test_a_tally_refuses_codes_outside_their_domain():
+    engine = MemoryEngine({"a": np.array([0, 3], np.uint8)}, domain=Domain({"a": 3}))
+    with pytest.raises(IndexError, match="outside"):
+        engine.tally()

@@ -30,7 +30,7 @@ def measure(
     """
     from populace import pipeline
     from populace.cli.account import look_up, tell_account
-    from populace.cli.notes import tell_weak_promise
+    from populace.cli.notes import tell_neighbours, tell_weak_promise
     from populace.cli.stages import save_measured
     from populace.schema.schema import Schema
 
@@ -39,6 +39,7 @@ def measure(
     dataset = described.dataset or pipeline.dataset_name(data)
     found = look_up(dataset, ledger=ledger)
     tell_weak_promise(epsilon=epsilon, delta=delta)
+    tell_neighbours(described, method=method)
     with progress() as moved:
         measurements = pipeline.measure(
             data,

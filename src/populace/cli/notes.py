@@ -9,6 +9,7 @@ from populace.cli.console import say
 
 if TYPE_CHECKING:
     from populace.release.bundle import Release
+    from populace.schema.schema import Schema
 
 LARGE_EPSILON, LARGE_DELTA = Fraction(10), Fraction("1e-5")
 
@@ -29,6 +30,15 @@ def tell_weak_promise(*, epsilon: str, delta: str) -> None:
         )
 
 
+def tell_neighbours(schema: Schema, *, method: str) -> None:
+    """Note on stderr, before anything is spent, that nobody said which columns belong together."""
+    if method == "field-groups" and not schema.groups:
+        say(
+            "note: nothing is known about which columns belong together, so neighbours in the schema are (hint: "
+            'declare groups = [["SEX", "AGE"], …] under [table] of the schema)'
+        )
+
+
 def tell_lost(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
     from populace.infer.intervals import intervals
@@ -45,6 +55,11 @@ def tell_lost(release: Release) -> None:
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"
             )
+    if release.measurements.told is not None and not len(release.measurements.told.counts):
+        say(
+            "note: no row was frequent enough to be told, so the table is empty (hint: leave out or coarsen columns, "
+            "or use --method auto)"
+        )
     total = max(1.0, float(intervals(release.measurements).of().estimate))
     seen = compared(release.measurements, codes=release.compared, total=total)
     lost = sum(comparison.reading is Reading.LOST for _, _, comparison in seen)

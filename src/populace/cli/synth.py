@@ -38,7 +38,7 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
     from populace.cli.account import look_up, tell_account
-    from populace.cli.notes import tell_lost, tell_weak_promise
+    from populace.cli.notes import tell_lost, tell_neighbours, tell_weak_promise
     from populace.pipeline import dataset_name, synthesize
     from populace.schema.schema import Schema
 
@@ -48,6 +48,7 @@ def synth(
     dataset = described.dataset or dataset_name(data)
     found = look_up(dataset, ledger=ledger)
     tell_weak_promise(epsilon=epsilon, delta=delta)
+    tell_neighbours(described, method=method)
     with progress() as moved:
         release = synthesize(
             data,

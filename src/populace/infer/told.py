@@ -25,7 +25,7 @@ def told_model(told: Told, *, domain: Domain) -> Model:
     """
     kept = _kept(told)
     if not len(kept):
-        return Model(domain=domain, groupings={}, potentials={}, total=LEAST_TOTAL, within={})
+        return _nothing(domain)
     counts, hidden = told.counts[kept], _name(domain)
     potentials: dict[Clique, Table] = {(hidden,): np.log(counts)}
     groupings: dict[str, Grouping] = {}
@@ -50,6 +50,17 @@ def told_model(told: Told, *, domain: Domain) -> Model:
         total=float(counts.sum()),
         within=within,
         hidden={hidden: len(counts)},
+    )
+
+
+def _nothing(domain: Domain) -> Model:
+    """Return a model that expects no rows; each column is one group, however large."""
+    return Model(
+        domain=domain,
+        groupings={name: Grouping(name, (0,) * size) for name, size in domain.items()},
+        potentials={},
+        total=LEAST_TOTAL,
+        within={name: np.full(size, 1 / size) for name, size in domain.items()},
     )
 
 

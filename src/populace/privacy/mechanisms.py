@@ -13,6 +13,8 @@ from populace.errors import UsageError
 
 Verb = Literal["measure", "score", "choose", "discover"]
 LawJson = dict[str, str]
+# What a spend is about that tells rows, as the books have it.
+WHOLE_ROWS = "whole rows"
 _WRITTEN = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 

@@ -18,7 +18,16 @@ from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
-from populace.privacy.mechanisms import Exponential, ExponentialCount, Law, Noise, Spend, Stability, Verb
+from populace.privacy.mechanisms import (
+    WHOLE_ROWS,
+    Exponential,
+    ExponentialCount,
+    Law,
+    Noise,
+    Spend,
+    Stability,
+    Verb,
+)
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
 from populace.schema.rules import Rules, Totals
@@ -164,7 +173,7 @@ class Barrier:
         """
         if not _tells_keys(law):
             raise UsageError(f"rows cannot be told with {law}.", hint="ask for those above a threshold")
-        self._run.charge(self._spend("discover", "whole rows", law=law))
+        self._run.charge(self._spend("discover", WHOLE_ROWS, law=law))
         rows, counts = self._table.engine().tally()
         return self._noise.reveal(rows, counts, law=law)
 

@@ -150,7 +150,7 @@ def _parts(statement: Statement) -> str:
     """Return what δ is made of where a part of it is set aside for telling values."""
     parts = statement.get("delta_parts")
     return (
-        f", of which {parts['keys']} for values that one {_cell(statement['unit'])} alone has"
+        f", of which {parts['keys']} for values or rows that one {_cell(statement['unit'])} alone has"
         if parts
         else ""
     )

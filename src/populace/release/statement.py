@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
 
 from populace.privacy.loss import Currency, cap
+from populace.privacy.mechanisms import WHOLE_ROWS, Stability
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
 from populace.release.drawing import (
@@ -175,9 +176,10 @@ def state(
         total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from, selection)),
         found=found,
         reading=_reading(record, found=found),
-        warnings=_warnings(
-            delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema
-        ),
+        warnings=[
+            *_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema),
+            *_left_out(record, schema=schema),
+        ],
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
             currency=record.currency.value,
@@ -363,6 +365,21 @@ def _warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> li
             "schema has for everything else."
         )
     return lines
+
+
+def _left_out(record: RunRecord, *, schema: Schema) -> list[str]:
+    """Return what a method leaves out by its nature."""
+    if record.method == "field-groups" and not schema.groups:
+        return [
+            "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
+            "belong together, and columns of different groups are independent of each other here."
+        ]
+    laws = [charged.spend.law for charged in record.spends if charged.spend.what == WHOLE_ROWS]
+    return [
+        f"Rows are here only if, with their noise, more than {law.threshold} are alike: all rarer ones are missing."
+        for law in laws
+        if isinstance(law, Stability)
+    ]
 
 
 def _stamped(record: RunRecord) -> list[str]:

@@ -17,7 +17,13 @@ from populace.errors import PopulaceError, ReleaseError
 from populace.infer.condition import condition
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
+from populace.privacy.mechanisms import (
+    WHOLE_ROWS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialCount,
+    Stability,
+)
 from populace.privacy.record import RunRecord
 from populace.release.codebook import codebook
 from populace.release.drawing import MOST_IMPLICATES, Selection
@@ -277,7 +283,17 @@ def _measurements(parts: _Parts) -> str:
     measured = Counter(item.variance for item in parts.measurements.items)
     if measured - booked:
         raise _wrong("a measurement has noise that was not booked")
-    return f"{in_words(item.marginal for item in parts.measurements.items)}: all booked with their noise"
+    told = parts.measurements.told
+    laws = [each.spend.law for each in parts.record.spends if each.spend.what == WHOLE_ROWS]
+    if (told is not None) is not bool(laws):
+        raise _wrong("rows were told that were not paid for, or paid for and not told")
+    least = max((law.threshold for law in laws if isinstance(law, Stability)), default=0)
+    if told is not None and told.counts.min(initial=least + 1) <= least:
+        raise _wrong("a row was told that is not above the threshold")
+    rows = "" if told is None else f", {len(told.counts)} different rows"
+    return (
+        f"{in_words(item.marginal for item in parts.measurements.items)}{rows}: all booked with their noise"
+    )
 
 
 def _learnt(parts: _Parts) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from populace.kernels import count_columns
 from populace.marginals import Counts, Domain, Marginal
 from populace.measurements import Measurement, Measurements
-from populace.privacy.mechanisms import DiscreteLaplace
+from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 
 Codes = Mapping[str, npt.NDArray[Any]]
 Shares = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ def compared(
 def noise_shape(measurements: Measurements) -> NoiseShape:
     """Return the law of noise in a run's counts."""
     laws = (charged.spend.law for charged in measurements.record.spends)
-    return LAPLACE if any(isinstance(law, DiscreteLaplace) for law in laws) else GAUSSIAN
+    return LAPLACE if any(isinstance(law, DiscreteLaplace | ExponentialCount) for law in laws) else GAUSSIAN
 
 
 def repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:

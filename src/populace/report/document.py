@@ -14,7 +14,7 @@ from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
 from populace.marginals import Counts, Marginal
-from populace.measurements import Measurement, Measurements, counted
+from populace.measurements import Measurement, Measurements, Told, counted
 from populace.release.cost import Stage, stages
 from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
@@ -127,7 +127,14 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
     return Document(
         format=FORMAT,
         promise=promise(statement),
-        summary=(*_drawn(statement), *_summary(columns, pairs, alone=alone)),
+        summary=(
+            *_drawn(statement),
+            *(
+                _summary(columns, pairs, alone=alone)
+                if measurements.told is None
+                else _told(measurements.told, total=total)
+            ),
+        ),
         statement=statement,
         rows=statement["total"]["rows"]
         if "where" in statement
@@ -206,6 +213,18 @@ def _summary(columns: Sequence[Column], pairs: Sequence[Pair], *, alone: Sequenc
         shown = ", ".join(alone[:4]) + (f" and {len(alone) - 4} more" if len(alone) > 4 else "")
         lines.append(f"In no measured pair: {shown}. Do not tabulate them against other columns.")
     return tuple(lines)
+
+
+def _told(told: Told, *, total: float) -> tuple[str, ...]:
+    """Return what rows that were told one by one are, of all rows there may be."""
+    count, rows = len(told.counts), int(told.counts.sum())
+    if not count:
+        return ("No row was frequent enough to be told.",)
+    share = min(100, round(100 * rows / total))
+    return (
+        f"{count} different {'row was' if count == 1 else 'rows were'} told, with noisy counts of {rows} in all: about "
+        f"{share} % of {round(total)} rows. Rarer rows are missing, so no column can be trusted to have its shares.",
+    )
 
 
 def _in_words(comparison: Comparison) -> str:

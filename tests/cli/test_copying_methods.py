@@ -1,0 +1,86 @@
+"""Histograms, told rows and field groups through the command line, in one go and in three stages."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+
+import pytest
+
+from populace.cli.main import main
+from populace.strategy.methods import METHODS
+
+from .desk import SCHEMA, Desk
+from .test_docs import ROOT
+
+COPYING = ("field-groups", "histogram", "histogram-exponential", "stability")
+
+
+def told(desk: Desk, folder: str, name: str) -> dict:
+    return json.loads((desk.folder / folder / name).read_text("utf-8"))
+
+
+def prepare(desk: Desk) -> None:
+    desk.write("schema.toml", SCHEMA.replace("[table]", "[table]\nmax_rows = 2000"))
+    rows = [f"{sex},{age}" for sex in "fm" for age in (1, 4, 7) for _ in range(60)]
+    desk.write("people.csv", "\n".join(["sex,age", *rows, "x,5"]) + "\n")
+
+
+@pytest.mark.parametrize("method", COPYING)
+def test_a_tiny_table_goes_all_the_way(method: str, desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(desk)
+    words = [
+        "--schema",
+        desk.path("schema.toml"),
+        "--ledger",
+        str(desk.ledger),
+        "--out",
+        desk.path("release"),
+    ]
+    budget = ["--epsilon", "3", "--delta", "1e-6", "--method", method, "--no-report"]
+    assert main(["synth", desk.path("people.csv"), *words, *budget]) == 0
+    said = capsys.readouterr().err
+    assert ("nothing is known about which columns belong together" in said) is (method == "field-groups")
+    statement = told(desk, "release", "statement.json")
+    assert statement["method"] == method
+    assert statement["delta"] == (1e-6 if method == "stability" else 0)
+    assert main(["verify", desk.path("release")]) == 0
+    with (desk.folder / "release" / "synthetic.csv").open(encoding="utf-8", newline="") as file:
+        rows = Counter((row["sex"], row["age"]) for row in csv.DictReader(file))
+    common = [(sex, age) for sex in "fm" for age in "147"]
+    assert all(30 < rows[row] < 90 for row in common)
+    if method == "stability":
+        assert set(rows) == set(common)
+
+
+def test_three_stages_tell_the_same_rows(desk: Desk) -> None:
+    prepare(desk)
+    words = ["--schema", desk.path("schema.toml"), "--ledger", str(desk.ledger), "--out", desk.path("m")]
+    budget = ["--epsilon", "3", "--delta", "1e-6", "--method", "stability"]
+    assert main(["measure", desk.path("people.csv"), *words, *budget]) == 0
+    assert main(["fit", desk.path("m"), "--out", desk.path("f")]) == 0
+    assert main(["generate", desk.path("f"), "--out", desk.path("r"), "--no-report"]) == 0
+    assert main(["verify", desk.path("r")]) == 0
+    rows = told(desk, "m", "measurements.json")["told"]
+    assert sum(rows["counts"]) == told(desk, "r", "statement.json")["total"]["rows"]
+
+
+def test_mistakes_are_named_and_cost_nothing(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    before = desk.entries
+    assert desk.synth(method="histogram-exponential") == 2
+    assert "max_rows = N" in capsys.readouterr().err
+    assert desk.synth(method="stability", delta="0") == 2
+    assert "delta above 0" in capsys.readouterr().err
+    assert desk.synth(method="histograms") == 2
+    assert "did you mean 'histogram'?" in capsys.readouterr().err
+    assert desk.entries == before
+
+
+@pytest.mark.parametrize("method", COPYING)
+def test_each_has_a_page(method: str) -> None:
+    page = (ROOT / "docs" / "methods" / f"{method.removesuffix('-exponential')}.md").read_text("utf-8")
+    index = (ROOT / "docs" / "methods" / "README.md").read_text("utf-8")
+    assert f"`{method}`" in page
+    assert len(page.splitlines()) <= 60
+    assert all(f"`{name}`" in index for name in METHODS)
