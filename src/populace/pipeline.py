@@ -32,7 +32,7 @@ from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
-from populace.strategy.learn import check_open, gridded, gridded_bins, learn, set_aside
+from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
 from populace.strategy.methods import METHODS, check_method, method_named, spent_delta, spent_keys
 from populace.strategy.workload import Workload, asked_workload
 
@@ -124,11 +124,11 @@ def measure(
     schema = as_schema(schema)
     check_method(chosen, schema, epsilon=spent, delta=slack)
     keys = set_aside(schema, delta=slack)
-    seen = gridded_bins(schema) if schema.unknown else schema
-    check_size(seen)
+    check_size(sized(schema))
+    grids = open_grids(schema)
+    seen = gridded_bins(schema, grids=grids)
     if schema.open:
-        check_size(gridded(schema))
-        check_open(schema)
+        check_size(gridded(schema, grids=grids))
     check_rules(seen.rules, domain=seen.domain)
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)
@@ -154,7 +154,7 @@ def measure(
             def opened(draft: Schema) -> Barrier:
                 return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
 
-            schema, learnt = learn(opened, schema, progress=progress, keys=keys)
+            schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
             table = PrivateTable.of(data, schema=schema)
             wish = wanted(schema)
         answers = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)

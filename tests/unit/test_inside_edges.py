@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -9,8 +10,8 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace.errors import PopulaceError, SchemaError
-from populace.pipeline import synthesize
+from populace.errors import PopulaceError, ResourceError, SchemaError
+from populace.pipeline import measure, synthesize
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
 from populace.release.verify import verify
@@ -22,7 +23,7 @@ from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownMoments
 from populace.strategy import grid as grids
 from populace.strategy.grid import Grid
-from populace.strategy.learn import check_open
+from populace.strategy.learn import open_grids
 
 ROWS = 400
 
@@ -66,6 +67,7 @@ def test_bins_begin_where_cells_do(column):
     assert grid.starts[grid.places(column)].tolist() == wanted.tolist()
     assert set((wanted[:-1] + 1).tolist()) <= {*grid.starts.tolist()}
     assert grid.cells <= 2**12 + 4
+    assert grid.cells <= grids.most_cells(column), "told before it is built"
     grid.check(column)
 
 
@@ -90,15 +92,38 @@ def test_a_column_of_very_many_bins_is_its_own_grid():
 def test_edges_too_far_apart_in_size_are_refused_from_the_schema(low, high):
     schema = Schema.parse(f'[columns.x]\nkind = "numeric"\nmin = {low}\nmax = {high}\nbins = "learn"\n')
     with pytest.raises(SchemaError, match="as small and as large") as caught:
-        check_open(schema)
+        open_grids(schema)
     assert "min = 0" in str(caught.value.hint)
+
+
+WIDE = 'kind = "integer"\nmin = 0\nmax = 1000000000\nbins = "learn"'
+
+
+def test_a_grid_is_built_once(tmp_path, monkeypatch):
+    """What is checked before anything is spent is what is learnt on."""
+    built = []
+    fine = grids._fine
+    monkeypatch.setattr(grids, "_fine", lambda column: built.append(column.name) or fine(column))
+    assert run(WIDE, pa.array(integers(0, 10**9)), tmp_path) is not None
+    assert built == ["x"]
+
+
+def test_memory_is_checked_before_grids_are_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda _: 1)
+    monkeypatch.setattr(grids, "_fine", lambda column: pytest.fail(f"the grid of {column.name} was built"))
+    schema = Schema.parse(f"[columns.x]\n{WIDE}\n")
+    with pytest.raises(ResourceError, match="memory"):
+        measure(
+            pa.table({"x": [1, 2]}), schema=schema, epsilon="1", delta="1e-9", ledger=tmp_path / "ledger.db"
+        )
+    assert not (tmp_path / "ledger.db").exists()
 
 
 @pytest.mark.parametrize(("low", "high"), [("0", "1e-300"), ("1e-300", "1e-299"), ("-1e-120", "0")])
 def test_ranges_too_small_for_arithmetic_are_refused_from_the_schema(low, high):
     schema = Schema.parse(f'[columns.x]\nkind = "numeric"\nmin = {low}\nmax = {high}\nbins = "learn"\n')
     with pytest.raises(SchemaError, match="nearer to 0") as caught:
-        check_open(schema)
+        open_grids(schema)
     assert "unit of measurement" in str(caught.value.hint)
 
 

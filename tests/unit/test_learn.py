@@ -33,8 +33,8 @@ from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.schema.unknown import UnknownBins
-from populace.strategy.grid import MOST_CELLS, Grid, grid, roundest
-from populace.strategy.learn import gridded, learn
+from populace.strategy.grid import MOST_CELLS, Grid, roundest
+from populace.strategy.learn import gridded, learn, open_grids
 from populace.strategy.places import MOST_BINS
 
 SCHEMA = """
@@ -103,7 +103,7 @@ class Exact:
         self.budget = replace(budget, keys=Fraction(1, 10**6))
         self.asked: list[tuple[str, np.ndarray, Noise]] = []
         self.laws: dict[str, object] = {}
-        self._frame, self._schema = frame, gridded(schema)
+        self._frame, self._schema = frame, gridded(schema, grids=open_grids(schema))
 
     def discover_values(self, column, *, law):
         self.laws[column] = law
@@ -120,7 +120,7 @@ class Exact:
 def outcome(request):
     schema, frame = Schema.parse(request.param), table()
     finder = Exact(frame, schema)
-    return finder, frame, *learn(lambda _: finder, schema, progress=silent)
+    return finder, frame, *learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
 
 
 def numbers(schema):
@@ -190,7 +190,7 @@ def test_learning_takes_its_share_and_no_more():
     schema = Schema.parse(columns)
     frame = pa.table({f"c{n}": ["x"] * 50 for n in range(10)})
     finder = Exact(frame, schema)
-    learn(lambda _: finder, schema, progress=silent)
+    learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
     assert len(set(finder.laws.values())) == 1
     law = finder.laws["c0"]
     assert law == finder.budget.key_law(Fraction(1, 40), delta=Fraction(1, 10**7))
@@ -211,7 +211,7 @@ def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
 def test_no_rows_give_few_bins(text):
     schema = Schema.parse(text)
     finder = Exact(table().slice(0, 0), schema, epsilon=1)
-    found, _ = learn(lambda _: finder, schema, progress=silent)
+    found, _ = learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
     assert found.columns["city"].levels == 0
     assert found.columns["city"].size == 2, "the missing code and everything else"
     assert max(found.columns[name].levels for name in numbers(schema)) <= 4
@@ -257,7 +257,7 @@ def test_the_roundest_number_lies_between(low, width):
 )
 def test_every_range_has_a_grid(low, high, whole, decimals):
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
-    found = grid(column)
+    found = Grid.of(column).column
     assert 1 <= found.levels <= MOST_CELLS + 2
     assert found.draft == column
 

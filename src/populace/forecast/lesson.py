@@ -18,7 +18,7 @@ from populace.private.read import open_source
 from populace.private.values import read_tallies
 from populace.progress import silent
 from populace.schema.schema import Schema
-from populace.strategy.learn import learn, set_aside
+from populace.strategy.learn import learn, open_grids, set_aside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,4 +68,4 @@ def taught(
         population = public(data, schema=draft, rows=rows, rng=np.random.default_rng(seed))
         return Lesson(data=data, population=population, budget=budget, rng=rng)
 
-    return learn(opened, bare, progress=silent)
+    return learn(opened, bare, grids=open_grids(bare), progress=silent)

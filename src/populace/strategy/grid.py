@@ -52,7 +52,12 @@ class Grid:
 
     @classmethod
     def of(cls, column: Open) -> Grid:
-        """Return the grid of a column whose bins, or what lies inside them, is to be learnt."""
+        """Return the grid of a column whose bins, or what lies inside them, is to be learnt.
+
+        >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), whole=True)
+        >>> Grid.of(spent).starts[:4].tolist()
+        [0, 1, 1000, 1001]
+        """
         fine, unit, step = _fine(column)
         starts = unit_starts(fine, unit)
         steps = () if isinstance(fine, Date) else _steps(fine, starts, step=step)
@@ -124,18 +129,6 @@ class Grid:
             if begin >= low:
                 return begin
         return high
-
-
-def grid(column: Open) -> Integer | Numeric | Dated:
-    """Return the column in the finest bins that learning looks at.
-
-    >>> grid(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True)).levels
-    100
-    >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), whole=True)
-    >>> list(grid(spent).starts[:4])
-    [0, 1, 1000, 1001]
-    """
-    return _fine(column)[0]
 
 
 def most_cells(column: Open) -> int:

@@ -21,7 +21,7 @@ from populace.schema.dates import Dated
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
-from populace.strategy.grid import Grid, Open, grid
+from populace.strategy.grid import Grid, Open, most_cells
 from populace.strategy.numbers import BinFinder, learn_number
 
 # What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
@@ -60,47 +60,61 @@ def set_aside(schema: Schema, *, delta: Fraction) -> Fraction:
     return KEY_SHARE * delta if values else Fraction(0)
 
 
-def gridded_bins(schema: Schema) -> Schema:
+def sized(schema: Schema) -> Schema:
+    """Return a schema as large as the one that learning counts by, to be checked before any grid is built."""
+    wide = {
+        name: most_cells(column) + len(column.specials)
+        for name, column in schema.columns.items()
+        if _numeric(column)
+    }
+    return replace(Schema.from_sizes({**schema.domain, **wide}), max_rows=schema.max_rows)
+
+
+def open_grids(schema: Schema) -> dict[str, Grid]:
+    """Return the grids of columns to learn about, or refuse, from public facts alone, what could not be learnt."""
+    found = {}
+    for name, column in schema.columns.items():
+        if _numeric(column):
+            found[name] = Grid.of(column)
+            found[name].check(column)
+    return found
+
+
+def gridded_bins(schema: Schema, *, grids: Mapping[str, Grid]) -> Schema:
     """Return the schema in which columns of unknown bins have the finest bins that learning looks at."""
     return schema.replaced(
-        {name: grid(column) for name, column in schema.columns.items() if isinstance(column, UnknownBins)}
+        {name: grid.column for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
     )
 
 
-def gridded(schema: Schema) -> Schema:
+def gridded(schema: Schema, *, grids: Mapping[str, Grid]) -> Schema:
     """Return the schema in which columns that are learnt about have the finest bins that learning looks at.
 
     Public totals of such columns count codes that it does not have; they say nothing about how rows are read.
     """
-    fine = {name: grid(column) for name, column in schema.columns.items() if _numeric(column)}
-    totals = tuple(each for each in schema.totals if not fine.keys() & set(each.clique))
-    return replace(schema, totals=totals).replaced(fine)
-
-
-def check_open(schema: Schema) -> None:
-    """Refuse, from public facts alone, columns of numbers about which nothing could be learnt."""
-    for column in schema.columns.values():
-        if _numeric(column):
-            Grid.of(column).check(column)
+    totals = tuple(each for each in schema.totals if not grids.keys() & set(each.clique))
+    return replace(schema, totals=totals).replaced({name: grid.column for name, grid in grids.items()})
 
 
 def learn(
     opened: Callable[[Schema], Finder],
     schema: Schema,
     *,
+    grids: Mapping[str, Grid],
     progress: Progress,
     keys: Fraction | None = None,
 ) -> tuple[Schema, tuple[Measurement, ...]]:
     """Return the schema with every open domain learnt, and the noisy tables that were measured for it.
 
-    `opened` gives the questions about the table under a schema. All values are learnt first, then bins on rows that
-    are read with them: rules between the two hold while bins are learnt as they do later. Looks that are not needed
-    are left for later questions. `keys` is the part of δ for values, if not all that is set aside.
+    `opened` gives the questions about the table under a schema; `grids` are its `open_grids`. All values are learnt
+    first, then bins on rows that are read with them: rules between the two hold while bins are learnt as they do
+    later. Looks that are not needed are left for later questions. `keys` is the part of δ for values, if not all that
+    is set aside.
     """
     names = schema.open
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
     most = MOST_SHARE / max(len(names), 1)
-    finder = opened(gridded(schema))
+    finder = opened(gridded(schema, grids=grids))
     budget = finder.budget
     learnt: dict[str, Column] = {}
     for place, name in enumerate(values):
@@ -115,13 +129,13 @@ def learn(
     tables: list[Measurement] = []
     if values:
         schema = schema.replaced(learnt)
-        finder = opened(gridded(schema))
+        finder = opened(gridded(schema, grids=grids))
     share = min(number_share(budget), most)
     for place, name in enumerate(schema.open):
         progress("learning domains", (len(values) + place) / len(names))
         column = schema.columns[name]
         if _numeric(column):
-            learnt[name], found = learn_number(finder, column, budget=budget, share=share)
+            learnt[name], found = learn_number(finder, column, grid=grids[name], budget=budget, share=share)
             tables += found
     return schema.replaced(learnt), tuple(tables)
 

@@ -67,14 +67,13 @@ class Asker:
 
 
 def learn_number(
-    finder: BinFinder, column: Open, *, budget: Budget, share: Fraction
+    finder: BinFinder, column: Open, *, grid: Grid, budget: Budget, share: Fraction
 ) -> tuple[Binned, tuple[Measurement, ...]]:
     """Return a column with what was to be learnt about it, and the tables that tell of its bins.
 
     Bins that are declared stay as they are; then all of the share goes into what lies inside them.
     """
-    asker = Asker(finder, Grid.of(column), budget, share)
-    grid = asker.grid
+    asker = Asker(finder, grid, budget, share)
     if not isinstance(column, UnknownBins):
         edges = grid.places(column)
         seen = np.union1d(edges, [first for first, _ in decades(grid)])
