@@ -28,6 +28,8 @@ from populace.schema.rules import NO_RULES, Rules, Totals
 MOST_CELLS, MOST_WORK = 2**16, 2**22
 # A table that differs from what is known without it by less than this share of the rows is not worth its cells.
 LEAST_GAIN = 1e-3
+# A model that larger tables are still to join is a guess for cleaning them.
+_FIRST_SWEEPS = 6
 _RAKES = 5
 _FLOOR = 1e-3
 _LEAST_VARIANCE = 1e-6
@@ -68,7 +70,8 @@ def assemble(
     estimator.refit(effort=effort)
     measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
     rng = np.random.default_rng(0)
-    for size in sorted({len(clique) for clique in measured}):
+    sizes = sorted({len(clique) for clique in measured})
+    for size in sizes:
         told("fitting the model", 0.2 * size - 0.2)
         found = _cleaned(
             [c for c in measured if len(c) == size], effects, estimator=estimator, layout=layout, rng=rng
@@ -79,10 +82,10 @@ def assemble(
         chosen = _held(worth, beside=[o.clique for o in held], layout=layout)
         held += [_stated(clique, found[clique], effects) for clique in chosen]
         estimator.settle(held)
-        estimator.refit(effort=effort)
+        estimator.refit(effort=effort if size == sizes[-1] else replace(effort, sweeps=_FIRST_SWEEPS))
         estimator.meet(sure)
     targets: dict[Clique, Table] = {}
-    for size in sorted({len(clique) for clique in measured}):
+    for size in sizes:
         more = [c for c in measured if len(c) == size]
         targets |= _cleaned(more, effects, estimator=estimator, layout=layout, rng=rng, known=targets)
     return replace(estimator.model(), targets=targets)
