@@ -37,6 +37,7 @@ from error import COMMAND, SHARED, files, here
 from populace.forecast.errors import distance, noise_errors
 from populace.forecast.plan import plan
 from populace.forecast.population import Population, public
+from populace.forecast.spread import Spread
 from populace.forecast.verdict import Verdict
 from populace.marginals import Marginal
 from populace.measurements import Measurements
@@ -47,7 +48,7 @@ SCHEMAS = Path(__file__).parents[1] / "examples" / "schemas"
 DELTA = "1e-9"
 SMALL = 1300
 RUNS = 2
-FACTORS = {"columns": 1.3, "pairs": 1.3, "released": 1.3, "cpu_s": 2.0, "peak_mb": 1.5}
+FACTORS = {"columns": 1.3, "pairs": 1.3, "expected": 1.3, "released": 1.3, "cpu_s": 2.0, "peak_mb": 1.5}
 
 
 def rows_of(data: Path, schema: Schema) -> Population:
@@ -56,7 +57,7 @@ def rows_of(data: Path, schema: Schema) -> Population:
     return public(data, schema=schema, rows=count, rng=np.random.default_rng(0))
 
 
-def happened(data: Path, schema: Path, *, epsilon: str) -> dict[str, float]:
+def happened(data: Path, schema: Path, *, epsilon: str) -> dict[str, Any]:
     """Run `synth` on a file and return what happened."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "release"
@@ -68,19 +69,24 @@ def happened(data: Path, schema: Path, *, epsilon: str) -> dict[str, float]:
         _, status, used = os.wait4(child.pid, 0)
         if status:
             raise SystemExit(f"synth failed on {data} at epsilon {epsilon}")
-        measurements = Measurements.load(out)
-        (rows,) = out.glob("synthetic.*")
-        known = measurements.schema
-        real, made = rows_of(data, known), rows_of(rows, known)
-        columns, pairs = noise_errors(measurements.items, schema=known, exact=real.exact)
+        effort = {"cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+        return scored(data, out) | effort
+
+
+def scored(data: Path, out: Path) -> dict[str, Any]:
+    """Return the errors of a release, from its noisy tables and from its rows."""
+    measurements = Measurements.load(out)
+    (rows,) = out.glob("synthetic.*")
+    known = measurements.schema
+    real, made = rows_of(data, known), rows_of(rows, known)
+    columns, pairs = noise_errors(measurements.items, schema=known, exact=real.exact)
     return {
         "columns": float(np.mean(list(columns.values()))),
         "pairs": float(np.mean(list(pairs.values()))) if pairs else 0.0,
         "measured": len(pairs),
+        "by_pair": [[*pair, error] for pair, error in pairs.items()],
         "released": between(real, made, size=1),
         "released_pairs": between(real, made, size=2),
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
     }
 
 
@@ -97,8 +103,7 @@ def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None
         "columns": told.columns.mean,
         "released": told.columns.mean,
         "pairs": told.pairs.mean if told.pairs else 0.0,
-        "low": told.pairs.low if told.pairs else 0.0,
-        "high": told.pairs.high if told.pairs else 0.0,
+        "by_pair": {frozenset(pair): told.error for pair, told in told.by_pair.items()},
         "measured": told.afforded.mean,
         "cpu_s": told.effort.seconds,
         "peak_mb": told.effort.memory / 2**20,
@@ -115,9 +120,8 @@ class Notes:
         lines = path.read_text().splitlines() if path is not None and path.exists() else []
         self._found = {line["key"]: line["found"] for line in map(json.loads, lines)}
 
-    def mean(self, key: str, work: Any, *, runs: int = RUNS) -> dict[str, Any]:
-        found = [self.get(f"{key} {run}", work) for run in range(runs)]
-        return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    def runs(self, key: str, work: Any, *, runs: int = RUNS) -> list[dict[str, Any]]:
+        return [self.get(f"{key} {run}", work) for run in range(runs)]
 
     def get(self, key: str, work: Any) -> dict[str, Any]:
         if key not in self._found:
@@ -132,16 +136,16 @@ class Notes:
 def beside(name: str, one: dict[str, Any], two: dict[str, Any]) -> str:
     """Return a prediction beside what happened, with their ratio and a mark beyond the claimed factor."""
     if not one[name] or not two[name]:
-        return f"{one[name]:8.4g} {two[name]:8.4g}     –  "
+        return f"{one[name]:9.3g} {two[name]:9.3g}     – "
     ratio = one[name] / two[name]
     factor = FACTORS.get(name, 1.3)
     mark = " " if 1 / factor <= ratio <= factor else "*"
-    return f"{one[name]:8.4g} {two[name]:8.4g} {ratio:5.2f}{mark}"
+    return f"{one[name]:9.3g} {two[name]:9.3g} {ratio:5.2f}{mark}"
 
 
 HEADING = (
-    "data          eps  columns (noise)          columns (released rows)  measured pairs (noise)"
-    "   how many    CPU seconds              peak MB"
+    "data          eps  columns (noise)           columns (released rows)   the pairs measured        "
+    "inside  pairs the plan expects    how many     CPU seconds               peak MB"
 )
 
 
@@ -172,13 +176,28 @@ def held_out(epsilons: list[str], notes: Notes) -> None:
 def row(data: str, rows: Path, schema: Path, epsilon: str, notes: Notes, *, runs: int) -> dict[str, float]:
     """Print one plan beside what happened, and return the ratios."""
     count = len(pd.read_parquet(rows) if rows.suffix == ".parquet" else pd.read_csv(rows, usecols=[0]))
-    two = notes.mean(f"{data} {epsilon}", lambda: happened(rows, schema, epsilon=epsilon), runs=runs)
+    found = notes.runs(f"{data} {epsilon}", lambda: happened(rows, schema, epsilon=epsilon), runs=runs)
+    names = ("columns", "released", "pairs", "measured", "cpu_s", "peak_mb")
+    two = {name: float(np.mean([each[name] for each in found])) for name in names}
     one = predicted(schema, rows=count, epsilon=epsilon)
+    one["expected"], two["expected"] = one["pairs"], two["pairs"]
+    one["pairs"], inside = same_pairs(one["by_pair"], found)
     shown = "  ".join(beside(name, one, two) for name in ("columns", "released", "pairs"))
+    expected = beside("expected", one, two)
     effort = "  ".join(beside(name, one, two) for name in ("cpu_s", "peak_mb"))
     pairs = f"{one['measured']:5.0f} {two['measured']:5.0f}"
-    print(f"{data:12} {epsilon:>4}  {shown}  {pairs}  {effort}", flush=True)
+    print(f"{data:12} {epsilon:>4}  {shown}  {inside:5.0%}  {expected}  {pairs}  {effort}", flush=True)
     return {name: one[name] / two[name] for name in FACTORS if one[name] and two[name]}
+
+
+def same_pairs(told: dict[frozenset[str], Spread], runs: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return the mean that was foretold of the very pairs that runs measured, and the share inside their brackets."""
+    if not told or not all(run["by_pair"] for run in runs):
+        return 0.0, 0.0
+    each = [[(told[frozenset((a, b))], error) for a, b, error in run["by_pair"]] for run in runs]
+    means = [np.mean([spread.mean for spread, _ in run]) for run in each]
+    inside = [np.mean([spread.low <= error <= spread.high for spread, error in run]) for run in each]
+    return float(np.mean(means)), float(np.mean(inside))
 
 
 def summary(found: list[dict[str, float]]) -> None:

@@ -54,6 +54,40 @@ def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str
     assert sum(told["budget"].values()) == pytest.approx(1, abs=0.05)
 
 
+def test_every_pair_is_told_whether_it_will_be_measured_or_not(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = {"a": 2, "b": 3, "c": 4, "d": 12, "e": 30}
+    schema = desk.write("sizes.json", json.dumps(sizes))
+    assert main(words(desk, schema=schema, population="20000")) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"up to 10 cells +\S.* 2 pairs", told)
+    assert re.search(r"d × e .* 360 cells", told)
+    assert main([*words(desk, schema=schema, population="20000"), "--json"]) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    assert {frozenset(pair["columns"]) for pair in pairs} == {
+        frozenset((one, two)) for one in sizes for two in sizes if one < two
+    }
+    assert all(0 <= pair["low"] <= pair["mean"] <= pair["high"] <= 1 for pair in pairs)
+    assert [pair["mean"] for pair in pairs] == sorted(pair["mean"] for pair in pairs)
+    assert {pair["measured_in"] for pair in pairs} <= {0, 1, 2, 3}
+
+
+def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = desk.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
+    public = desk.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
+    few = {"schema": schema, "population": "20", "epsilon": "0.1", "out": desk.path("few")}
+    assert main(words(desk, **few, like=public)) == 0
+    assert "It will learn the domain of city" in capsys.readouterr().out
+    page = " ".join(Path(desk.path("few"), "plan.html").read_text("utf-8").split())
+    assert "Nothing suffices" in page
+    assert "Only more budget or more rows would." in page
+    assert "Domains that the run will learn: city." in page
+    assert "Learnt there: city (0 values or bins)." in page
+
+
 def test_a_target_stands_in_for_epsilon(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(desk, epsilon=None, **{"target-error": "0.05"})) == 0
     assert "takes ε = " in capsys.readouterr().out
@@ -121,8 +155,9 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
     assert main(words(desk, out=desk.path("plan"))) == 0
     assert capsys.readouterr().out.splitlines()[-1] == desk.path("plan")
     page = Path(desk.path("plan"), "plan.html").read_text("utf-8")
-    assert page.count("<svg") == 2
-    assert "measure columns" in page
+    assert page.count("<svg") == 3
+    for part in ("measure columns", "Brackets reach from", "sex × age", "Every pair"):
+        assert part in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert json.loads(Path(desk.path("plan"), "plan.json").read_text("utf-8"))["population"] == 2000
     assert main(words(desk, out=desk.path("plan"))) == 2

@@ -12,9 +12,10 @@ import pytest
 
 from populace.errors import UsageError
 from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import COLUMNS_BETWEEN, PAIRS_BETWEEN, Like, Spread, plan, solve
+from populace.forecast.plan import Like, plan, solve
 from populace.forecast.population import MOST_DRAWN, Population, invent, public
 from populace.forecast.rehearsal import Terms, rehearse, settled
+from populace.forecast.spread import COLUMNS_BETWEEN, PAIRS_BETWEEN, Spread
 from populace.forecast.standin import StandIn
 from populace.forecast.verdict import Verdict
 from populace.marginals import Marginal

@@ -13,11 +13,14 @@ from populace.cli.console import check_new_folder, emit, emit_json, progress, sa
 from populace.errors import UsageError
 
 if TYPE_CHECKING:
-    from populace.forecast.plan import Plan, Spread
+    from populace.forecast.plan import Plan
+    from populace.forecast.spread import Spread
 
 BAR = 30
 MOST_COLUMNS = 20
 MOST_NAMED = 6
+# Pairs that are named: so many of the smallest errors, and of the largest.
+NAMED_PAIRS = 3
 # A population of more rows than there are people is hardly meant.
 MANY_ROWS = 10**10
 
@@ -129,6 +132,8 @@ def lines(found: Plan) -> Iterator[str]:
         f"δ = {float(found.delta):g}, method {found.method}. Nothing private was read; nothing was spent."
     )
     yield ""
+    if found.open:
+        yield f"It will learn the domain of {some(found.open)}: taken to have 20 values or 32 bins; --like tells more."
     yield "What noise alone will do: the share of rows in the wrong place"
     yield f"  columns         {told(found.columns)}"
     if not found.possible:
@@ -143,6 +148,7 @@ def lines(found: Plan) -> Iterator[str]:
         yield f"  how many pairs  {few} ({low} – {high}) of {found.possible} are worth their noise"
     yield "In brackets: the least and the most of three rehearsals on invented tables, made wider by how far plans were"
     yield "off on real ones. Tables held out erred by more than was foretold; with a public table, --like tells better."
+    yield from pair_lines(found)
     yield ""
     worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)
     most = max(error.mean for _, error in worst) or 1.0
@@ -162,6 +168,33 @@ def lines(found: Plan) -> Iterator[str]:
     yield from like_lines(found)
     yield from target_lines(found)
     yield from verdict_lines(found)
+
+
+def pair_lines(found: Plan) -> Iterator[str]:
+    """Yield what pairs err by if they are measured, by their cells, and some by name."""
+    if not found.by_pair:
+        return
+    yield ""
+    yield "Which pairs are measured depends on the rows. A pair errs, if it is, by"
+    for label, errors in by_cells(found):
+        mean = sum(error.mean for error in errors) / len(errors)
+        spread = f"{percent(mean)} ({percent(min(e.low for e in errors))} – {percent(max(e.high for e in errors))})"
+        yield f"  {label:22} {spread:24} {len(errors):6} pairs"
+    every = list(found.by_pair.items())
+    few = every[:NAMED_PAIRS]
+    for pair, one in few + every[max(len(few), len(every) - NAMED_PAIRS) :]:
+        yield f"  {' × '.join(pair):22} {told(one.error):24} {one.cells:6} cells"
+    if len(every) > 2 * NAMED_PAIRS:
+        yield "  --json tells of every pair"
+
+
+def by_cells(found: Plan) -> Iterator[tuple[str, list[Spread]]]:
+    """Yield the errors of pairs that have about as many cells, by powers of ten."""
+    groups: dict[int, list[Spread]] = {}
+    for one in found.by_pair.values():
+        groups.setdefault(len(str(max(one.cells - 1, 1))), []).append(one.error)
+    for power in sorted(groups):
+        yield f"up to {10**power:,} cells", groups[power]
 
 
 def like_lines(found: Plan) -> Iterator[str]:

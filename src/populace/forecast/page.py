@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from populace.forecast.plan import Plan
+import numpy as np
+
+from populace.forecast.pairs import PairError
+from populace.forecast.plan import REHEARSALS, Plan
+from populace.forecast.rehearsal import LEARNT_BINS, LEARNT_VALUES
+from populace.forecast.verdict import COARSE, LEAST_LEFT
 from populace.release.cost import Stage
 from populace.report import charts
 
 MOST_SHOWN = 40
+# Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
+MOST_PAIRS, MOST_POINTS = 10, 2000
 WIDTH = 620
 
 
@@ -30,13 +37,83 @@ def render(plan: Plan) -> str:
     environment = Environment(
         loader=PackageLoader("populace.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters.update(percent=charts.percent)
+    environment.filters.update(percent=percent)
     stages = [Stage(label=label, noise="", law="", share=share) for label, share in plan.shares.items()]
     return environment.get_template("plan.html").render(
         plan=plan,
         budget=Markup(_svg(charts.budget(stages))),
         columns=Markup(_svg(column_errors(plan))),
+        pairs=Markup(_svg(pair_errors(plan))) if plan.by_pair else None,
+        named=named_pairs(plan),
+        rehearsals=REHEARSALS,
+        coarse=COARSE,
+        least=LEAST_LEFT,
+        values=LEARNT_VALUES,
+        bins=LEARNT_BINS,
     )
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage of two digits, however small.
+
+    >>> percent(0.1234), percent(0.0000123)
+    ('12 %', '0.0012 %')
+    """
+    return f"{np.format_float_positional(float(f'{100 * share:.2g}'), trim='-')} %"
+
+
+def named_pairs(plan: Plan) -> list[tuple[str, PairError]]:
+    """Return the pairs of the smallest and of the largest errors, in the order of these."""
+    every = [(" × ".join(pair), told) for pair, told in plan.by_pair.items()]
+    return every if len(every) <= 2 * MOST_PAIRS else every[:MOST_PAIRS] + every[-MOST_PAIRS:]
+
+
+def pair_errors(plan: Plan) -> dict[str, Any]:
+    """Return the chart of what pairs err by if they are measured, by their cells; of very many it shows some."""
+    every = list(plan.by_pair.items())
+    step = -(-len(every) // MOST_POINTS)
+    values = [
+        {
+            "pair": " × ".join(pair),
+            "cells": told.cells,
+            # A logarithm has no place for nothing.
+            "error": max(told.error.mean, 1e-6),
+            "likely": "yes" if told.measured else "no",
+        }
+        for pair, told in every[::step]
+    ]
+    shades = {"domain": ["yes", "no"], "range": [charts.SPENT, charts.SYNTHETIC]}
+    return {
+        "description": "Error of pairs that noise alone will cause if they are measured, by number of cells.",
+        "width": WIDTH - 160,
+        "height": 260,
+        "data": {"values": values},
+        "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.7},
+        "encoding": {
+            "x": {
+                "field": "cells",
+                "type": "quantitative",
+                "scale": {"type": "log", "nice": True},
+                "title": "cells of the pair",
+                "axis": {"format": ",", "labelOverlap": True},
+            },
+            "y": {
+                "field": "error",
+                "type": "quantitative",
+                "scale": {"type": "log"},
+                "title": "share of rows in the wrong cell, if measured",
+                "axis": {"format": ".2~%", "labelOverlap": True},
+            },
+            "color": {
+                "field": "likely",
+                "type": "nominal",
+                "scale": shades,
+                "title": "measured in a rehearsal",
+                "legend": {"orient": "top"},
+            },
+        },
+        "config": charts.CONFIG,
+    }
 
 
 def column_errors(plan: Plan) -> dict[str, Any]:

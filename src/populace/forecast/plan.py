@@ -15,9 +15,11 @@ import numpy as np
 from populace.errors import UsageError
 from populace.forecast.effort import Effort, effort
 from populace.forecast.lesson import taught
+from populace.forecast.pairs import PairError, pair_errors, suppose
 from populace.forecast.population import Population, invent, public
 from populace.forecast.rehearsal import Rehearsal, Terms, Whole, finish, rehearse, settled
 from populace.forecast.smaller import owners, restricted, smaller
+from populace.forecast.spread import COLUMNS_BETWEEN, NUMBERS_BETWEEN, PAIR_BETWEEN, PAIRS_BETWEEN, Spread
 from populace.forecast.verdict import Advice, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
 from populace.pipeline import as_schema
@@ -33,38 +35,7 @@ REHEARSALS, WHOLE_REHEARSALS = 3, 2
 LEAST, MOST, STEPS = 0.001, 100.0, 10
 # Means over more columns than so many hardly differ between rehearsals: advice then needs only one of each change.
 FEW = 30
-# What happened on real tables, as multiples of what was predicted: the least and the most. The number of pairs as well.
-# bench/plan.py, tables on which constants were chosen and others; docs/decisions/plan.md.
-COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.6), (0.8, 2.8), (0.35, 1.75)
-
 Wanted = Callable[[Schema], Workload]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """The mean of several rehearsals, and from where to where the truth may lie: the least and the most of them."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of some numbers."""
-        return cls(mean=float(np.mean(values)), low=min(values), high=max(values))
-
-    def between(self, factors: tuple[float, float], *, most: float = 1.0) -> Spread:
-        """Return the spread made wider by how real tables differ from invented ones.
-
-        >>> Spread.of([0.2, 0.4]).between((0.5, 2.0))
-        Spread(mean=0.30000000000000004, low=0.1, high=0.8)
-        """
-        low, high = self.low * factors[0], max(self.mean, min(most, self.high * factors[1]))
-        return replace(self, low=low, high=high)
-
-    def to_json(self) -> dict[str, float]:
-        """Return it for a machine, to four digits."""
-        return {name: float(f"{getattr(self, name):.4g}") for name in ("mean", "low", "high")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +56,14 @@ class Like:
 class Plan:
     """What to expect of a run: errors are shares of rows in the wrong place (total variation), from noise alone.
 
-    `pairs` and `columns` are means over columns and over the pairs that the run would measure; `afforded` is how many
-    of the `possible` pairs these are. Brackets reach from the least to the most of the rehearsals, made wider by the
-    factors by which predictions were off on real tables.
+    `pairs` and `columns` are means over columns and over the pairs that rehearsals measured; `afforded` is how many of
+    the `possible` pairs these are. A run may measure others: `by_pair` tells of every pair what it errs by if it is
+    measured. `open` are the columns whose domains the run will learn. Brackets reach from the least to the most of the
+    rehearsals, made wider by the factors by which predictions were off on real tables.
     """
 
     schema: Schema
+    open: tuple[str, ...]
     population: int
     epsilon: Fraction
     delta: Fraction
@@ -99,7 +72,7 @@ class Plan:
     columns: Spread
     by_column: Mapping[str, Spread]
     pairs: Spread | None
-    by_pair: Mapping[Clique, Spread]
+    by_pair: Mapping[Clique, PairError]
     afforded: Spread
     possible: int
     shares: Mapping[str, float]
@@ -120,9 +93,11 @@ class Plan:
             "method": self.method,
             "workload": self.workload,
             "spent": 0,
+            "domains_to_learn": list(self.open),
             "bracket_factors": {
                 "column_error": COLUMNS_BETWEEN,
                 "pair_error": PAIRS_BETWEEN,
+                "one_pair": PAIR_BETWEEN,
                 "pairs_measured": NUMBERS_BETWEEN,
             },
             "column_error": self.columns.to_json(),
@@ -132,7 +107,8 @@ class Plan:
             ],
             "pairs_measured": self.afforded.to_json() | {"of": self.possible},
             "pair_error": None if self.pairs is None else self.pairs.to_json(),
-            "pairs": [{"columns": list(pair), **error.to_json()} for pair, error in self.by_pair.items()],
+            "rehearsals": REHEARSALS,
+            "pairs": [{"columns": list(pair), **told.to_json()} for pair, told in self.by_pair.items()],
             "budget": {label: round(share, 4) for label, share in self.shares.items()},
             "cpu_seconds": round(self.effort.seconds, 1),
             "peak_megabytes": round(self.effort.memory / 1e6),
@@ -212,11 +188,14 @@ def plan(
             hint="ask for less, for fewer or coarser columns, or for a larger population",
         )
     asked = terms(spent)
-    found = []
+    found, supposed = [], []
     for number in range(REHEARSALS):
         told("rehearsing", number / REHEARSALS)
         rng = np.random.default_rng([seed, number])
-        found.append(rehearse(asked, invent(closed, rows=rows, rng=rng), rng=rng))
+        invented = invent(closed, rows=rows, rng=rng)
+        run = rehearse(asked, invented, rng=rng)
+        found.append(run)
+        supposed.append(suppose(run.items, population=invented, measured=run.pairs, rng=rng))
     columns = {
         name: Spread.of([run.columns[name] for run in found]).between(COLUMNS_BETWEEN)
         for name in closed.domain
@@ -230,6 +209,7 @@ def plan(
 
     return Plan(
         schema=closed,
+        open=schema.unknown,
         population=rows,
         epsilon=spent,
         delta=slack,
@@ -238,7 +218,7 @@ def plan(
         columns=Spread.of([_mean(run.columns) for run in found]).between(COLUMNS_BETWEEN),
         by_column=columns,
         pairs=_pair_error(found),
-        by_pair=_by_pair(found),
+        by_pair=pair_errors(supposed, measured=[run.pairs for run in found], domain=closed.domain),
         afforded=Spread.of([float(len(run.pairs)) for run in found]).between(NUMBERS_BETWEEN, most=possible),
         possible=possible,
         shares=_shares(found),
@@ -345,16 +325,6 @@ def _like(
 def _pair_error(found: Sequence[Rehearsal]) -> Spread | None:
     means = [_mean(run.pairs) for run in found if run.pairs]
     return Spread.of(means).between(PAIRS_BETWEEN) if means else None
-
-
-def _by_pair(found: Sequence[Rehearsal]) -> dict[Clique, Spread]:
-    """Return the pairs that some rehearsal measured, the least noisy first."""
-    every = dict.fromkeys(pair for run in found for pair in run.pairs)
-    spreads = {
-        pair: Spread.of([run.pairs[pair] for run in found if pair in run.pairs]).between(PAIRS_BETWEEN)
-        for pair in every
-    }
-    return dict(sorted(spreads.items(), key=lambda entry: entry[1].mean))
 
 
 def _shares(found: Sequence[Rehearsal]) -> dict[str, float]:

@@ -33,8 +33,8 @@ MOST_DRAWN = 2**18
 # Shares of codes are exp(τ z) with normal z; τ is even between 0 and this times ln(codes) to a power. In tables of
 # many columns there are more that say the same of nearly everybody.
 UNEVEN, POWER, USUAL, MANY = 0.9, 1.2, 30, 0.1
-# Of the codes of a column that has more than so many, up to half never occur.
-MOST_EMPTY, LONG = 0.5, 16
+# Of the codes that a column has beyond so many, up to half never occur.
+MOST_EMPTY, LONG = 0.5, 12
 # How many columns share a trait, how alike in length they are, and how much all groups have in common.
 GROUP, MIXED, ALL_TOGETHER = 10, 0.7, 0.5
 # How closely columns follow the trait of their group; those of many codes more closely.
@@ -111,7 +111,7 @@ def _shares(column: Column, *, uneven: float, empty: float, rng: np.random.Gener
     # A code of its own for everything else is there for safety, and hardly ever met.
     codes = np.array([code for code in range(size) if code != other or code < column.levels])
     if len(codes) > LONG:
-        codes = np.sort(rng.permutation(codes)[: max(LONG, round((1 - empty) * len(codes)))])
+        codes = np.sort(rng.permutation(codes)[: LONG + round((1 - empty) * (len(codes) - LONG))])
     count = len(codes)
     falling = np.sort(ndtri((np.arange(count) + 0.5) / count))[::-1]
     if column.ordered:

@@ -1,0 +1,194 @@
+"""What noise would do to a pair of columns if a run measured it, whether or not a rehearsal did.
+
+Which pairs a run measures depends on private rows, so a plan cannot tell; but the noise that a pair would have hardly
+does: it follows from the pair's cells and from the level at which the budget is shared out, which is much the same
+whichever pairs are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.forecast.errors import distance
+from populace.forecast.population import Population
+from populace.forecast.spread import PAIR_BETWEEN, Spread
+from populace.infer.possible import Possible, class_lookups
+from populace.infer.projection import norm_sub
+from populace.marginals import Clique, Domain, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.strategy.adaptive import merged
+from populace.strategy.compress import compress
+
+# Precision grows with a power of the cells of a pair; this one where too few pairs tell which, and never a larger one:
+# errors that are k per deviation sum to the least when precisions go with k^⅔, and k with the cells at most.
+USUAL_POWER, MOST_POWER, FEW, ALIKE = 0.4, 2 / 3, 6, 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supposed:
+    """The error of a pair if it were measured, and how far its columns could depend on each other at most."""
+
+    error: float
+    room: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairError:
+    """What a pair errs by if it is measured, its cells under the schema, and how many rehearsals measured it."""
+
+    error: Spread
+    cells: int
+    measured: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a machine."""
+        return {"cells": self.cells, "measured_in": self.measured, **self.error.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Level:
+    """How precisely a run knows pairs by their cells, single columns from everything measured, and the rows."""
+
+    groupings: Mapping[str, Grouping]
+    domain: Domain
+    columns: Mapping[str, float]
+    rows: float
+    base: float
+    power: float
+
+    @classmethod
+    def of(cls, items: Sequence[Measurement], *, population: Population) -> Level | None:
+        """Return the level of what was measured, or None where no pair was."""
+        schema = population.schema
+        groupings = _groupings(items, population=population)
+        domain = schema.domain.grouped(groupings.values())
+        columns, pairs, rows = dict.fromkeys(domain, 0.0), dict[Clique, float](), 0.0
+        for item in items:
+            clique, precision = item.marginal.clique, 1 / (float(item.variance) * item.counts.size)
+            rows += precision
+            # Counts of codes by which groups were chosen do not speak for the groups.
+            speaking = clique if len(clique) > 1 else set(clique) - groupings.keys()
+            for name in speaking:
+                columns[name] += precision * domain[name]
+            for pair in combinations(clique, 2):
+                pairs[pair] = pairs.get(pair, 0.0) + precision * domain.cells(pair)
+        if not pairs:
+            return None
+        cells = np.log([domain.cells(pair) for pair in pairs])
+        told = np.log(list(pairs.values()))
+        power = USUAL_POWER
+        if len(pairs) >= FEW and float(cells.std()) > ALIKE:
+            power = min(max(float(np.polyfit(cells, told, 1)[0]), 0.0), MOST_POWER)
+        return cls(
+            groupings=groupings,
+            domain=domain,
+            columns=columns,
+            rows=rows,
+            base=float((told - power * cells).mean()),
+            power=power,
+        )
+
+    def marginal(self, pair: Clique) -> Marginal:
+        """Return a pair in the groups in which it would be measured."""
+        return Marginal(pair, tuple(self.groupings[name] for name in pair if name in self.groupings))
+
+    def noise(self, pair: Clique, *, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Return what would be left of the noise in a pair by least squares over all tables.
+
+        Of what cells share, the sums over either column and over both, other tables tell as well; the rest is known
+        from the pair alone.
+        """
+        high, wide = self.domain.shape(pair)
+        precision = float(np.exp(self.base + self.power * np.log(high * wide)))
+        inside = rng.normal(0.0, precision**-0.5, (high, wide))
+        inside -= inside.mean(axis=0)
+        inside -= inside.mean(axis=1, keepdims=True)
+        down = rng.normal(0.0, (precision / wide + self.columns[pair[0]]) ** -0.5, (high, 1))
+        across = rng.normal(0.0, (precision / high + self.columns[pair[1]]) ** -0.5, (1, wide))
+        whole = rng.normal(0.0, (precision / (high * wide) + self.rows) ** -0.5)
+        inside += (down - down.mean()) / wide + (across - across.mean()) / high + whole / (high * wide)
+        return np.asarray(inside)
+
+
+def suppose(
+    items: Sequence[Measurement],
+    *,
+    population: Population,
+    measured: Mapping[Clique, float],
+    rng: np.random.Generator,
+) -> dict[Clique, Supposed]:
+    """Return what each pair of columns would err by if it were measured; nothing where no pair was.
+
+    `measured` are the errors of pairs that were.
+    """
+    level = Level.of(items, population=population)
+    if level is None:
+        return {}
+    schema, rows = population.schema, max(population.rows, 1)
+    even = {name: _evenness(population.exact(Marginal((name,))) / rows) for name in schema.domain}
+    possible = Possible(schema.rules) if schema.rules.rules else None
+    classes = class_lookups(schema.rules, domain=schema.domain, groupings=level.groupings)
+    known = {frozenset(pair): error for pair, error in measured.items()}
+    found: dict[Clique, Supposed] = {}
+    for pair in combinations(schema.domain, 2):
+        error = known.get(frozenset(pair))
+        if error is None:
+            exact = population.exact(level.marginal(pair))
+            noisy = exact + level.noise(pair, rng=rng)
+            if possible is not None:
+                noisy[~possible.cells(pair, classes=classes, domain=level.domain)] = 0.0
+            error = distance(norm_sub(noisy, total=max(1.0, float(noisy.sum()))), exact)
+        found[pair] = Supposed(error=error, room=min(even[name] for name in pair))
+    return found
+
+
+def expected(found: Sequence[Supposed]) -> float:
+    """Return the mean error of a pair over rehearsals, each as far as the pair could be worth measuring in it.
+
+    A pair that a run measures hangs together. In a rehearsal where one of its columns is nearly constant it could
+    not, whatever the other is like, so that says little about the pair.
+
+    >>> expected([Supposed(error=0.1, room=0.9), Supposed(error=0.4, room=0.0)])
+    0.1
+    """
+    weights = [one.room + 1e-9 for one in found]
+    return float(np.average([one.error for one in found], weights=weights).round(12))
+
+
+def pair_errors(
+    supposed: Sequence[Mapping[Clique, Supposed]], *, measured: Sequence[Collection[Clique]], domain: Domain
+) -> dict[Clique, PairError]:
+    """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any."""
+    told = [each for each in supposed if each]
+    found = {}
+    for pair in told[0] if told else ():
+        each = [run[pair] for run in told]
+        spread = replace(Spread.of([one.error for one in each]), mean=expected(each))
+        count = sum(pair in run or pair[::-1] in run for run in measured)
+        found[pair] = PairError(error=spread.between(PAIR_BETWEEN), cells=domain.cells(pair), measured=count)
+    return dict(sorted(found.items(), key=lambda entry: entry[1].error.mean))
+
+
+def _evenness(shares: npt.NDArray[np.float64]) -> float:
+    """Return how far from independence a column can bring a pair, in total variation: 1 − Σ shares²."""
+    return max(0.0, 1 - float((shares**2).sum()))
+
+
+def _groupings(items: Sequence[Measurement], *, population: Population) -> dict[str, Grouping]:
+    """Return the groups in which pairs were measured, or would have been: none by a method that groups no codes."""
+    schema = population.schema
+    several = [item.marginal for item in items if len(item.marginal.clique) > 1]
+    groupings = {own.column: own for marginal in several for own in marginal.groupings}
+    single = [item for item in items if len(item.marginal.clique) == 1 and not item.marginal.groupings]
+    ordered = {name for name, column in schema.variables.items() if column.ordered}
+    chosen = compress(merged(single).values(), ordered=ordered, classes=schema.rules.classes)
+    whole = {name for marginal in several for name in marginal.clique} - groupings.keys()
+    if any(grouping.column in whole for grouping in chosen):
+        return groupings
+    return {grouping.column: grouping for grouping in chosen} | groupings
