@@ -105,7 +105,7 @@ def test_engine_prints_no_rows():
 
 
 @given(tables(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_rows_that_occur_are_counted_in_order(table, long):
     """Also where numbers of rows would grow too long, and whatever the order of the rows is."""
     codes, domain = table

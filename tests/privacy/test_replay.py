@@ -95,7 +95,7 @@ MANY = slice(0, 24, 3)
     ("method", "chosen"),
     [
         *product((*CHOOSING, "independent"), [SOME]),
-        *product(COPYING, [ONE]),
+        ("stability", ONE),
         *(pytest.param(method, MANY, marks=pytest.mark.slow) for method in METHODS),
     ],
 )

@@ -55,6 +55,8 @@ CHECKS = {
 }
 # Units of several rows, pure noise and swaps change prices, which no method sets by itself.
 SLOW = [case for case in CHECKS if case.method in ("aim", "independent") and case not in PLAIN.values()]
+SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
+SLOW += [case for case in CHECKS if case.method == "field-groups" and case.relation == "replace-one"]
 
 
 def least(case):
