@@ -60,7 +60,12 @@ def groups_of(domain: Domain, *, declared: Sequence[Clique]) -> tuple[Clique, ..
     return tuple(found)
 
 
-def check_field_groups(schema: Schema) -> None:
+def check_field_groups(
+    schema: Schema,
+    *,
+    epsilon: Fraction,  # noqa: ARG001 (its groups do not depend on it)
+    delta: Fraction,  # noqa: ARG001
+) -> None:
     """Refuse, from public facts alone, groups that would be too large or whose bins are not known yet."""
     check_declared(schema, method="field-groups")
     domain = schema.domain

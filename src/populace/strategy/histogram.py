@@ -53,7 +53,12 @@ def histogram_exponential(
     return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
 
 
-def check_histogram(schema: Schema) -> None:
+def check_histogram(
+    schema: Schema,
+    *,
+    epsilon: Fraction,  # noqa: ARG001 (its bins do not depend on it)
+    delta: Fraction,  # noqa: ARG001
+) -> None:
     """Refuse, from public facts alone, a histogram that would be too large or whose bins are not known yet."""
     check_declared(schema, method="histogram")
     check_no_totals(schema, method="histogram")
@@ -65,9 +70,9 @@ def check_histogram(schema: Schema) -> None:
         )
 
 
-def check_histogram_exponential(schema: Schema, *, epsilon: Fraction) -> None:
+def check_histogram_exponential(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
-    check_histogram(schema)
+    check_histogram(schema, epsilon=epsilon, delta=delta)
     left = 1 - MOST_SHARE if schema.open else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_within(left, marginals=1, most=_most(schema.max_rows))

@@ -1,44 +1,80 @@
-"""The methods by name, what they need, and what they spend of δ."""
+"""The methods by name: where each is, what it spends of δ, and what it cannot do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import Enum
 from fractions import Fraction
-from types import MappingProxyType
+from importlib import import_module
+from typing import Any
 
 from populace.errors import UsageError
 from populace.schema.schema import Schema
-from populace.strategy.adaptive import adaptive
-from populace.strategy.aim import aim
-from populace.strategy.field_groups import check_field_groups, field_groups
-from populace.strategy.histogram import (
-    check_histogram,
-    check_histogram_exponential,
-    histogram,
-    histogram_exponential,
-)
-from populace.strategy.independent import independent
-from populace.strategy.mst import mst
 from populace.strategy.oracle import Strategy
-from populace.strategy.stability import check_stability, stability
 
 AUTO = "adaptive"
-METHODS: Mapping[str, Strategy] = MappingProxyType(
-    {
-        "adaptive": adaptive,
-        "aim": aim,
-        "field-groups": field_groups,
-        "histogram": histogram,
-        "histogram-exponential": histogram_exponential,
-        "independent": independent,
-        "mst": mst,
-        "stability": stability,
-    }
-)
-# Methods with pure noise, whatever δ is offered; and those for which all of δ is there to tell keys.
-PURE = frozenset({"field-groups", "histogram", "histogram-exponential"})
-TELLING = frozenset({"stability"})
+
+
+class Delta(Enum):
+    """What becomes of the δ that a method is offered."""
+
+    SPENT = "spent"
+    NONE = "none, whatever is offered: its noise is pure"
+    KEYS = "all of it is there to tell keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Home:
+    """Where a method is: a module beside this one, its function, and one that refuses before anything is spent."""
+
+    module: str
+    strategy: str
+    check: str | None = None
+    delta: Delta = Delta.SPENT
+
+    def load(self, name: str) -> Any:
+        return getattr(import_module(f"populace.strategy.{self.module}"), name)
+
+
+_HOMES = {
+    "adaptive": _Home(module="adaptive", strategy="adaptive"),
+    "aim": _Home(module="aim", strategy="aim"),
+    "field-groups": _Home(
+        module="field_groups", strategy="field_groups", check="check_field_groups", delta=Delta.NONE
+    ),
+    "histogram": _Home(module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE),
+    "histogram-exponential": _Home(
+        module="histogram",
+        strategy="histogram_exponential",
+        check="check_histogram_exponential",
+        delta=Delta.NONE,
+    ),
+    "independent": _Home(module="independent", strategy="independent"),
+    "mst": _Home(module="mst", strategy="mst"),
+    "stability": _Home(module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS),
+}
+
+
+class _Methods(Mapping[str, Strategy]):
+    """The methods, each loaded when it is asked for: a run needs one of them."""
+
+    def __getitem__(self, name: str) -> Strategy:
+        home = _HOMES[name]
+        found: Strategy = home.load(home.strategy)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+METHODS: Mapping[str, Strategy] = _Methods()
+PURE = frozenset(name for name, home in _HOMES.items() if home.delta is Delta.NONE)
+TELLING = frozenset(name for name, home in _HOMES.items() if home.delta is Delta.KEYS)
 
 
 def method_named(name: str) -> str:
@@ -74,11 +110,6 @@ def spent_keys(method: str, *, delta: Fraction, learning: Fraction) -> Fraction:
 
 def check_method(method: str, schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone and before anything is spent, what a method could not do."""
-    if method == "field-groups":
-        check_field_groups(schema)
-    elif method == "histogram":
-        check_histogram(schema)
-    elif method == "histogram-exponential":
-        check_histogram_exponential(schema, epsilon=epsilon)
-    elif method == "stability":
-        check_stability(schema, delta=delta)
+    home = _HOMES.get(method)
+    if home is not None and home.check is not None:
+        home.load(home.check)(schema, epsilon=epsilon, delta=delta)

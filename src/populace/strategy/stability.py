@@ -36,7 +36,7 @@ def stability(
     return (*total, Told.of(oracle.discover_rows(law=law), columns=oracle.domain))
 
 
-def check_stability(schema: Schema, *, delta: Fraction) -> None:
+def check_stability(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001 (any ε will do)
     """Refuse, from public facts alone, what cannot be told."""
     check_no_totals(schema, method="stability")
     if not delta:
