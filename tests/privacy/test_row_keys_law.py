@@ -11,8 +11,10 @@ from collections import Counter
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
+import numpy as np
 import pytest
 
+from populace.evaluate.replay import Meeting, privacy_loss
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency, price
 from populace.privacy.mechanisms import DiscreteLaplace, Spend, Stability
@@ -153,3 +155,18 @@ def test_other_noise_is_seen(unit, factor):
     assert max(hockey_stick(one, other, law, epsilon=0.9) for one, other in pairs) > 0
     worst = max(hockey_stick(one, other, other_law, epsilon=0.9) for one, other in pairs)
     assert worst > DELTA if factor == "1/2" else worst <= DELTA / 100
+
+
+def test_replay_weighs_told_keys_by_that_law():
+    law = Stability(DiscreteLaplace(Fraction(3)), 10)
+    one, other, answer = (12, 9, 14), (11, 10, 11), {(0, 1): 13}
+    keys = ((0, 1), (2, 2), (3, 0))
+    tapes = [[Meeting(np.array(counts), law, answer, keys)] for counts in (one, other)]
+    expected = math.log(told(12, 13, law) / told(11, 13, law))
+    expected += sum(
+        math.log((1 - released(a, law)) / (1 - released(b, law)))
+        for a, b in zip(one[1:], other[1:], strict=True)
+    )
+    assert privacy_loss(*tapes) == pytest.approx(expected)
+    lacking = [Meeting(np.array(other[1:]), law, answer, keys[1:])]
+    assert privacy_loss(tapes[0], lacking) == math.inf

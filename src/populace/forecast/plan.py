@@ -26,7 +26,7 @@ from populace.pipeline import as_schema
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.progress import Progress, silent
 from populace.schema.schema import Schema
-from populace.strategy.methods import method_named
+from populace.strategy.methods import method_named, spent_delta
 from populace.strategy.workload import Workload, asked_workload
 
 # Rehearsals on invented populations, and whole ones on a public table.
@@ -163,8 +163,9 @@ def plan(
     ('enough rows', True, 1)
     """
     told = progress or silent
-    schema, slack, rows = as_schema(schema), parse_delta(delta), _rows(population)
+    schema, rows = as_schema(schema), _rows(population)
     chosen, wanted = method_named(method), asked_workload(workload)
+    slack = spent_delta(chosen, delta=parse_delta(delta))
     closed = settled(schema)
     wish = wanted(closed)
     if epsilon is None and target_error is None:

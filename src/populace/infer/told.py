@@ -12,7 +12,7 @@ from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Told
 
 # All tables of rows by codes together, 8 bytes a cell and a few copies.
-MOST_CELLS = 2**25
+MOST_CELLS = 2**26
 
 
 def told_model(told: Told, *, domain: Domain) -> Model:
