@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from populace.schema.schema import Schema as Schema
     from populace.strategy.workload import Workload as Workload
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "Ledger": "privacy.ledger",
     "Measurements": "measurements",

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from populace import __version__
 from populace.cli import demo, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
@@ -72,9 +73,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        from importlib.metadata import version as version_of
-
-        emit(version_of("populace"))
+        emit(__version__)
         raise typer.Exit
     if show_help or context.invoked_subcommand is None:
         emit(context.get_help())

@@ -12,10 +12,13 @@ import platform
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+import pyarrow as pa
+
+from populace import __version__
 from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
@@ -25,7 +28,6 @@ from populace.strategy.workload import NAMES as WORKLOADS
 
 FORMAT = "populace release 1"
 NAME = "manifest.json"
-PACKAGES = ("populace", "numpy", "pyarrow")
 
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
 ALWAYS = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
@@ -189,7 +191,12 @@ def command(statement: Statement, *, seed: int, rows_asked: int | None, table_fo
 
 def versions() -> dict[str, str]:
     """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        "populace": __version__,
+        "numpy": np.__version__,
+        "pyarrow": pa.__version__,
+    }
 
 
 def digest(path: Path) -> str:
