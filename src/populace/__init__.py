@@ -5,6 +5,8 @@ The names below are loaded when they are first used, so that `import populace` i
 
 from typing import TYPE_CHECKING
 
+from populace.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from populace.errors import OverBudget as OverBudget
     from populace.errors import PopulaceError as PopulaceError
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from populace.release.verify import verify as verify
     from populace.schema.schema import Schema as Schema
     from populace.strategy.workload import Workload as Workload
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Ledger": "privacy.ledger",

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from populace import __version__
 from populace.cli import demo, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
+from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
 
@@ -73,7 +73,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        emit(__version__)
+        emit(VERSION)
         raise typer.Exit
     if show_help or context.invoked_subcommand is None:
         emit(context.get_help())

@@ -18,13 +18,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from populace import __version__
 from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
 from populace.release.drawing import Selection
 from populace.release.statement import Statement
 from populace.strategy.workload import NAMES as WORKLOADS
+from populace.version import VERSION
 
 FORMAT = "populace release 1"
 NAME = "manifest.json"
@@ -193,7 +193,7 @@ def versions() -> dict[str, str]:
     """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
     return {
         "python": platform.python_version(),
-        "populace": __version__,
+        "populace": VERSION,
         "numpy": np.__version__,
         "pyarrow": pa.__version__,
     }
