@@ -5,8 +5,6 @@ The names below are loaded when they are first used, so that `import populace` i
 
 from typing import TYPE_CHECKING
 
-from populace.version import VERSION
-
 if TYPE_CHECKING:
     from populace.errors import OverBudget as OverBudget
     from populace.errors import PopulaceError as PopulaceError
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from populace.release.verify import verify as verify
     from populace.schema.schema import Schema as Schema
     from populace.strategy.workload import Workload as Workload
-
-__version__ = VERSION
 
 _HOMES = {
     "Ledger": "privacy.ledger",
