@@ -34,7 +34,7 @@ from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.schema.unknown import UnknownBins
 from populace.strategy.grid import MOST_CELLS, Grid, roundest
-from populace.strategy.learn import gridded, learn, open_grids
+from populace.strategy.learn import gridded, learn, learning_share, most_share, open_grids
 from populace.strategy.places import MOST_BINS
 
 SCHEMA = """
@@ -197,14 +197,30 @@ def test_learning_takes_its_share_and_no_more():
 
 
 def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
-    """A quarter of the budget in all, the same for a column of values and for each of numbers."""
+    """Each of several columns has its part of what learning takes in all."""
     finder, _, schema, _ = outcome
-    most = Fraction(1, 4) / len(schema.columns)
+    most = most_share(finder.budget) / len(schema.columns)
     for name in numbers(schema):
         spent = [noise for column, _, noise in finder.asked if column == name]
         assert len(spent) >= 5
         share = sum(finder.budget.measure_share(noise, marginals=1) for noise in spent)
         assert Fraction(4, 5) * most < share <= most
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-5"])
+def test_learning_takes_more_the_less_noise_there_is(delta):
+    """About a quarter of the budget where noise is wide, two fifths at most; a plan books no less than is taken."""
+    budgets = [Budget.of(Fraction(e), Fraction(delta), unit=Unit()) for e in ("1/100", "1", "10", "1000")]
+    shares = [most_share(budget) for budget in budgets]
+    assert shares == sorted(shares)
+    assert abs(shares[0] - Fraction(1, 4)) < Fraction(1, 100)
+    assert shares[-1] == Fraction(2, 5)
+    columns = "".join(
+        f'[columns.n{n}]\nkind = "integer"\nmin = 0\nmax = 99\nbins = "learn"\n' for n in range(9)
+    )
+    schema = Schema.parse(columns + '[columns.c]\nkind = "categorical"\nvalues = "learn"\n')
+    for budget in budgets:
+        assert learning_share(schema, budget=budget) <= most_share(budget)
 
 
 @pytest.mark.parametrize("text", BOTH, ids=["short", "long"])

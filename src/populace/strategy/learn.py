@@ -25,9 +25,11 @@ from populace.strategy.grid import Grid, Open, most_cells
 from populace.strategy.numbers import BinFinder, learn_number
 
 # What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
-COLUMN_SHARE, MOST_SHARE = Fraction(6, 100), Fraction(1, 4)
+COLUMN_SHARE, ALL_SHARE = Fraction(6, 100), Fraction(1, 4)
 # What a column of numbers takes, and what it takes more the less noise there is: over its deviation, in rows.
-NUMBER_SHARE, NUMBER_MORE = Fraction(11, 100), Fraction(8, 100)
+NUMBER_SHARE, NUMBER_MORE = Fraction(8, 100), Fraction(19, 100)
+# All together may take so much more then, and never more than this.
+ALL_MORE, MOST_SHARE = Fraction(9, 100), Fraction(2, 5)
 # The part of δ that is set aside where values are learnt.
 KEY_SHARE = Fraction(1, 10)
 
@@ -113,7 +115,6 @@ def learn(
     """
     names = schema.open
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
-    most = MOST_SHARE / max(len(names), 1)
     finder = opened(gridded(schema, grids=grids))
     budget = finder.budget
     learnt: dict[str, Column] = {}
@@ -122,7 +123,8 @@ def learn(
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
             law = budget.key_law(
-                min(COLUMN_SHARE, most), delta=(budget.keys if keys is None else keys) / len(values)
+                min(COLUMN_SHARE, ALL_SHARE / len(names)),
+                delta=(budget.keys if keys is None else keys) / len(values),
             )
             # Sorted by text: the order of the file is private.
             learnt[name] = column.learnt(sorted(finder.discover_values(name, law=law)))
@@ -130,7 +132,7 @@ def learn(
     if values:
         schema = schema.replaced(learnt)
         finder = opened(gridded(schema, grids=grids))
-    share = min(number_share(budget), most)
+    share = min(number_share(budget), most_share(budget) / max(len(names), 1))
     for place, name in enumerate(schema.open):
         progress("learning domains", (len(values) + place) / len(names))
         column = schema.columns[name]
@@ -142,18 +144,26 @@ def learn(
 
 def learning_share(schema: Schema, *, budget: Budget) -> Fraction:
     """Return the share of the budget that learning takes at most, of everything that the schema leaves open."""
-    most = MOST_SHARE / max(len(schema.open), 1)
-    shares = [
-        COLUMN_SHARE if isinstance(schema.columns[name], UnknownValues) else number_share(budget)
-        for name in schema.open
-    ]
-    return sum((min(share, most) for share in shares), Fraction(0))
+    count = max(len(schema.open), 1)
+    number = min(number_share(budget), most_share(budget) / count)
+    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.open)
+    return values * min(COLUMN_SHARE, ALL_SHARE / count) + (len(schema.open) - values) * number
 
 
 def number_share(budget: Budget) -> Fraction:
     """Return the share of the budget for one column of numbers: the more, the less noise there is in all."""
+    return NUMBER_SHARE + NUMBER_MORE * _clarity(budget)
+
+
+def most_share(budget: Budget) -> Fraction:
+    """Return the share of the budget for all that is learnt, at most: the more, the less noise there is in all."""
+    return min(ALL_SHARE + ALL_MORE * _clarity(budget), MOST_SHARE)
+
+
+def _clarity(budget: Budget) -> Fraction:
+    """Return 1 over the deviation, in rows, of noise that would take the whole budget."""
     deviation = float(budget.measure_noise(Fraction(1), marginals=1).variance) ** 0.5
-    return NUMBER_SHARE + NUMBER_MORE * Fraction(1 / deviation).limit_denominator(1000)
+    return Fraction(1 / deviation).limit_denominator(1000)
 
 
 def _numeric(column: Column) -> TypeGuard[Open]:
