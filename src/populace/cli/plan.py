@@ -126,6 +126,8 @@ def plan(
 
 def lines(found: Plan) -> Iterator[str]:
     """Yield the plan as people read it."""
+    from populace.forecast.rehearsal import LEARNT_BINS, LEARNT_VALUES
+
     domain = found.schema.domain
     yield (
         f"Plan for about {found.population:,} rows of {len(domain)} columns with ε = {float(found.epsilon):g}, "
@@ -133,7 +135,10 @@ def lines(found: Plan) -> Iterator[str]:
     )
     yield ""
     if found.open:
-        yield f"It will learn the domain of {some(found.open)}: taken to have 20 values or 32 bins; --like tells more."
+        yield (
+            f"It will learn the domain of {some(found.open)}: taken to have {LEARNT_VALUES} values or "
+            f"{LEARNT_BINS} bins; --like tells more."
+        )
     yield "What noise alone will do: the share of rows in the wrong place"
     yield f"  columns         {told(found.columns)}"
     if not found.possible:

@@ -157,8 +157,8 @@ def expected(found: Sequence[Supposed]) -> float:
     >>> expected([Supposed(error=0.1, room=0.9), Supposed(error=0.4, room=0.0)])
     0.1
     """
-    weights = [one.room + 1e-9 for one in found]
-    return float(np.average([one.error for one in found], weights=weights).round(12))
+    rooms = [one.room for one in found]
+    return float(np.average([one.error for one in found], weights=rooms if any(rooms) else None))
 
 
 def pair_errors(

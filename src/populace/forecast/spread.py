@@ -9,9 +9,9 @@ import numpy as np
 
 # What happened on real tables, as multiples of what was predicted: the least and the most. The number of pairs as well.
 # bench/plan.py, tables on which constants were chosen and others; docs/decisions/plan.md.
-COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.6), (0.8, 2.8), (0.35, 1.75)
-# The same for one pair, of which nine in ten lie inside: its noise is drawn once, and its columns are its own.
-PAIR_BETWEEN = (0.5, 2.0)
+COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.65), (0.7, 2.9), (0.35, 1.8)
+# The same for one pair, of which most lie inside: its noise is drawn once, and its columns are its own.
+PAIR_BETWEEN = (0.4, 2.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
