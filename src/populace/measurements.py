@@ -20,6 +20,7 @@ import numpy.typing as npt
 from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.privacy.record import RunRecord
+from populace.public import Borrowed
 from populace.schema.schema import Schema
 
 Numbers = npt.NDArray[np.float64]
@@ -95,19 +96,27 @@ class Told:
 class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
 
-    `told` are whole rows, where the method told some.
+    `told` are whole rows, where the method told some, and `public` what it took from a public table.
     """
 
     schema: Schema
     items: tuple[Measurement, ...]
     record: RunRecord
     told: Told | None = None
+    public: Borrowed | None = None
 
     def __post_init__(self) -> None:
         if self.told is not None and not self.told.fits(self.schema.domain):
             raise ReleaseError(
                 "the rows that were told are not rows of the schema.",
                 hint="use measurements together with the schema they were made under",
+            )
+        if self.public is not None and (
+            self.record.public is None or not self.public.fits(self.schema.domain)
+        ):
+            raise ReleaseError(
+                "the public counts are not those of a table that the record names.",
+                hint="use measurements together with the schema and the record they were made under",
             )
         if not self.items:
             raise ReleaseError("there are no measurements.", hint="measure at least one marginal")
@@ -119,12 +128,21 @@ class Measurements:
                 )
 
     @classmethod
-    def of(cls, schema: Schema, *, answers: Iterable[Measurement | Told], record: RunRecord) -> Measurements:
+    def of(
+        cls, schema: Schema, *, answers: Iterable[Measurement | Told | Borrowed], record: RunRecord
+    ) -> Measurements:
         """Return what a run was told: tables of counts and, by some methods, whole rows."""
         found = tuple(answers)
         items = tuple(answer for answer in found if isinstance(answer, Measurement))
         rows = [answer for answer in found if isinstance(answer, Told)]
-        return cls(schema=schema, items=items, record=record, told=rows[-1] if rows else None)
+        public = [answer for answer in found if isinstance(answer, Borrowed)]
+        return cls(
+            schema=schema,
+            items=items,
+            record=record,
+            told=rows[-1] if rows else None,
+            public=public[-1] if public else None,
+        )
 
     def __repr__(self) -> str:
         epsilon, delta = (float(part) for part in self.record.guarantee)
@@ -183,7 +201,9 @@ class Measurements:
                 }
                 for item in self.items
             ],
-        } | ({} if self.told is None else {"told": self.told.to_json()})
+            **({} if self.told is None else {"told": self.told.to_json()}),
+            **({} if self.public is None else {"public": self.public.to_json()}),
+        }
 
     @classmethod
     def load(cls, folder: Path) -> Measurements:
@@ -218,6 +238,7 @@ class Measurements:
                 start += size
             record = RunRecord.from_json(told["record"])
             rows = Told.from_json(told["told"]) if "told" in told else None
+            public = Borrowed.from_json(told["public"]) if "public" in told else None
         except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
             raise ReleaseError(
                 f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
@@ -230,7 +251,7 @@ class Measurements:
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=tuple(items), record=record, told=rows)
+        return cls(schema=schema, items=tuple(items), record=record, told=rows, public=public)
 
 
 def in_words(marginals: Iterable[Marginal]) -> str:

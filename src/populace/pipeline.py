@@ -24,8 +24,10 @@ from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
+from populace.privacy.record import PublicTable
 from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable, check_size
+from populace.private.unprotected import read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection
@@ -33,7 +35,14 @@ from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
-from populace.strategy.methods import METHODS, check_method, method_named, spent_delta, spent_keys
+from populace.strategy.methods import (
+    METHODS,
+    check_method,
+    check_public,
+    method_named,
+    spent_delta,
+    spent_keys,
+)
 from populace.strategy.workload import Workload, asked_workload
 
 # Below this share of a model's rows, there is nothing but noise.
@@ -54,6 +63,7 @@ def synthesize(
     seed: int | None = None,
     ledger: Path | str | None = None,
     dataset: str | None = None,
+    public: Any = None,
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
 ) -> Release:
@@ -62,9 +72,10 @@ def synthesize(
     `data` is a path or any frame that narwhals understands; the release's table is of the same kind.
     The budget is reserved in the ledger before a row is read, and stays spent whatever happens later.
     `workload` says which marginals should be accurate: "pairs", "triples", a TOML file or a `Workload`.
-    `where` keeps rows that meet a condition, `implicates` draws as many tables: both are done with the fitted model and
-    cost nothing. `seed` makes the drawing of rows repeatable, never the noise. `noise` other than the operating
-    system's is for rehearsals and stamps the release as not private.
+    `public` is a table of the same schema that everybody may know, such as last year's release: a path or a frame. It
+    must never be a part of `data`. `where` keeps rows that meet a condition, `implicates` draws as many tables: both
+    are done with the fitted model and cost nothing. `seed` makes the drawing of rows repeatable, never the noise.
+    `noise` other than the operating system's is for rehearsals and stamps the release as not private.
     """
     schema = as_schema(schema)
     check_rows(rows, implicates=implicates)
@@ -81,6 +92,7 @@ def synthesize(
         workload=workload,
         ledger=ledger,
         dataset=dataset,
+        public=public,
         progress=progress,
         noise=noise,
     )
@@ -109,6 +121,7 @@ def measure(
     workload: Workload | Path | str | None = None,
     ledger: Path | str | None = None,
     dataset: str | None = None,
+    public: Any = None,
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
 ) -> Measurements:
@@ -116,12 +129,14 @@ def measure(
 
     Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
     schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
+    A `public` table is read as it is; what the method takes from it is kept beside the measurements.
     """
     spent, offered = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
     slack = spent_delta(chosen, delta=offered)
     wanted = asked_workload(workload)
     schema = as_schema(schema)
+    check_public(chosen, given=public is not None)
     check_method(chosen, schema, epsilon=spent, delta=slack)
     keys = set_aside(schema, delta=slack)
     check_size(sized(schema))
@@ -133,6 +148,7 @@ def measure(
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)
     table = PrivateTable.of(data, schema=seen)
+    known = None if public is None else read_public(public, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
     with book.kept_open():
@@ -146,6 +162,7 @@ def measure(
             rehearsal=not is_secret(source),
             keys=spent_keys(chosen, delta=slack, learning=keys),
             workload=None if workload is None else wish.label,
+            public=None if known is None else PublicTable(known.name, known.digest),
         )
         progress = progress or silent
         learnt: tuple[Measurement, ...] = ()
@@ -157,7 +174,9 @@ def measure(
             schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
             table = PrivateTable.of(data, schema=schema)
             wish = wanted(schema)
-        answers = METHODS[chosen](Barrier(table, run=run, noise=source), workload=wish, progress=progress)
+            known = None if public is None else read_public(public, schema=schema)
+        oracle = Barrier(table, run=run, noise=source, public=known)
+        answers = METHODS[chosen](oracle, workload=wish, progress=progress)
         run.finish()
         return Measurements.of(schema, answers=learnt + answers, record=run.record())
 

@@ -14,6 +14,7 @@ def measure(
     out: options.Out,
     method: options.Method = "auto",
     workload: options.Workload = None,
+    public: options.Public = None,
     ledger: options.LedgerFile = None,
     json: options.Json = False,
 ) -> None:
@@ -48,6 +49,7 @@ def measure(
             delta=delta,
             method=method,
             workload=workload,
+            public=public,
             ledger=ledger,
             progress=moved,
         )

@@ -48,6 +48,16 @@ Workload = Annotated[
         show_default="triples",
     ),
 ]
+Public = Annotated[
+    Path | None,
+    typer.Option(
+        "--public",
+        metavar="FILE",
+        readable=False,
+        help="A table of the same schema that everybody may know, such as last year's release. It is used without "
+        "protection; never give a part of the private table.",
+    ),
+]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(

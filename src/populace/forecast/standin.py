@@ -22,6 +22,7 @@ from populace.privacy.mechanisms import (
     Stability,
     Verb,
 )
+from populace.public import Public
 from populace.schema.rules import Rules, Totals
 
 
@@ -71,6 +72,11 @@ class StandIn:
     def groups(self) -> tuple[Clique, ...]:
         """The columns that the schema declares to belong together."""
         return self.population.schema.groups
+
+    @property
+    def public(self) -> Public | None:
+        """None: a plan is made without a public table to learn from."""
+        return None
 
     def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
         """Refuse: how often whole rows repeat is what no invented population has."""

@@ -17,7 +17,7 @@ from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
-from populace.privacy.record import Plan, RunRecord
+from populace.privacy.record import Plan, PublicTable, RunRecord
 from populace.privacy.spends import SpendRecord
 from populace.privacy.stability import key_delta
 from populace.schema.unit import Neighbours, Unit
@@ -140,6 +140,7 @@ class Ledger:
         plan: Plan = Plan.ADAPTIVE,
         keys: Fraction = Fraction(0),
         workload: str | None = None,
+        public: PublicTable | None = None,
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
@@ -158,6 +159,7 @@ class Ledger:
             plan=plan,
             keys=keys,
             workload=workload,
+            public=public,
         )
         opening = _opening(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
         reserving = Event(kind=Kind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())

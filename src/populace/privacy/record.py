@@ -32,6 +32,7 @@ _RESERVATION = (
     "cap",
     "keys",
     "workload",
+    "public",
 )
 
 
@@ -40,6 +41,24 @@ class Plan(Enum):
 
     ADAPTIVE = "adaptive"
     FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """Which public table a run may use: its name, and a digest of it."""
+
+    name: str
+    digest: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return both as plain JSON."""
+        return {"name": self.name, "digest": self.digest}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> PublicTable:
+        """Return what `to_json` wrote."""
+        refuse_unknown(told, known=("name", "digest"))
+        return cls(name=str(told["name"]), digest=str(told["digest"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +90,8 @@ class RunRecord:
     keys: Fraction = Fraction(0)
     workload: str | None = None
     """What the curator wanted accurate, by name or digest; None where nothing was said."""
+    public: PublicTable | None = None
+    """A table that the curator vouches to be public, and that the run took knowledge from."""
 
     @property
     def neighbours(self) -> Neighbours:
@@ -135,6 +156,7 @@ class RunRecord:
             "cap": str(self.cap),
             **({"keys": str(self.keys)} if self.keys else {}),
             **({"workload": self.workload} if self.workload else {}),
+            **({"public": self.public.to_json()} if self.public else {}),
             "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
             "used": str(self.used),
             "returned": [str(part) for part in self.returned],
@@ -178,6 +200,7 @@ class RunRecord:
         plan: Plan,
         keys: Fraction = Fraction(0),
         workload: str | None = None,
+        public: PublicTable | None = None,
     ) -> RunRecord:
         """Return the record of a run that is not in the ledger yet, under a new random name."""
         check_keys(keys, delta=delta)
@@ -200,6 +223,7 @@ class RunRecord:
             digest="",
             keys=keys,
             workload=workload,
+            public=public,
         )
 
     @classmethod
@@ -305,6 +329,7 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         # Runs that tell no keys, and all runs of older ledgers, set nothing aside.
         "keys": fraction_from_json(told.get("keys", "0")),
         "workload": None if told.get("workload") is None else str(told["workload"]),
+        "public": None if told.get("public") is None else PublicTable.from_json(told["public"]),
     }
 
 

@@ -30,6 +30,7 @@ from populace.privacy.mechanisms import (
 )
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
+from populace.public import Public
 from populace.schema.rules import Rules, Totals
 from populace.schema.unknown import UnknownValues
 
@@ -39,9 +40,11 @@ PREPARED_BYTES = 2**31
 class Barrier:
     """Answers questions about one private table, within the budget of one run of the ledger."""
 
-    __slots__ = ("_budget", "_noise", "_run", "_scored", "_scores", "_table")
+    __slots__ = ("_budget", "_noise", "_public", "_run", "_scored", "_scores", "_table")
 
-    def __init__(self, table: PrivateTable, *, run: Run, noise: NoiseSource) -> None:
+    def __init__(
+        self, table: PrivateTable, *, run: Run, noise: NoiseSource, public: Public | None = None
+    ) -> None:
         if is_secret(noise) == run.rehearsal:
             raise UsageError(
                 "the run and the randomness disagree about being a rehearsal.",
@@ -51,6 +54,7 @@ class Barrier:
         self._run = run
         self._budget = run.left
         self._noise = noise
+        self._public = public
         self._scored: Candidates | None = None
         self._scores: Counts = np.zeros(0, dtype=np.int64)
 
@@ -89,6 +93,11 @@ class Barrier:
     def groups(self) -> tuple[Clique, ...]:
         """The columns that the schema declares to belong together."""
         return self._table.schema.groups
+
+    @property
+    def public(self) -> Public | None:
+        """A table that everybody may know, if the curator gave one."""
+        return self._public
 
     @property
     def budget(self) -> Budget:

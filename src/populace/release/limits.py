@@ -26,6 +26,7 @@ def not_covered(record: RunRecord, schema: Schema) -> list[str]:
             else "A domain made by looking at the data would not be protected."
         ),
         *_totals_lines(schema),
+        *_public_lines(record),
         _rows_line(record.unit),
         "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
         "Learning from statistics is what the release is for and is not a breach.",
@@ -44,6 +45,17 @@ def _totals_lines(schema: Schema) -> list[str]:
     return [
         f"Counts of {named(by)} were declared public, and the rows follow them. If they were made from these rows, "
         "they are not protected."
+    ]
+
+
+def _public_lines(record: RunRecord) -> list[str]:
+    """Say whose table was taken as public, if one was."""
+    if record.public is None:
+        return []
+    return [
+        f"The table “{record.public.name}” was declared public by the curator and used without protection. "
+        "Whoever has rows in it is not protected by this release as far as these rows go, and rows of the private "
+        "table in it would not be protected at all."
     ]
 
 

@@ -165,9 +165,14 @@ def describe(
 
 def parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
     """Return which digests each artefact comes from: schema → ledger entry → measurements → model → release."""
+    known = {"public": statement["public"]["digest"]} if "public" in statement else {}
     return {
         "ledger_entry": {"schema": statement["schema_digest"]},
-        "measurements": {"schema": statement["schema_digest"], "ledger_entry": statement["ledger_entry"]},
+        "measurements": {
+            "schema": statement["schema_digest"],
+            "ledger_entry": statement["ledger_entry"],
+            **known,
+        },
         "model": {name: files[name] for name in MEASUREMENT_FILES},
         "release": {name: files[name] for name in MODEL_FILES},
     }
@@ -180,6 +185,7 @@ def command(statement: Statement, *, seed: int, rows_asked: int | None, table_fo
     workload = [] if wanted is None else ["--workload", wanted if wanted in WORKLOADS else "FILE"]
     words = [
         *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"], *workload),
+        *(["--public", "PUBLIC"] if "public" in statement else []),
         *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
         *rows,
         *(["--where", statement["where"]["condition"]] if "where" in statement else []),

@@ -38,6 +38,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         f"| account in the ledger | {_cell(statement['dataset'])} |",
         f"| method | {_cell(statement['method'])} |",
         *_workload(statement),
+        *_public(statement),
         f"| synthetic rows | {_cell(_rows(statement))} |",
         *_drawn(statement),
         "",
@@ -120,6 +121,14 @@ def _workload(statement: Statement) -> list[str]:
     if statement["method"] in ("independent", "mst"):
         told += f"; {statement['method']} measures the same whatever is asked"
     return [f"| asked to be accurate | {_cell(told)} |"]
+
+
+def _public(statement: Statement) -> list[str]:
+    """Return the line about the public table, where there is one."""
+    known = statement.get("public")
+    return (
+        [f"| public table | {_cell(known['name'])} (SHA-256 `{_cell(known['digest'])}`) |"] if known else []
+    )
 
 
 def _drawn(statement: Statement) -> list[str]:

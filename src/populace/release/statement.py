@@ -127,6 +127,7 @@ class Statement(TypedDict):
     dataset: str
     method: str
     workload: NotRequired[str]
+    public: NotRequired[dict[str, str]]
     total: Total
     where: NotRequired[Kept]
     implicates: NotRequired[Implicates]
@@ -196,6 +197,8 @@ def state(
     )
     if record.workload is not None:
         statement["workload"] = record.workload
+    if record.public is not None:
+        statement["public"] = record.public.to_json()
     if selection is not None:
         statement["where"] = told_selection(selection)
         statement["warnings"] += rare(selection)

@@ -25,6 +25,14 @@ class Delta(Enum):
     KEYS = "all of it is there to tell keys"
 
 
+class Uses(Enum):
+    """What a method does with a public table."""
+
+    NOTHING = "it has no use for one"
+    IF_GIVEN = "it uses one that is given"
+    ALWAYS = "it needs one"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Home:
     """Where a method is: a module beside this one, its function, and one that refuses before anything is spent."""
@@ -33,13 +41,14 @@ class _Home:
     strategy: str
     check: str | None = None
     delta: Delta = Delta.SPENT
+    public: Uses = Uses.NOTHING
 
     def load(self, name: str) -> Any:
         return getattr(import_module(f"populace.strategy.{self.module}"), name)
 
 
 _HOMES = {
-    "adaptive": _Home(module="adaptive", strategy="adaptive"),
+    "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
     "aim": _Home(module="aim", strategy="aim"),
     "field-groups": _Home(
         module="field_groups", strategy="field_groups", check="check_field_groups", delta=Delta.NONE
@@ -106,6 +115,22 @@ def spent_delta(method: str, *, delta: Fraction) -> Fraction:
 def spent_keys(method: str, *, delta: Fraction, learning: Fraction) -> Fraction:
     """Return the part of δ to set aside for telling keys; `learning` is what learning domains takes of it."""
     return delta if method in TELLING else learning
+
+
+def check_public(method: str, *, given: bool) -> None:
+    """Refuse a public table where a method has no use for it, and a method that needs one without it."""
+    home = _HOMES.get(method)
+    if home is None:
+        return
+    if given and home.public is Uses.NOTHING:
+        able = " or ".join(name for name, other in _HOMES.items() if other.public is not Uses.NOTHING)
+        raise UsageError(
+            f"the method {method!r} has no use for a public table.", hint=f"leave it out, or use {able}"
+        )
+    if not given and home.public is Uses.ALWAYS:
+        raise UsageError(
+            f"the method {method!r} needs a public table.", hint="give --public FILE, or use --method auto"
+        )
 
 
 def check_method(method: str, schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:

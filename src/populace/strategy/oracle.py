@@ -10,6 +10,7 @@ from populace.measurements import Measurement, Told
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, ExponentialCount, Noise, Stability
 from populace.progress import Progress
+from populace.public import Borrowed, Public
 from populace.schema.rules import Rules, Totals
 from populace.strategy.workload import Workload
 
@@ -34,6 +35,9 @@ class Oracle(Protocol):
 
     @property
     def groups(self) -> tuple[Clique, ...]: ...
+
+    @property
+    def public(self) -> Public | None: ...
 
     @property
     def budget(self) -> Budget: ...
@@ -71,4 +75,4 @@ class Strategy(Protocol):
 
     def __call__(
         self, oracle: Oracle, *, workload: Workload, progress: Progress
-    ) -> tuple[Measurement | Told, ...]: ...
+    ) -> tuple[Measurement | Told | Borrowed, ...]: ...
