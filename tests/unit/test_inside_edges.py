@@ -312,5 +312,7 @@ def test_large_numbers_come_back_where_they_were(tmp_path):
     release = run(head, pa.array(values), tmp_path)
     assert release is not None
     drawn = release.table["x"].to_numpy()
+    # Noise may put a few rows where there is no number.
+    drawn = drawn[~np.isnan(drawn)]
     assert 0 <= drawn.min() <= drawn.max() <= 1e20
     assert abs(drawn.mean() / np.mean(values) - 1) < 0.2

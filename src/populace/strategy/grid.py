@@ -243,8 +243,10 @@ def _alternating(low: int, high: int, step: int, *, own: Sequence[int]) -> list[
     All of them lie from low to high.
     """
     alone = np.concatenate([np.array(own, dtype=np.int64), np.arange(low // step * step, high + 1, step)])
-    found = np.unique(np.concatenate([alone, alone + 1]))
-    return list(found[(low <= found) & (found <= high)].tolist())
+    # NumPy's own `unique` puts numbers into a hash table, in which millions of multiples fall onto each other.
+    found = np.sort(np.concatenate([alone, alone + 1]))
+    first = np.append(True, found[1:] > found[:-1])
+    return list(found[first & (low <= found) & (found <= high)].tolist())
 
 
 def _steps(column: Integer | Numeric | Dated, starts: Counts, *, step: int) -> tuple[int, ...]:
