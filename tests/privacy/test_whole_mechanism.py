@@ -54,7 +54,9 @@ CHECKS = {
     TRIPLES: {**FEW, "decoys": ((400, 1),)},
 }
 # Units of several rows, pure noise and swaps change prices, which no method sets by itself.
-SLOW = [case for case in CHECKS if case.method in ("aim", "independent") and case not in PLAIN.values()]
+SLOW = [
+    case for case in CHECKS if case.method in ("aim", "independent", "mwem") and case not in PLAIN.values()
+]
 SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
 SLOW += [case for case in CHECKS if case.method == "field-groups" and case.relation == "replace-one"]
 
@@ -84,7 +86,7 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
         assert {("score", 2), ("measure", 1), ("measure", 2)} <= found.reached
     if case is TRIPLES:
         assert ("score", 3) in found.reached
-    if case.method in ("mst", "aim"):
+    if case.method in ("mst", "aim", "mwem"):
         assert ("choose", 2) in found.reached
 
 
@@ -192,6 +194,7 @@ DRAWN = {
     "aim": (Case(method="aim", epsilon="6"), 60, ("measure", "choose")),
     "independent": (Case(method="independent", epsilon="6"), 12, ("measure",)),
     "mst": (Case(method="mst", epsilon="4"), 12, ("measure", "choose")),
+    "mwem": (Case(method="mwem", epsilon="6"), 60, ("measure", "choose")),
 }
 
 

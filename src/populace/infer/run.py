@@ -10,10 +10,14 @@ from populace.infer.assemble import assemble
 from populace.infer.histogram import groups_model, histogram_model
 from populace.infer.model import Model
 from populace.infer.told import told_model
+from populace.infer.weights import dense, weights_model
 from populace.marginals import Domain
 from populace.measurements import Measurement, Measurements, Told
 from populace.progress import Progress
 from populace.schema.rules import NO_RULES, Rules, Totals
+
+# The methods whose estimate is moved by multiplicative weights.
+WEIGHING = ("mwem",)
 
 
 def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
@@ -43,7 +47,8 @@ def fit_items(
 ) -> Model:
     """Return the model of measurements, as the method that made them wants them read.
 
-    Methods that copy bins have their own; all others are assembled from whatever tables they measured.
+    Methods that copy bins have their own, and multiplicative weights theirs where they are held cell by cell; all
+    others are assembled from whatever tables they measured.
     """
     if method == "stability":
         if told is None:
@@ -51,6 +56,8 @@ def fit_items(
                 "there are no rows to draw from.", hint="use the measurements as they were saved"
             )
         return told_model(told, domain=domain)
+    if method in WEIGHING and dense(domain, rules=rules, totals=totals):
+        return weights_model(items, domain=domain)
     if method in ("histogram", "histogram-exponential"):
         return histogram_model(items, domain=domain, rules=rules)
     if method == "field-groups":

@@ -62,6 +62,7 @@ _HOMES = {
     ),
     "independent": _Home(module="independent", strategy="independent"),
     "mst": _Home(module="mst", strategy="mst"),
+    "mwem": _Home(module="mwem", strategy="mwem"),
     "stability": _Home(module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS),
 }
 

@@ -1,0 +1,126 @@
+"""Methods from the literature: what they find, and that a run that was paid for ends in rows that keep the rules."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import populace as pp
+from populace.infer import weights
+from populace.infer.run import fit_run
+from populace.pipeline import measure, release_from
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.schema.coding import TableCodec
+from populace.schema.schema import Schema
+
+METHODS = ("mwem",)
+
+RULED = """
+[columns.age]
+kind = "integer"
+min = 0
+max = 20
+
+[columns.work]
+kind = "categorical"
+values = ["no", "part", "full"]
+universe = "age >= 15"
+outside = "child"
+
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+"""
+TOTALS = RULED + '\n[[totals]]\nby = ["sex"]\ncounts = { f = 120, m = 130 }\n'
+
+
+def people(rows):
+    rng = np.random.default_rng(rows)
+    age = rng.integers(0, 21, rows)
+    work = np.where(age < 15, "child", rng.choice(["no", "part", "full"], rows))
+    return pa.table({"age": age, "work": work, "sex": np.where(age % 2, "f", "m")})
+
+
+def codes(sizes, rows):
+    """Every column follows the one before it, nine times out of ten."""
+    rng = np.random.default_rng(rows)
+    found, last = {}, rng.integers(0, 64, rows)
+    for name, size in sizes.items():
+        last = np.where(rng.random(rows) < 0.9, last, rng.integers(0, 64, rows))
+        found[name] = last % size
+    return pa.table(found)
+
+
+def run(table, schema, tmp_path, *, method, epsilon="1", delta="1e-6", **more):
+    return measure(
+        table,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        ledger=tmp_path / "ledger.db",
+        noise=ExactNoise(RehearsalEntropy(1)),
+        **more,
+    )
+
+
+FOUR = {"a": 4, "b": 4, "c": 4, "d": 2}
+ODD = {
+    "no rows": (FOUR, 0, {}),
+    "pure": (FOUR, 40, {"delta": "0"}),
+    "hardly any budget": (FOUR, 40, {"epsilon": "0.001"}),
+    "hardly any noise": ({"a": 2, "b": 3, "c": 3}, 50, {"epsilon": "1000"}),
+    "one column": ({"a": 3}, 5, {}),
+    "one code": ({"a": 1, "b": 1}, 5, {}),
+    "one column of many codes": ({"a": 1, "b": 500}, 50, {}),
+    "single columns wanted": (FOUR, 50, {"workload": pp.Workload(weights={("b",): Fraction(1)})}),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_paid_run_ends_in_rows(method, odd, tmp_path):
+    sizes, rows, more = ODD[odd]
+    found = run(codes(sizes, rows), Schema.from_sizes(sizes), tmp_path, method=method, **more)
+    assert 0.98 < found.record.used / found.record.cap <= 1
+    assert release_from(found, fit_run(found), rows=20, seed=1).table.num_rows == 20
+
+
+@pytest.mark.parametrize("text", [RULED, TOTALS], ids=["rules", "totals"])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_keep_rules_and_totals(method, text, tmp_path):
+    found = run(people(250), Schema.parse(text), tmp_path, method=method, epsilon="2")
+    release = release_from(found, fit_run(found), seed=1)
+    assert sum(TableCodec(found.schema).broken(release.table).values()) == 0
+    if text is TOTALS:
+        assert release.table.num_rows == 250
+        assert abs(release.table["sex"].to_pylist().count("f") - 120) <= 1
+
+
+@pytest.mark.parametrize("held", ["whole", "factored"])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_belongs_together_stays_together(method, held, tmp_path, monkeypatch):
+    if held == "factored":
+        monkeypatch.setattr(weights, "MOST_CELLS", 1)
+    table = codes(FOUR, 4000)
+    found = run(table, Schema.from_sizes(FOUR), tmp_path, method=method)
+    assert any(len(item.marginal.clique) > 1 for item in found.items)
+    rows = release_from(found, fit_run(found), rows=4000, seed=1).table
+    for pair in (("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")):
+        assert apart(table, rows, pair) < 0.05
+
+
+def apart(one, other, pair):
+    """The total variation between the tables of two columns."""
+    return np.abs(counted(one, pair) - counted(other, pair)).sum() / 2
+
+
+def counted(table, pair):
+    first, second = (np.asarray(table[name].to_pylist()).astype(int) for name in pair)
+    found = np.zeros((4, 4))
+    np.add.at(found, (first, second), 1 / len(first))
+    return found

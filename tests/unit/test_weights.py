@@ -1,0 +1,123 @@
+"""Multiplicative weights over a whole domain, and what `mwem` asks for with them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from populace.infer import weights as module
+from populace.infer.observations import Observation
+from populace.infer.run import fit_items
+from populace.infer.weights import Patience, Weights, dense, weights_model
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.schema.rules import NO_RULES
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 1, "e": 4, "f": 2, "g": 3})
+
+
+def joint(seed=0):
+    """Counts of 10,000 rows or so over all columns, none of them empty."""
+    return np.random.default_rng(seed).gamma(2.0, 5.0, DOMAIN.shape(DOMAIN)).round() + 1
+
+
+def summed(table, clique):
+    others = tuple(axis for axis, name in enumerate(DOMAIN) if name not in clique)
+    return table.sum(axis=others)
+
+
+def told(table, clique, variance=Fraction(1, 100), grouping=None):
+    counts = summed(table, clique).astype(np.int64)
+    if grouping is not None:
+        counts = np.bincount(grouping.lookup, weights=counts).astype(np.int64)
+    return Measurement(Marginal(clique, () if grouping is None else (grouping,)), counts, variance)
+
+
+def test_tables_that_belong_together_are_met():
+    table = joint()
+    cliques = [("a", "b"), ("b", "c", "e"), ("f", "g"), ("a", "g")]
+    model = weights_model([told(table, clique) for clique in [(), *cliques]], domain=DOMAIN)
+    assert model.total == pytest.approx(table.sum(), rel=1e-3)
+    for clique in cliques:
+        np.testing.assert_allclose(model.marginal(clique), summed(table, clique), rtol=0.01)
+
+
+def test_an_update_brings_the_weights_nearer_whatever_was_told():
+    """In relative entropy to the table that was told, with and without noise, from any start."""
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        weights = Weights(DOMAIN)
+        weights._shares = rng.dirichlet(np.full(288, 0.3)).reshape(DOMAIN.shape(DOMAIN)) + 1e-12
+        weights._shares /= weights._shares.sum()
+        target = rng.dirichlet(np.full(6, 0.3)).reshape(2, 3)
+        weights.total, weights._potentials = 100.0, {("a", "b"): np.zeros((2, 3))}
+        apart = [entropy(target, weights._collapsed(("a", "b")))]
+        for _ in range(5):
+            noise = np.full((2, 3), rng.choice([0.0, 1.0, 400.0]))
+            weights._update(Observation(("a", "b"), 100 * target, noise))
+            apart.append(entropy(target, weights._collapsed(("a", "b"))))
+        assert weights._shares.sum() == pytest.approx(1)
+        assert (np.diff(apart) <= 1e-12).all()
+
+
+def entropy(target, have):
+    held = target > 0
+    return float((target[held] * np.log(target[held] / have[held])).sum())
+
+
+def test_many_tables_are_those_of_one_by_one():
+    weights = Weights(DOMAIN)
+    weights.add([told(joint(), clique) for clique in [("a", "b"), ("b", "c", "e"), ("e", "f")]])
+    weights.refit()
+    for size in (1, 2, 3, 4):
+        for clique, table in weights.tables(combinations(DOMAIN, size)).items():
+            np.testing.assert_allclose(table, weights.table(clique))
+    np.testing.assert_allclose(weights.tables([("g", "a")])["g", "a"], weights.table(("a", "g")).T)
+
+
+def test_the_model_holds_the_weights_cell_by_cell():
+    weights = Weights(DOMAIN)
+    weights.add([told(joint(), clique) for clique in [("a", "b"), ("b", "c", "e"), ("e", "f"), ("a",)]])
+    weights.refit()
+    np.testing.assert_allclose(weights.model().marginal(DOMAIN), weights.table(tuple(DOMAIN)), rtol=1e-9)
+
+
+def test_columns_that_were_learnt_in_groups_are_taken_in():
+    table = joint()
+    halves = Grouping("e", (0, 0, 1, 1))
+    items = [told(table, ("e",), grouping=halves), told(table, ("a", "b"))]
+    model = fit_items(items, method="mwem", domain=DOMAIN)
+    found = model.marginal(("e",))
+    np.testing.assert_allclose(
+        [found[:2].sum(), found[2:].sum()],
+        [summed(table, ("e",))[:2].sum(), summed(table, ("e",))[2:].sum()],
+        rtol=0.01,
+    )
+
+
+def test_little_patience_still_uses_every_table_and_new_ones_first(monkeypatch):
+    used = []
+    genuine = Weights._update
+    monkeypatch.setattr(
+        Weights, "_update", lambda self, seen: used.append(seen.clique) or genuine(self, seen)
+    )
+    weights, table = Weights(DOMAIN), joint()
+    weights.add([told(table, clique) for clique in [("a", "b"), ("c", "e")]])
+    weights.refit(patience=Patience(sweeps=3, work=0))
+    assert sorted(used) == [("a", "b"), ("c", "e")]
+    weights.add([told(table, ("f", "g"))])
+    weights.refit(patience=Patience(sweeps=3, work=4 * 288))
+    assert used[2] == ("f", "g")
+    assert len(used) == 2 + 4
+    weights.refit(patience=Patience(sweeps=3, work=10**9))
+    assert len(used) == 6 + 9
+
+
+def test_only_free_domains_of_some_size_are_held_whole(monkeypatch):
+    assert dense(DOMAIN, rules=NO_RULES, totals=())
+    assert not dense(Domain({f"c{n}": 1 for n in range(70)}), rules=NO_RULES, totals=())
+    monkeypatch.setattr(module, "MOST_CELLS", 287)
+    assert not dense(DOMAIN, rules=NO_RULES, totals=())
