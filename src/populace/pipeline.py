@@ -151,34 +151,33 @@ def measure(
     known = None if public is None else read_public(public, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
     book = Ledger.open(Path(ledger) if ledger else default_path())
-    with book.kept_open():
-        run = book.reserve(
-            dataset or schema.dataset or dataset_name(data),
-            epsilon=spent,
-            delta=slack,
-            unit=schema.unit,
-            method=chosen,
-            schema_digest=schema.digest,
-            rehearsal=not is_secret(source),
-            keys=spent_keys(chosen, delta=slack, learning=keys),
-            workload=None if workload is None else wish.label,
-            public=None if known is None else PublicTable(known.name, known.digest),
-        )
-        progress = progress or silent
-        learnt: tuple[Measurement, ...] = ()
-        if schema.open:
+    run = book.reserve(
+        dataset or schema.dataset or dataset_name(data),
+        epsilon=spent,
+        delta=slack,
+        unit=schema.unit,
+        method=chosen,
+        schema_digest=schema.digest,
+        rehearsal=not is_secret(source),
+        keys=spent_keys(chosen, delta=slack, learning=keys),
+        workload=None if workload is None else wish.label,
+        public=None if known is None else PublicTable(known.name, known.digest),
+    )
+    progress = progress or silent
+    learnt: tuple[Measurement, ...] = ()
+    if schema.open:
 
-            def opened(draft: Schema) -> Barrier:
-                return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+        def opened(draft: Schema) -> Barrier:
+            return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
 
-            schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
-            table = PrivateTable.of(data, schema=schema)
-            wish = wanted(schema)
-            known = None if public is None else read_public(public, schema=schema)
-        oracle = Barrier(table, run=run, noise=source, public=known)
-        answers = METHODS[chosen](oracle, workload=wish, progress=progress)
-        run.finish()
-        return Measurements.of(schema, answers=learnt + answers, record=run.record())
+        schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
+        table = PrivateTable.of(data, schema=schema)
+        wish = wanted(schema)
+        known = None if public is None else read_public(public, schema=schema)
+    oracle = Barrier(table, run=run, noise=source, public=known)
+    answers = METHODS[chosen](oracle, workload=wish, progress=progress)
+    run.finish()
+    return Measurements.of(schema, answers=learnt + answers, record=run.record())
 
 
 def release_from(

@@ -338,3 +338,14 @@ class TestSharing:
         with pytest.raises(OverBudget):
             run.charge(spend)
         assert len(run.spends()) == 2
+
+
+def test_every_charge_is_in_the_one_file_at_once(tmp_path):
+    """A copy made during a run forgets nothing, and no log is left that SQLite would replay into another file."""
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    run = reserve(ledger)
+    for number in (1, 2):
+        run.charge(half_of(run))
+        assert [entry.name for entry in tmp_path.iterdir() if "ledger" in entry.name] == ["ledger.db"]
+        shutil.copy(ledger.path, tmp_path / "copy.db")
+        assert len(Ledger.existing(tmp_path / "copy.db").record(run.id).spends) == number

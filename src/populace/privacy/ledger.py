@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -37,16 +36,14 @@ def default_path() -> Path:
 class Ledger:
     """A file of accounts. Any number of processes may use it; each change is decided under one lock.
 
-    Nothing is kept open between calls, except inside `kept_open`. A ledger survives forks and may be used from several
-    threads.
+    Nothing is kept open between calls, so a ledger survives forks and may be used from several threads.
     """
 
-    __slots__ = ("_books", "_keeper", "path")
+    __slots__ = ("_books", "path")
 
     def __init__(self, path: Path, *, books: Books) -> None:
         self.path = path
         self._books = books
-        self._keeper: file.Keeper | None = None
 
     @classmethod
     def open(cls, path: Path | str) -> Ledger:
@@ -71,16 +68,6 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
-
-    @contextmanager
-    def kept_open(self) -> Iterator[None]:
-        """Keep the file open for many calls: each is still on disk when it returns, with fewer flushes."""
-        keeper = self._keeper = file.Keeper()
-        try:
-            yield
-        finally:
-            self._keeper = None
-            keeper.close()
 
     def verify(self) -> int:
         """Check every row from the first to the last, and return how many there are."""
@@ -209,7 +196,7 @@ class Ledger:
             books = self._books.copy()
             file.check_file(self.path)
             try:
-                with file.transaction(self.path, begin=begin, keeper=self._keeper) as connection:
+                with file.transaction(self.path, begin=begin) as connection:
                     _catch_up(connection, books)
                     work(connection, books)
             except sqlite3.Error as failure:

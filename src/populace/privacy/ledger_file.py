@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
-from weakref import WeakSet
 
 from populace.errors import LedgerError, PopulaceError, ResourceError
 from populace.privacy.events import GENESIS, Row, damaged, seal_of_head
@@ -98,91 +97,22 @@ def _publish(draft: Path, path: Path) -> None:
             os.close(folder)
 
 
-class Keeper:
-    """Keeps a connection between transactions: closing it after each one would flush the disk five times, not once.
-
-    A kept connection is used by one thread at a time, is closed before a fork, and is for the very file it was
-    opened on. Closing the last one folds the log back into the file.
-    """
-
-    __slots__ = ("__weakref__", "_kept", "_open")
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[tuple[int, int], sqlite3.Connection]] = []
-        self._open = True
-        _keepers.add(self)
-
-    def take(self, path: Path) -> sqlite3.Connection:
-        """Return the connection that was kept, or a new one."""
-        while self._kept:
-            file, connection = self._kept.pop()
-            if file == _identity(path):
-                return connection
-            connection.close()
-        return _connected(path)
-
-    def give_back(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Keep a connection for the next transaction, or close it if keeping is over."""
-        self._kept.append((_identity(path), connection))
-        if not self._open:
-            self.drop()
-
-    def drop(self) -> None:
-        """Close what is kept; the next transaction opens anew."""
-        while self._kept:
-            self._kept.pop()[1].close()
-
-    def close(self) -> None:
-        """Close what is kept, and keep nothing more."""
-        self._open = False
-        self.drop()
-
-
-_keepers: WeakSet[Keeper] = WeakSet()
-
-
-def _before_fork() -> None:
-    for keeper in list(_keepers):
-        keeper.drop()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork)
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
 @contextmanager
-def transaction(path: Path, *, begin: str, keeper: Keeper | None = None) -> Iterator[sqlite3.Connection]:
+def transaction(path: Path, *, begin: str) -> Iterator[sqlite3.Connection]:
     """Open the file, hold one transaction, and commit it to disk; on any error nothing is kept.
 
-    Without a keeper a connection lives only this long, so a fork can never share one, and threads need no lock of ours.
+    A connection lives only this long, so a fork can never share one, and threads need no lock of ours.
     """
-    connection = _connected(path) if keeper is None else keeper.take(path)
-    try:
+    with closing(_connected(path)) as connection:
         connection.execute(begin)
         yield connection
         connection.execute("commit")
-    except BaseException:
-        connection.close()
-        raise
-    if keeper is None:
-        connection.close()
-    else:
-        keeper.give_back(connection, path)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
     """Return a connection to a ledger that exists, in autocommit mode: transactions begin only where we say so."""
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw",
-        uri=True,
-        timeout=WAIT_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=WAIT_SECONDS, isolation_level=None
     )
     try:
         if connection.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
