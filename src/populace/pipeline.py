@@ -237,6 +237,9 @@ def _release(
     if count is None:
         count = default_rows(schema, model)
         count = count if selection is None else round(selection.share * count)
+    if given is not None and not given.parts:
+        # What was asked for cannot be drawn, and what was paid for is not to be lost.
+        rows, count = None, 0
     tables = []
     for number in range(1, implicates + 1):
         (progress or silent)("drawing rows", (number - 1) / implicates)
@@ -244,7 +247,7 @@ def _release(
         rng = np.random.default_rng(seed if number == 1 else [seed, number])
         tables.append(
             draw_table(schema, model, rows=count, rng=rng)
-            if given is None
+            if given is None or not given.parts
             else draw_given(schema, given, rows=count, rng=rng)
         )
     return Release.made(

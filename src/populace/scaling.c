@@ -174,7 +174,7 @@ static int walk_fits(const Py_buffer *axes, Py_ssize_t table, Py_ssize_t cells)
     int fits = axes->shape[1] == 2 && number > 0 && number <= MOST_AXES && table > 0;
     for (int64_t i = 0; fits && i < number; i++) {
         int64_t length = axis[i].length, stride = axis[i].stride;
-        fits = length > 0 && stride >= 0 && over <= table / length &&
+        fits = length > 0 && stride >= 0 && stride < cells && over <= table / length &&
                (length == 1 || stride <= (cells - 1 - last) / (length - 1));
         if (fits) {
             over *= length;

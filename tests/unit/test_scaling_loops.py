@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from populace import kernels
+from populace.infer import scaling
 from populace.infer.objective import Objective
 from populace.infer.observations import Observation
 from populace.infer.scaling import fit_tables
@@ -70,6 +71,26 @@ def test_part_ways_are_the_same(monkeypatch, seed, floor):
     assert np.ptp(compiled) > 0.1
 
 
+def test_both_say_how_much_was_moved(monkeypatch):
+    """Where a target is all of a node, what was found is a view of what is scaled."""
+    objective = objective_of([("d",)])
+    stops = [
+        fit(lambda: fit_tables(objective, targets={("d",): np.array([0.9, 0.1])}, sweeps=50, close=0.85))
+        for fit in (lambda work: work(), lambda work: plainly(monkeypatch, work))
+    ]
+    np.testing.assert_allclose(*stops)
+    _, part = next(_parts_plainly(monkeypatch, objective))
+    assert part.visit(np.array([0.9, 0.1]), floor=0.0) == pytest.approx(0.8)
+
+
+def _parts_plainly(monkeypatch, objective):
+    targets = {("d",): np.array([0.5, 0.5])}
+    return plainly(
+        monkeypatch,
+        lambda: iter(list(scaling._parts(objective, objective.zeros(), targets=targets, soft=None))),
+    )
+
+
 def test_walks_are_slots():
     """Every way in which a smaller table can lie in a larger one."""
     inside, rng = ("a", "b", "c", "d", "e"), np.random.default_rng(1)
@@ -123,6 +144,7 @@ def test_the_visit_to_be_spoilt_works():
         {"inside": np.array([[-3, 0], [-2, 1]])},
         {"inside": np.array([[2**62, 0], [2**62, 1]])},
         {"inside": np.array([[3, 2**62], [2, 2**62]])},
+        {"inside": np.array([[1, 2**62], [3, 0], [2, 1]])},
         {"inside": np.array([[6]])},
         {"inside": np.array([[6, 0, 0]])},
         {"inside": np.zeros((0, 2), dtype=np.int64)},

@@ -56,7 +56,8 @@ def condition(model: Model, rules: Rules, *, text: str) -> Conditioned:
     masses = np.array([log_mass(part) for part in found])
     highest = masses.max(initial=-math.inf)
     if highest == -math.inf:
-        raise UsageError(f"the model has no row where {text}.", hint="ask for rows that can occur")
+        # Models of bins that were counted have none where nothing was: there are no rows to draw.
+        return Conditioned(parts=(), weights=np.zeros(0), share=0.0)
     weights = np.exp(masses - highest)
     share = min(1.0, math.exp(highest + math.log(weights.sum()) - log_mass(whole)))
     kept = np.flatnonzero(weights)

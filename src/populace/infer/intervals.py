@@ -71,6 +71,7 @@ class Intervals:
         laplace: bool = False,
         groups: Groups = Groups.CHOSEN,
         level: float = LEVEL,
+        bias: float = 0.0,
     ) -> None:
         if not items:
             raise UsageError("there are no measurements.", hint="measure at least one marginal")
@@ -82,6 +83,7 @@ class Intervals:
         self._totals = tuple(totals)
         self._laplace = laplace
         self._level = level
+        self._bias = bias
         certain = _CERTAIN * min(item.variance for item in items)
         self._pool = Pool(
             items,
@@ -135,14 +137,23 @@ class Intervals:
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
         allowed = self._allowed(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
-        return Interval(
-            marginal=marginal,
-            estimate=values,
-            error=np.sqrt(variance),
-            reach=reach(
-                variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
-            ),
-        )
+        far = reach(variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level)
+        if self._bias:
+            far = np.where(variance > 0, far + self._bias * self._summed(marginal), far)
+        return Interval(marginal=marginal, estimate=values, error=np.sqrt(variance), reach=far)
+
+    def _summed(self, marginal: Marginal) -> Table:
+        """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
+        holding = (item for item in self._items if set(marginal.clique) <= set(item.marginal.clique))
+        least = min(holding, key=lambda item: item.counts.size, default=None)
+        if least is None:
+            return np.zeros(marginal.shape(self._domain))
+        others = [name for name in least.marginal.clique if name not in marginal.clique]
+        cells = np.array(float(self._domain.cells(tuple(others))))
+        for name in marginal.clique:
+            codes = codes_in(marginal.grouping(name), self._domain[name])
+            cells = np.multiply.outer(cells, np.bincount(codes))
+        return np.where(cells > 1, cells, 0.0)
 
     def _known(self, marginal: Marginal) -> Table | None:
         """Return the counts of a marginal if they are public."""
@@ -189,9 +200,10 @@ def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
 
     All measurements are joined by weighted least squares, and the variances of its estimates are exact. Where the
     schema declares public totals, these are certain, and so are cells that a rule forbids; the rules are not used
-    beyond that.
+    beyond that. Counts that were held within a range are too high near 0: intervals of their sums reach as much further
+    as that may come to.
     """
-    schema, laws = measurements.schema, (charged.spend.law for charged in measurements.record.spends)
+    schema, laws = measurements.schema, [charged.spend.law for charged in measurements.record.spends]
     return Intervals(
         measurements.items,
         domain=schema.domain,
@@ -199,6 +211,7 @@ def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
         totals=schema.totals,
         laplace=any(isinstance(law, DiscreteLaplace | ExponentialCount) for law in laws),
         level=level,
+        bias=max((law.bias for law in laws if isinstance(law, ExponentialCount)), default=0.0),
     )
 
 

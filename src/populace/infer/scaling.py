@@ -41,9 +41,11 @@ class _Part:
             wanted = self.target - _HELD * self.soft * held
             change = _part_way(found, wanted, self.soft, least=floor / found.size)
         ratio = np.exp(change)
+        # What was found may be a view of the table itself.
+        moved = float((found * np.abs(ratio - 1)).sum())
         self.inside.scale(belief, ratio)
         self.potential[...] += self.into.spread(change)
-        return float((found * np.abs(ratio - 1)).sum())
+        return moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,11 @@ class ExponentialCount:
         """A bound on the mean square of (a − x), whatever x is: the variance of the noise before it is confined."""
         return DiscreteLaplace(self.scale).variance
 
+    @property
+    def bias(self) -> float:
+        """A bound on how far the mean of a is from x, whatever x is: at 0 noise can only raise a count."""
+        return 1 / math.expm1(1 / self.scale)
+
     def to_json(self) -> LawJson:
         """Return the law as it is written in the ledger."""
         return {"law": "exponential-count", "scale": str(self.scale), "most": str(self.most)}

@@ -284,7 +284,11 @@ def _measurements(parts: _Parts) -> str:
     if measured - booked:
         raise _wrong("a measurement has noise that was not booked")
     told = parts.measurements.told
-    laws = [each.spend.law for each in parts.record.spends if each.spend.what == WHOLE_ROWS]
+    laws = [
+        each.spend.law
+        for each in parts.record.spends
+        if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
+    ]
     if (told is not None) is not bool(laws):
         raise _wrong("rows were told that were not paid for, or paid for and not told")
     least = max((law.threshold for law in laws if isinstance(law, Stability)), default=0)

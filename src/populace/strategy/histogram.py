@@ -60,8 +60,12 @@ def check_histogram(
     delta: Fraction,  # noqa: ARG001
 ) -> None:
     """Refuse, from public facts alone, a histogram that would be too large or whose bins are not known yet."""
-    check_declared(schema, method="histogram")
-    check_no_totals(schema, method="histogram")
+    _check_bins(schema, method="histogram")
+
+
+def _check_bins(schema: Schema, *, method: str) -> None:
+    check_declared(schema, method=method)
+    check_no_totals(schema, method=method)
     bins = schema.domain.cells(schema.domain)
     if bins > MOST_BINS:
         raise UsageError(
@@ -70,9 +74,9 @@ def check_histogram(
         )
 
 
-def check_histogram_exponential(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:
+def check_histogram_exponential(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
-    check_histogram(schema, epsilon=epsilon, delta=delta)
+    _check_bins(schema, method="histogram-exponential")
     left = 1 - MOST_SHARE if schema.open else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_within(left, marginals=1, most=_most(schema.max_rows))

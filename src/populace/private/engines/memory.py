@@ -66,7 +66,10 @@ class MemoryEngine:
             numbers = numbers * size + codes
             most *= size
         _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-        rows = np.stack([self._codes[name][first].astype(np.int64) for name in self._domain], axis=1)
+        # As narrow as codes are: there may be as many different rows as rows.
+        rows = np.empty((len(first), len(self._domain)), dtype=np.result_type(*self._codes.values()))
+        for place, name in enumerate(self._domain):
+            rows[:, place] = self._codes[name][first]
         return rows, counts.astype(np.int64)
 
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
