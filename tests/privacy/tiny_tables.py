@@ -127,10 +127,12 @@ def run_twin(
     epsilon: str = "8",
     delta: str = "1e-3",
     text: str = SCHEMA,
+    public: Rows | None = None,
 ) -> Twin:
     """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file."""
     recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
+    common |= {} if public is None else {"public": public.frame()}
     folder = ledgers or Path("nowhere")
     with nullcontext() if ledgers else patch.object(pipeline, "Ledger", Desk):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)

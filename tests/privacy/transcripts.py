@@ -227,8 +227,8 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
     witnesses: list[Witness] = []
     strategy = pipeline.METHODS[case.method]
 
-    def barrier(private: PrivateTable, *, run: Any, noise: Any) -> Witness:
-        witnesses.append(Witness(Barrier(private, run=run, noise=noise), noise))
+    def barrier(private: PrivateTable, *, run: Any, noise: Any, public: Any = None) -> Witness:
+        witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
         return witnesses[-1]
 
     def insistent(oracle: Witness, **options: Any) -> Any:

@@ -32,10 +32,12 @@ class Clerk:
         ordered=(),
         rules=NO_RULES,
         totals=(),
+        public=None,
         exact=False,
     ):
         self.domain = Domain(sizes)
         self.ordered, self.rules, self.totals = frozenset(ordered), rules, totals
+        self.public = public
         self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=unit or Unit())
         self.asked: list[tuple[str, int, Fraction]] = []
         self.looks: list[tuple[int, int]] = []

@@ -347,12 +347,12 @@ def test_scaling_to_all_three_pairs():
 def test_empty_cells_are_filled_where_the_model_fills_them():
     """Raked to rows of 30 and 10 and columns of 20; a thousandth of what the model says stays, but 0 stays 0."""
     beside = np.array([[15.0, 15.0, 0.0], [5.0, 5.0, 0.0]])
-    found = module._raked(np.array([[0.0, 20.0, 0.0], [20.0, 0.0, 0.0]]), beside=beside)
+    found = module.raked(np.array([[0.0, 20.0, 0.0], [20.0, 0.0, 0.0]]), beside=beside)
     np.testing.assert_allclose(found.sum(axis=0), beside.sum(axis=0))
     assert (found[:, 2] == 0).all()
     assert 0 < found[0, 0] < 20
     assert 0 < found[1, 1] < 1
-    kept = module._raked(beside, beside=beside)
+    kept = module.raked(beside, beside=beside)
     np.testing.assert_allclose(kept, beside)
 
 

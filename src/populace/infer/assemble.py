@@ -14,13 +14,15 @@ from populace.infer.effects import Effects, estimate
 from populace.infer.estimator import Effort, Estimator, even
 from populace.infer.junction_tree import maximal_tables, table_cells
 from populace.infer.model import Model
-from populace.infer.observations import Observation, shared_groupings
+from populace.infer.observations import Observation, shared_groupings, sum_groups
+from populace.infer.prior import informed, pairs_of
 from populace.infer.projection import weighted_norm_sub
 from populace.infer.structure import Layout
 from populace.infer.tables import Table
-from populace.marginals import Clique, Domain
+from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.progress import Progress, silent
+from populace.public import Borrowed
 from populace.schema.rules import NO_RULES, Rules, Totals
 
 # The junction tree's cells, and these times its tables, which is what a sweep of fitting takes: rows are fitted also to
@@ -43,6 +45,7 @@ def assemble(
     domain: Domain,
     rules: Rules = NO_RULES,
     totals: Sequence[Totals] = (),
+    public: Borrowed | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Return a model of the measurements, with tables for its rows to fit.
@@ -51,9 +54,12 @@ def assemble(
     Each measured table is cleaned beside the model of single columns and rules, and those that say most beyond it
     enter a junction tree of limited size: its model is the first guess at everything. Then every measured table is
     cleaned once more beside that model, and kept as a target for the rows.
+    Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
+    the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
     """
     told = progress or silent
     told("fitting the model", 0.0)
+    measurements = informed(measurements, public)
     seen = shared_groupings(measurements, classes=rules.classes)
     estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
     estimator.add(measurements)
@@ -68,26 +74,34 @@ def assemble(
     sure = [] if totals else _sure(held, total=total)
     estimator.settle(held)
     estimator.refit(effort=effort)
-    measured = sorted(effects.interactions, key=lambda clique: (len(clique), clique))
+    known = _public_tables(public, domain=domain, groupings=seen)
+    measured = sorted({*effects.interactions, *known}, key=lambda clique: (len(clique), clique))
     rng = np.random.default_rng(0)
     sizes = sorted({len(clique) for clique in measured})
     for size in sizes:
         told("fitting the model", 0.2 * size - 0.2)
         found = _cleaned(
-            [c for c in measured if len(c) == size], effects, estimator=estimator, layout=layout, rng=rng
+            [c for c in measured if len(c) == size],
+            effects,
+            estimator=estimator,
+            layout=layout,
+            rng=rng,
+            public=known,
         )
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = LEAST_GAIN * estimator.total
         worth = [c for c in sorted(gains, key=lambda c: (-gains[c], c)) if gains[c] > least]
         chosen = _held(worth, beside=[o.clique for o in held], layout=layout)
-        held += [_stated(clique, found[clique], effects) for clique in chosen]
+        held += [_stated(clique, found[clique], effects, public=known) for clique in chosen]
         estimator.settle(held)
         estimator.refit(effort=effort if size == sizes[-1] else replace(effort, sweeps=_FIRST_SWEEPS))
         estimator.meet(sure)
     targets: dict[Clique, Table] = {}
     for size in sizes:
         more = [c for c in measured if len(c) == size]
-        targets |= _cleaned(more, effects, estimator=estimator, layout=layout, rng=rng, known=targets)
+        targets |= _cleaned(
+            more, effects, estimator=estimator, layout=layout, rng=rng, known=targets, public=known
+        )
     return replace(estimator.model(), targets=targets)
 
 
@@ -98,15 +112,22 @@ def _cleaned(
     estimator: Estimator,
     layout: Layout,
     rng: np.random.Generator,
+    public: Mapping[Clique, Table],
     known: Mapping[Clique, Table] | None = None,
 ) -> dict[Clique, Table]:
-    """Return measured tables without most of their noise, with the single columns of the model.
+    """Return measured tables without most of their noise, and public ones, with the single columns of the model.
 
-    What they are compared with is the model's table, scaled to `known` tables of fewer columns.
+    What they are compared with is the public table, if there is one, or the model's, scaled to `known` tables of
+    fewer columns.
     """
     found = {}
     for clique in cliques:
         baseline = scaled(estimator.table(clique), clique, known=known or {})
+        if clique in public:
+            baseline = lent(public[clique], beside=baseline)
+        if clique not in effects.interactions:
+            found[clique] = baseline
+            continue
         allowed = layout.allowed(clique)
         table = denoise(
             effects.marginal(clique),
@@ -115,7 +136,7 @@ def _cleaned(
             allowed=None if allowed.all() else allowed,
             rng=rng,
         )
-        found[clique] = _raked(table, beside=baseline)
+        found[clique] = raked(table, beside=baseline)
     return found
 
 
@@ -131,7 +152,12 @@ def scaled(table: Table, clique: Clique, *, known: Mapping[Clique, Table]) -> Ta
     return table
 
 
-def _raked(table: Table, *, beside: Table) -> Table:
+def lent(public: Table, *, beside: Table) -> Table:
+    """Return a public table with the rows and the single columns of another one."""
+    return raked(public * (beside.sum() / public.sum()), beside=beside)
+
+
+def raked(table: Table, *, beside: Table) -> Table:
     """Return a table scaled to the single columns of another one; cells that this one can fill do not become empty."""
     table = np.maximum(table, _FLOOR * np.minimum(beside, beside.mean()))
     for _ in range(_RAKES):
@@ -156,7 +182,27 @@ def _sure(columns: Sequence[Observation], *, total: float) -> list[Observation]:
     return [each for each in columns if each.values.sum() > 0 and float(np.sqrt(each.variance).sum()) < most]
 
 
-def _stated(clique: Clique, table: Table, effects: Effects) -> Observation:
+def _public_tables(
+    public: Borrowed | None, *, domain: Domain, groupings: Mapping[str, Grouping]
+) -> dict[Clique, Table]:
+    """Return public tables of several columns as the model sees them, their columns in the domain's order."""
+    order = {name: place for place, name in enumerate(domain)}
+    found = {}
+    for given, counts in pairs_of(public).items():
+        clique = tuple(sorted(given, key=order.__getitem__))
+        table = counts.astype(np.float64).transpose([given.index(name) for name in clique])
+        for axis, name in enumerate(clique):
+            if name in groupings:
+                table = sum_groups(table, groupings[name], axis=axis)
+        found[clique] = table
+    return found
+
+
+def _stated(clique: Clique, table: Table, effects: Effects, *, public: Mapping[Clique, Table]) -> Observation:
+    if clique not in effects.interactions:
+        # As if both tables were random samples.
+        more = table.sum() / public[clique].sum()
+        return Observation(clique, table, np.full(table.shape, (1 + more) * (table.mean() + more)))
     return Observation(clique, table, np.full(table.shape, 1 / effects.interactions[clique].weight))
 
 

@@ -14,6 +14,7 @@ from populace.infer.weights import dense, weights_model
 from populace.marginals import Domain
 from populace.measurements import Measurement, Measurements, Told
 from populace.progress import Progress
+from populace.public import Borrowed
 from populace.schema.rules import NO_RULES, Rules, Totals
 
 # The methods whose estimate is moved by multiplicative weights.
@@ -30,6 +31,7 @@ def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> 
         domain=schema.domain,
         rules=schema.rules,
         totals=schema.totals,
+        public=measurements.public,
         progress=progress,
     )
     return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
@@ -43,6 +45,7 @@ def fit_items(
     domain: Domain,
     rules: Rules = NO_RULES,
     totals: Sequence[Totals] = (),
+    public: Borrowed | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Return the model of measurements, as the method that made them wants them read.
@@ -62,4 +65,4 @@ def fit_items(
         return histogram_model(items, domain=domain, rules=rules)
     if method == "field-groups":
         return groups_model(items, domain=domain, rules=rules, totals=totals)
-    return assemble(items, domain=domain, rules=rules, totals=totals, progress=progress)
+    return assemble(items, domain=domain, rules=rules, totals=totals, public=public, progress=progress)

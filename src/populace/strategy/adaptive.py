@@ -9,12 +9,16 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 
+from populace.infer.assemble import lent
+from populace.infer.prior import informed
 from populace.infer.projection import norm_sub
 from populace.infer.tables import Table
 from populace.marginals import Candidates, Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
+from populace.public import Borrowed
 from populace.strategy.allocation import Columns, Floats, allocate, reach, worth_measuring
 from populace.strategy.baseline import Baseline, baseline
 from populace.strategy.batch import fraction, measure_batch
@@ -38,19 +42,35 @@ MOST_SAVING, MOST_TRIPLES = 100, 5000
 CLEAN = 0.01
 # Distances are clear when their noise is this part of all rows.
 CLEAR, MOST_LOOKS = 0.03, 2
+# Whether to believe a public table is worth more of a budget where the look would not tell.
+MOST_DOUBTFUL = Fraction(10, 100)
 
 
-def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement | Borrowed, ...]:
     """Measure columns, look at the distance of every pair from independence, and measure a batch of columns and pairs.
 
     What the batch holds, and with how much noise, follows from public facts and paid answers: the noisy columns tell
     what an error of each table would cost, the noisy distances what each pair would gain. With little budget for the
     rows there are, all of it goes to the columns; with much, nearly all pairs are measured. Columns are measured a
     second time before the pairs, so that the rare codes, which share a group in pairs, are those of the better counts.
+    With a public table, columns are drawn towards it, and the look takes in the distance of every pair from the public
+    one too: where that is nearer than independence it is what a pair is taken to be unless it is measured.
     """
+    if oracle.public is None:
+        return _measured(oracle, workload=workload, progress=progress)[0]
+    measured, trusted = _measured(oracle, workload=workload, progress=progress)
+    columns = [(name,) for name in oracle.domain]
+    return (*measured, Borrowed.of(oracle.public, [*columns, *sorted(trusted)]))
+
+
+def _measured(
+    oracle: Oracle, *, workload: Workload, progress: Progress
+) -> tuple[tuple[Measurement, ...], frozenset[Clique]]:
+    """Return what was measured, and the pairs that are trusted to be as in the public table."""
+    nothing: frozenset[Clique] = frozenset()
     progress("measuring columns", 0.0)
     if len(oracle.domain) == 1:
-        return measure_columns(oracle, share=Fraction(1))
+        return measure_columns(oracle, share=Fraction(1)), nothing
     weights = pair_weights(workload)
     names = list(oracle.domain)
     each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
@@ -61,18 +81,24 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     pairs = view.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     deviation = math.sqrt(2 * len(names) / (float(1 - FIRST_SHARE) * precision))
-    pairs = [
-        pair
-        for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
-        if view.most(pair) > cost * deviation
-    ]
+    # What a public table says of a pair is worth a look also where measuring it never would be.
+    pairs = (
+        pairs
+        if oracle.public is not None
+        else [
+            pair
+            for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
+            if view.most(pair) > cost * deviation
+        ]
+    )
     if not pairs:
         return first + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
-        )
+        ), nothing
     progress("looking at pairs", 0.2)
-    scores, doubts, looks = look(oracle, view, pairs)
-    left = 1 - FIRST_SHARE - looks * SCORE_SHARE
+    scores, doubts, taken = look(oracle, view, pairs)
+    trusted = view.trusted
+    left = 1 - FIRST_SHARE - taken
     budget = float(left) * precision
     singles = reach(pairs, [(name,) for name in names], domain=view.domain)
     columns = view.columns(weights, deviation=deviation / math.sqrt(2))
@@ -92,14 +118,14 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     progress("measuring columns", 0.5)
     measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
     if share == left:
-        return measured
+        return measured, trusted
     progress("measuring pairs", 0.8)
-    view = View(oracle, measured)
+    view = View(oracle, measured, trusted=trusted)
     asked = [pairs[number] for number in chosen.tolist() if view.tells(pairs[number])]
     if not asked:
         return measured + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=left - share
-        )
+        ), trusted
     budget = float(left - share) * precision
     deviation = math.sqrt(len(asked) / budget)
     columns = view.columns(weights, deviation=deviation)
@@ -117,7 +143,7 @@ def adaptive(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
         measured += triples
         if kept:
             measured += measure_batch(oracle, marginals, plan.precisions, share=kept)
-    return measured
+    return measured, trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,26 +156,47 @@ class _Plan:
     error: float
 
 
-def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, Floats, int]:
-    """Return a noisy distance from independence for each pair, its deviation, and how many looks were taken.
+def look(oracle: Oracle, view: View, pairs: Sequence[Clique]) -> tuple[Floats, Floats, Fraction]:
+    """Return a noisy distance from independence for each pair, its deviation, and the share of the budget it took.
 
     The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
     quarter is looked at once more, with half the noise; both looks count, each with its precision.
+    With a public table, the first look is at twice as many distances, and the view then knows which pairs to trust.
     """
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
-    looks = 0
+    looks, taken = 0, Fraction(0)
+    if view.public is not None:
+        taken = _doubtful(oracle, pairs=len(pairs), total=view.total)
+        noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
+        both = oracle.score(view.both(pairs), noise=noise).reshape(2, -1)
+        nearer = believed(both[0] - both[1], variance=2 * float(noise.variance))
+        view.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+        precisions += 1 / float(noise.variance)
+        sums += np.where(nearer, both[1], both[0]) * precisions
+        looks = 1
+        if float(noise.variance) ** 0.5 <= CLEAR * view.total or len(among) <= len(view.domain):
+            return sums / precisions, precisions**-0.5, taken
+        among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
         noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(among))
         scores = oracle.score(view.candidates([pairs[number] for number in among.tolist()]), noise=noise)
         sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        looks += 1
+        looks, taken = looks + 1, taken + SCORE_SHARE
         means = sums / precisions
         deviation = float(noise.variance) ** 0.5
         if deviation <= CLEAR * view.total or looks == MOST_LOOKS or len(among) <= len(view.domain):
-            return means, precisions**-0.5, looks
+            return means, precisions**-0.5, taken
         among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
+
+
+def _doubtful(oracle: Oracle, *, pairs: int, total: float) -> Fraction:
+    """Return the share of the budget for a first look that says whether a public table is to be believed at all."""
+    noise = oracle.budget.score_noise(SCORE_SHARE, scores=2 * pairs)
+    deviation = math.sqrt(2 * float(noise.variance) / pairs)
+    needed = min(1.0, float(SCORE_SHARE) * (deviation / (CLEAR * total)) ** 2)
+    return min(MOST_DOUBTFUL, max(SCORE_SHARE, fraction(needed)))
 
 
 def _allocated(
@@ -202,8 +249,14 @@ def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
 class View:
     """What noisy columns say: counts, groups of rare codes, and pairs as they would be without any dependence."""
 
-    def __init__(self, oracle: Oracle, measured: Sequence[Measurement]) -> None:
-        found = merged(measured)
+    def __init__(
+        self, oracle: Oracle, measured: Sequence[Measurement], *, trusted: frozenset[Clique] = frozenset()
+    ) -> None:
+        self.public = oracle.public
+        self.trusted = trusted
+        columns = [(name,) for name in oracle.domain]
+        public = None if oracle.public is None else Borrowed.of(oracle.public, columns)
+        found = merged(informed(measured, public))
         self._merged = {name: found[name] for name in oracle.domain}
         # Public totals count codes, so codes that they tell apart stay apart.
         counted = {name for totals in oracle.totals for name in totals.clique}
@@ -240,8 +293,15 @@ class View:
         """Return a table as it is asked for, in groups where there are some."""
         return Marginal(clique, tuple(self._groupings[name] for name in clique if name in self._groupings))
 
+    def both(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs twice: as single columns and rules imply, and as the public table has them."""
+        alone = [self._alone(pair) for pair in pairs]
+        known = [self._known(pair, beside=table) for pair, table in zip(pairs, alone, strict=True)]
+        estimates = tuple(np.rint(table).astype(np.int64) for table in (*alone, *known))
+        return Candidates(2 * tuple(map(self.marginal, pairs)), estimates, (0,) * len(estimates))
+
     def candidates(self, pairs: Sequence[Clique]) -> Candidates:
-        """Return pairs with what single columns and rules imply as estimate."""
+        """Return pairs with what is expected of them unmeasured as estimate."""
         estimates = tuple(np.rint(self._table(pair)).astype(np.int64) for pair in pairs)
         return Candidates(tuple(map(self.marginal, pairs)), estimates, (0,) * len(pairs))
 
@@ -287,11 +347,38 @@ class View:
         )
 
     def _table(self, pair: Clique) -> Table:
+        alone = self._alone(pair)
+        return self._known(pair, beside=alone) if pair in self.trusted else alone
+
+    def _alone(self, pair: Clique) -> Table:
         return self.total * self._baseline.pair(pair)
+
+    def _known(self, pair: Clique, *, beside: Table) -> Table:
+        """Return the public table of a pair, scaled to the columns of another one."""
+        if self.public is None:
+            return beside
+        return lent(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
 
     def _error(self, table: Table, *, deviation: float) -> Table:
         noisy = table + self._rng.normal(0.0, deviation, table.shape)
         return np.abs(norm_sub(noisy, total=float(table.sum())) - table)
+
+
+def believed(nearer: Floats, *, variance: float) -> npt.NDArray[np.bool_]:
+    """Say which pairs are nearer to the public table than to independence, from noisy differences of the distances.
+
+    A difference that noise could explain is drawn towards the mean of all, less a deviation of it: most public tables
+    are right, or wrong, as a whole.
+
+    >>> believed(np.array([90.0, 110.0, 100.0, -20.0]), variance=2500.0)
+    array([ True,  True,  True,  True])
+    >>> believed(np.array([90.0, 110.0, 100.0, -20.0]), variance=1.0)
+    array([ True,  True,  True, False])
+    """
+    mean = float(nearer.mean())
+    spread = max(0.0, float(nearer.var()) - variance)
+    doubt = DOUBT * math.sqrt(variance / nearer.size)
+    return np.asarray(mean - doubt + spread / (spread + variance) * (nearer - mean) > 0)
 
 
 def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:

@@ -1,0 +1,86 @@
+"""What a public table says of single columns, weighed against what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.infer.tables import Table
+from populace.marginals import Clique, Counts, Marginal
+from populace.measurements import Measurement
+from populace.public import Borrowed
+
+# A code that is further from the public table than so many deviations is taken as measured.
+_FAR = 3.0
+
+
+def informed(items: Sequence[Measurement], public: Borrowed | None) -> tuple[Measurement, ...]:
+    """Return measurements in which each column that is public too is drawn towards its public shares.
+
+    How far is decided by the noisy counts: the more a column differs from the public one beyond its noise, the less.
+    Measurements of one column become one, with the mean variance of what is left; others stay as they are.
+    """
+    alone: dict[str, list[Measurement]] = {}
+    for item in items:
+        if len(item.marginal.clique) == 1 and not item.marginal.groupings:
+            alone.setdefault(item.marginal.clique[0], []).append(item)
+    known = {
+        clique[0]: table for clique, table in (public.tables if public else {}).items() if len(clique) == 1
+    }
+    names = [name for name in alone if name in known]
+    if not names:
+        return tuple(items)
+    merged = {name: _mean(same) for name, same in alone.items()}
+    weights = [1 / (variance * counts.size) for counts, variance in merged.values()]
+    total = max(1.0, float(np.average([counts.sum() for counts, _ in merged.values()], weights=weights)))
+    found = [
+        item
+        for item in items
+        if item.marginal.clique not in {(name,) for name in names} or item.marginal.groupings
+    ]
+    for name in names:
+        counts, variance = merged[name]
+        values, left = drawn(counts, variance=variance, public=known[name], total=total)
+        found.append(
+            Measurement(Marginal((name,)), np.rint(values).astype(np.int64), Fraction(float(left.mean())))
+        )
+    return tuple(found)
+
+
+def drawn(counts: Table, *, variance: float, public: Counts, total: float) -> tuple[Table, Table]:
+    """Return noisy counts of a column drawn towards its public shares, and the variances that are left.
+
+    A code that makes up p of n public rows is expected N·p times, with variance κ·N·(p + 1/n). Both tables are at least
+    random samples, so κ is at least 1 + N/n; otherwise it is what the noisy counts show beyond their noise. A code
+    that is far off for all that is left as it was measured.
+
+    >>> values, left = drawn(np.array([95.0, 0.0, 12.0]), variance=100.0, public=np.array([100, 4, 4]), total=108.0)
+    >>> values.round(1), left.round(1)
+    (array([96.7,  3.6,  4.7]), array([66.9,  9.1,  9.1]))
+    """
+    rows = float(public.sum())
+    expected = total * public / rows
+    sampled = total * (public + 1) / rows
+    least = 1 + total / rows
+    weights = 1 / (variance + least * sampled)
+    beyond = (counts - expected) ** 2 - variance
+    spread = max(least, float((weights * beyond).sum() / (weights * sampled).sum())) * sampled
+    far = np.abs(counts - expected) > _FAR * np.sqrt(variance + spread)
+    trust = np.where(far, 1.0, spread / (spread + variance))
+    return expected + trust * (counts - expected), np.maximum(trust * variance, 1e-6)
+
+
+def _mean(same: Sequence[Measurement]) -> tuple[Table, float]:
+    """Return the mean of several measurements of a column, weighted by their precision, and its variance."""
+    precision = sum(1 / float(item.variance) for item in same)
+    total: Table = np.zeros(same[0].counts.shape)
+    for item in same:
+        total = total + item.counts / float(item.variance)
+    return total / precision, 1 / precision
+
+
+def pairs_of(public: Borrowed | None) -> dict[Clique, Counts]:
+    """Return the public tables of more than one column."""
+    return {clique: table for clique, table in (public.tables if public else {}).items() if len(clique) > 1}
