@@ -20,7 +20,7 @@ from populace.privacy.loss import price
 from populace.privacy.noise import ExactNoise
 
 # Methods from the literature that are made of the same questions: a few pairs tell whether they ask by the rows.
-NAMED = ("mwem",)
+NAMED = ("mwem", "pmw", "privbayes")
 CHOOSING = ("adaptive", "aim", "mst", *NAMED)
 COPYING = ("field-groups", "histogram", "histogram-exponential", "stability")
 METHODS = (*CHOOSING, "independent", *COPYING)

@@ -16,8 +16,9 @@ from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
+from populace.strategy.pmw import pmw_bound
 
-METHODS = ("mwem",)
+METHODS = ("mwem", "pmw", "privbayes")
 
 RULED = """
 [columns.age]
@@ -72,7 +73,7 @@ FOUR = {"a": 4, "b": 4, "c": 4, "d": 2}
 ODD = {
     "no rows": (FOUR, 0, {}),
     "pure": (FOUR, 40, {"delta": "0"}),
-    "hardly any budget": (FOUR, 40, {"epsilon": "0.001"}),
+    "hardly any budget": (FOUR, 40, {"epsilon": "0.05"}),
     "hardly any noise": ({"a": 2, "b": 3, "c": 3}, 50, {"epsilon": "1000"}),
     "one column": ({"a": 3}, 5, {}),
     "one code": ({"a": 1, "b": 1}, 5, {}),
@@ -124,3 +125,47 @@ def counted(table, pair):
     found = np.zeros((4, 4))
     np.add.at(found, (first, second), 1 / len(first))
     return found
+
+
+def test_parents_of_a_column_lie_in_one_earlier_table(tmp_path):
+    """So that the network is its own junction tree; and with many rows a column has several parents."""
+    sizes = dict.fromkeys("abcdef", 2)
+    found = run(codes(sizes, 20_000), Schema.from_sizes(sizes), tmp_path, method="privbayes", epsilon="4")
+    tables = [set(item.marginal.clique) for item in found.items if len(item.marginal.clique) > 1]
+    assert len(tables) == 5
+    placed = tables[0]
+    for number, table in enumerate(tables[1:], start=1):
+        assert len(table - placed) == 1
+        assert any(table & placed <= earlier for earlier in tables[:number])
+        placed = placed | table
+    assert max(map(len, tables)) > 2
+
+
+def test_fewer_rows_make_fewer_parents(tmp_path):
+    sizes = dict.fromkeys("abcdef", 2)
+    found = run(codes(sizes, 60), Schema.from_sizes(sizes), tmp_path, method="privbayes", epsilon="0.5")
+    assert max(len(item.marginal.clique) for item in found.items) == 1
+
+
+def test_every_test_is_booked_near_or_far(tmp_path):
+    """Columns that are independent are near: all marginals are tested, hardly one is measured."""
+    rng = np.random.default_rng(3)
+    table = pa.table({name: rng.integers(0, size, 5000) for name, size in FOUR.items()})
+    found = run(table, Schema.from_sizes(FOUR), tmp_path, method="pmw")
+    verbs = [booked.spend.verb for booked in found.record.spends]
+    assert verbs.count("score") == 10
+    assert sum(len(item.marginal.clique) > 1 for item in found.items) <= 4
+    (tmp_path / "other").mkdir()
+    other = run(codes(FOUR, 5000), Schema.from_sizes(FOUR), tmp_path / "other", method="pmw")
+    assert sum(len(item.marginal.clique) > 1 for item in other.items) > 4
+
+
+def test_the_bound_of_the_source_falls_with_rows_and_rises_with_queries():
+    asked = {"rows": 1000.0, "queries": 100, "universe": 1e6, "epsilon": 1.0}
+    for delta in (1e-6, 0.0):
+        bound = pmw_bound(**asked, delta=delta)
+        assert pmw_bound(**asked | {"rows": 8000.0}, delta=delta) == pytest.approx(
+            bound / (8**0.5 if delta else 2)
+        )
+        assert pmw_bound(**asked | {"queries": 10**4}, delta=delta) > bound
+        assert pmw_bound(**asked | {"epsilon": 2.0}, delta=delta) < bound

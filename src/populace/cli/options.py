@@ -33,9 +33,10 @@ Method = Annotated[
         metavar="NAME",
         help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
         "(marginals chosen round by round), mwem (marginals that multiplicative weights answer worst), "
-        "mst (columns and a tree of pairs), independent (columns), field-groups (groups of columns that the schema "
-        "declares), histogram or histogram-exponential (all columns in one table), stability (rows that "
-        "are frequent), or auto, which is adaptive.",
+        "pmw (marginals asked one by one), privbayes (a network: each column with its parents), mst (columns and a "
+        "tree of pairs), independent (columns), field-groups (groups of columns that the schema declares), histogram "
+        "or histogram-exponential (all columns in one table), stability (rows that are frequent), or auto, which is "
+        "adaptive.",
     ),
 ]
 Workload = Annotated[
@@ -45,7 +46,7 @@ Workload = Annotated[
         metavar="pairs|triples|FILE",
         help="Which marginals should be accurate: all pairs of columns, pairs and small triples, or those that "
         "a TOML file lists with weights. It moves accuracy to where you need it and costs nothing more; only adaptive, "
-        "aim and mwem heed it.",
+        "aim, mwem and pmw heed it.",
         show_default="triples",
     ),
 ]

@@ -18,7 +18,7 @@ from populace.public import Borrowed
 from populace.schema.rules import NO_RULES, Rules, Totals
 
 # The methods whose estimate is moved by multiplicative weights.
-WEIGHING = ("mwem",)
+WEIGHING = ("mwem", "pmw")
 
 
 def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:

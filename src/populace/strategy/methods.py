@@ -63,6 +63,8 @@ _HOMES = {
     "independent": _Home(module="independent", strategy="independent"),
     "mst": _Home(module="mst", strategy="mst"),
     "mwem": _Home(module="mwem", strategy="mwem"),
+    "pmw": _Home(module="pmw", strategy="pmw"),
+    "privbayes": _Home(module="privbayes", strategy="privbayes"),
     "stability": _Home(module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS),
 }
 

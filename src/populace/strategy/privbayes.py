@@ -1,0 +1,138 @@
+"""`privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.infer.estimator import Estimator
+from populace.marginals import Candidates, Clique, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.privacy.mechanisms import Noise
+from populace.progress import Progress
+from populace.strategy.aim import MOST_CANDIDATES, MOST_CELLS, MOST_SCORED, usual
+from populace.strategy.compress import compress
+from populace.strategy.independent import measure_columns
+from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
+
+COLUMN_SHARE = Fraction(25, 100)
+CHOICE_SHARE = Fraction(10, 100)
+# A column follows from at most so many others, in a table whose cells hold on average so many times their noise.
+MOST_PARENTS = 4
+USEFUL = 4
+
+
+def privbayes(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (a network is chosen for its tables, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure all columns, then add one column after another to a network, and measure each with its parents.
+
+    One exponential mechanism chooses a column and its parents together. The score is the distance of the counts of
+    all of them from what is known while the column stands alone, less the error that measuring would bring. Parents
+    are columns that lie in one earlier table, so that the network is its own junction tree. Tables must be useful:
+    large enough counts for their noise, by the noisy number of rows. It ignores the workload.
+    Source: Zhang, Cormode, Procopiuc, Srivastava and Xiao 2017. Their scores are mutual information, and the distance
+    from independence by exact counts; ours is that distance from noisy tables, whose sensitivity is proved here.
+    """
+    progress("measuring columns", 0.0)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    groupings = _groupings(oracle, measured[1:])
+    estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
+    estimator.add(measured)
+    estimator.refit()
+    # A column that is all one group has nothing to say about another.
+    apart = [name for name in oracle.domain if estimator.domain[name] > 1]
+    network: list[Clique] = []
+    rounds, left = max(1, len(apart) - 1), 1 - COLUMN_SHARE
+    noise = oracle.budget.measure_noise(left - CHOICE_SHARE, marginals=rounds)
+    law = oracle.budget.choice(CHOICE_SHARE, choices=rounds)
+    while len(apart) > bool(not network):
+        candidates = extensions(estimator, network, apart, noise=noise)
+        if not candidates.marginals:
+            break
+        number = oracle.choose(candidates, among=range(len(candidates.marginals)), law=law, none=False)
+        found = oracle.measure([candidates.marginals[number or 0]], noise=noise)
+        measured += found
+        left -= (1 - COLUMN_SHARE) / rounds
+        network.append(found[0].marginal.clique)
+        apart = [name for name in apart if name not in network[-1]]
+        progress("choosing parents", 0.1 + 0.9 * len(network) / rounds)
+        if apart:
+            estimator.add(found)
+            estimator.refit()
+    if left:
+        alone = [Marginal((name,)) for name in apart or oracle.domain]
+        measured += oracle.measure(alone, noise=oracle.budget.measure_noise(left, marginals=len(alone)))
+    return measured
+
+
+def extensions(
+    estimator: Estimator, network: Sequence[Clique], apart: Sequence[str], *, noise: Noise
+) -> Candidates:
+    """Return the tables of one more column and its parents, with what is known before they are measured.
+
+    Where there are very many, those with the fewest parents and cells are taken.
+    """
+    domain = estimator.domain
+    room = max(MOST_CELLS, estimator.cells_with(()))
+    most, left = estimator.total / (USEFUL * usual(noise)), MOST_SCORED
+    cliques: list[Clique] = []
+    for clique in _tables(network, apart, order=list(domain)):
+        if domain.cells(clique) > most or not estimator.fits(clique, room=room):
+            continue
+        left -= domain.cells(clique)
+        if left < 0 or len(cliques) == MOST_CANDIDATES:
+            break
+        cliques.append(clique)
+    tables = estimator.tables(cliques)
+    return Candidates(
+        tuple(
+            Marginal(
+                clique, tuple(estimator.groupings[name] for name in clique if name in estimator.groupings)
+            )
+            for clique in cliques
+        ),
+        tuple(np.rint(tables[clique]).astype(np.int64) for clique in cliques),
+        tuple(round(usual(noise) * np.count_nonzero(tables[clique])) for clique in cliques),
+    )
+
+
+def _tables(network: Sequence[Clique], apart: Sequence[str], *, order: Sequence[str]) -> Iterator[Clique]:
+    """Yield a column that stands apart with parents that lie in one table, few parents first; at first any pairs.
+
+    >>> list(_tables([], ["a", "b", "c"], order="abc"))
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    >>> list(_tables([("a", "c")], ["b"], order="abc"))
+    [('a', 'b'), ('b', 'c'), ('a', 'b', 'c')]
+    """
+    if not network:
+        yield from combinations(apart, 2)
+        return
+    place = {name: number for number, name in enumerate(order)}
+    for size in range(1, MOST_PARENTS + 1):
+        for parents in _parts(network, size=size):
+            for name in apart:
+                yield tuple(sorted((*parents, name), key=place.__getitem__))
+
+
+def _parts(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
+    return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))
+
+
+def _groupings(oracle: Oracle, columns: Sequence[Measurement]) -> tuple[Grouping, ...]:
+    """Return the groups of rare codes; public totals count codes, so codes that they tell apart stay apart."""
+    counted = {name for totals in oracle.totals for name in totals.clique}
+    return compress(
+        [item for item in columns if item.marginal.clique[0] not in counted],
+        ordered=oracle.ordered,
+        classes=oracle.rules.classes,
+    )
