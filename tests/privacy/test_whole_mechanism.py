@@ -42,6 +42,9 @@ CHECKS = {
     **dict.fromkeys(PERSONS.values(), FEW),
     **{Case(method=method, delta="0"): FEW for method in METHODS},
     **dict.fromkeys(SWAPS.values(), SPARSE),
+    # Of two columns there is one pair to choose: what was paid for the choice is not lost.
+    SWAPS["mwem"]: {**SPARSE, "least": 0.7},
+    SWAPS["privbayes"]: {**SPARSE, "least": 0.85},
     **{Case(method=method, delta="0", epsilon="2"): FEW for method in sorted(PURE)},
     **{Case(method=method, delta="0", epsilon="2", rows=2): FEW for method in sorted(PURE)},
     **{
@@ -89,7 +92,7 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
     if case is TRIPLES:
         assert ("score", 3) in found.reached
     if case.method == "pmw":
-        assert {("score", 2), ("score", 3), ("measure", 2)} <= found.reached
+        assert {("score", 2), ("measure", 2)} <= found.reached
     if case.method in ("mst", "aim", "mwem", "privbayes"):
         assert ("choose", 2) in found.reached
 
