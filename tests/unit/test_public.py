@@ -122,7 +122,7 @@ def test_runs_name_the_public_table_everywhere_and_keep_what_they_took(tmp_path)
         public=file,
         ledger=tmp_path / "l.db",
     )
-    release.save(tmp_path / "out")
+    release.save(tmp_path / "out", report=False)
     statement = json.loads((tmp_path / "out" / "statement.json").read_text())
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert statement["public"] == {"name": "last year.csv", "digest": digest}

@@ -74,6 +74,11 @@ class StandIn:
         return self.population.schema.groups
 
     @property
+    def partition(self) -> Clique:
+        """The columns whose combinations are areas that are counted first; none where the schema names none."""
+        return self.population.schema.partition
+
+    @property
     def public(self) -> Public | None:
         """None: a plan is made without a public table to learn from."""
         return None

@@ -20,7 +20,8 @@ def informed(items: Sequence[Measurement], public: Borrowed | None) -> tuple[Mea
     """Return measurements in which each column that is public too is drawn towards its public shares.
 
     How far is decided by the noisy counts: the more a column differs from the public one beyond its noise, the less.
-    Measurements of one column become one, with the mean variance of what is left; others stay as they are.
+    Measurements of one column become one, with the mean variance of what is left; others stay as they are. A public
+    column that was not measured at all is taken as it is, for as many rows as there are.
     """
     alone: dict[str, list[Measurement]] = {}
     for item in items:
@@ -29,23 +30,21 @@ def informed(items: Sequence[Measurement], public: Borrowed | None) -> tuple[Mea
     known = {
         clique[0]: table for clique, table in (public.tables if public else {}).items() if len(clique) == 1
     }
-    names = [name for name in alone if name in known]
-    if not names:
+    if not known:
         return tuple(items)
-    merged = {name: _mean(same) for name, same in alone.items()}
-    weights = [1 / (variance * counts.size) for counts, variance in merged.values()]
-    total = max(1.0, float(np.average([counts.sum() for counts, _ in merged.values()], weights=weights)))
+    merged = {name: _mean(same) for name, same in alone.items() if name in known}
+    weights = [1 / (float(item.variance) * item.counts.size) for item in items]
+    total = max(1.0, float(np.average([item.counts.sum() for item in items], weights=weights)))
     found = [
         item
         for item in items
-        if item.marginal.clique not in {(name,) for name in names} or item.marginal.groupings
+        if item.marginal.groupings or item.marginal.clique not in {(name,) for name in merged}
     ]
-    for name in names:
-        counts, variance = merged[name]
-        values, left = drawn(counts, variance=variance, public=known[name], total=total)
-        found.append(
-            Measurement(Marginal((name,)), np.rint(values).astype(np.int64), Fraction(float(left.mean())))
-        )
+    for name, table in known.items():
+        counts, variance = merged.get(name, (np.zeros(table.shape), np.inf))
+        values, left = drawn(counts, variance=variance, public=table, total=total)
+        drawn_to = np.rint(values).astype(np.int64)
+        found.append(Measurement(Marginal((name,)), drawn_to, Fraction(float(left.mean()))))
     return tuple(found)
 
 
@@ -64,6 +63,8 @@ def drawn(counts: Table, *, variance: float, public: Counts, total: float) -> tu
     expected = total * public / rows
     sampled = total * (public + 1) / rows
     least = 1 + total / rows
+    if variance == np.inf:
+        return np.asarray(expected, np.float64), np.asarray(least * sampled, np.float64)
     weights = 1 / (variance + least * sampled)
     beyond = (counts - expected) ** 2 - variance
     spread = max(least, float((weights * beyond).sum() / (weights * sampled).sum())) * sampled

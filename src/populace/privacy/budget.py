@@ -8,13 +8,14 @@ from fractions import Fraction
 
 from populace.errors import UsageError
 from populace.privacy.balls import rounded_down, rounded_up
-from populace.privacy.gaussian import greatest_pure_epsilon, least_variance
+from populace.privacy.gaussian import gaussian_cap, greatest_pure_epsilon, least_variance
 from populace.privacy.loss import Currency, cap, price
 from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     ExponentialCount,
+    GaussianWithin,
     Noise,
     Spend,
     Stability,
@@ -134,6 +135,23 @@ class Budget:
         return self._noise(
             share, answers=marginals, l1=self.unit.marginal_l1, l2_squared=self.unit.marginal_l2_squared
         )
+
+    def measure_gaussian(self, share: Fraction, *, marginals: int, delta: Fraction) -> GaussianWithin:
+        """Return the least Gaussian noise with which this many marginals cost a share of a pure budget, and δ.
+
+        >>> from populace.schema.unit import Unit
+        >>> budget = Budget.of(Fraction(1), Fraction(0), unit=Unit())
+        >>> round(float(budget.measure_gaussian(Fraction(1, 2), marginals=14, delta=Fraction("1e-9")).variance))
+        1595
+        """
+        if self.currency is not Currency.PURE:
+            raise UsageError(
+                "a part of delta is not taken twice.", hint="ask a budget that is pure but for it"
+            )
+        # The price is rounded up in the last of 40 bits.
+        most = gaussian_cap(share * self.cap * (1 - Fraction(1, 2**36)), delta)
+        variance = least_variance(most / (marginals * self.unit.marginal_l2_squared))
+        return GaussianWithin(variance, delta)
 
     def measure_within(self, share: Fraction, *, marginals: int, most: int) -> ExponentialCount:
         """Return the sharpest law with which this many marginals, told within 0 and `most`, cost at most a share."""

@@ -34,6 +34,7 @@ from populace.privacy.mechanisms import (
     DiscreteLaplace,
     Exponential,
     ExponentialCount,
+    GaussianWithin,
     Spend,
     Stability,
 )
@@ -53,6 +54,7 @@ def price(spend: Spend, *, currency: Currency) -> Fraction:
     """Return what a spend costs, never too little.
 
     Keys told above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
+    So is a part of the price of Gaussian noise among pure questions. Proof: docs/proofs/filters.md.
     Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/exponential-histogram.md,
     docs/proofs/discover.md and, for units of several rows, docs/proofs/rows-per-unit.md.
 
@@ -94,6 +96,8 @@ def _zcdp_price(spend: Spend) -> Fraction:
 
 def _pure_price(spend: Spend) -> Fraction:
     law = spend.law.noise if isinstance(spend.law, Stability) else spend.law
+    if isinstance(law, GaussianWithin):
+        return epsilon_for(_gdp_price(spend), currency=Currency.GDP, delta=law.delta)
     if isinstance(law, DiscreteGaussian):
         raise UsageError(
             "Gaussian noise has no price in pure differential privacy.",

@@ -47,6 +47,25 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class GaussianWithin(DiscreteGaussian):
+    """Integer Gaussian noise among pure questions: all its answers together cost one ε, and a part of δ.
+
+    >>> GaussianWithin(Fraction(25, 2), Fraction("1e-9")).to_json()
+    {'law': 'gaussian-within', 'variance': '25/2', 'delta': '1/1000000000'}
+    """
+
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, name="the variance"))
+        object.__setattr__(self, "delta", _positive(self.delta, name="the part of delta"))
+
+    def to_json(self) -> LawJson:
+        """Return the law as it is written in the ledger."""
+        return {"law": "gaussian-within", "variance": str(self.variance), "delta": str(self.delta)}
+
+
+@dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
     """Integer noise with P[z] ∝ exp(−|z|/scale).
 
@@ -195,6 +214,8 @@ def law_from_json(told: Mapping[str, str]) -> Law:
     name = told["law"]
     if name == "discrete-gaussian":
         return DiscreteGaussian(fraction_from_json(told["variance"]))
+    if name == "gaussian-within":
+        return GaussianWithin(fraction_from_json(told["variance"]), fraction_from_json(told["delta"]))
     if name == "discrete-laplace":
         return DiscreteLaplace(fraction_from_json(told["scale"]))
     if name == "exponential":

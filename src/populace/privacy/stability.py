@@ -15,7 +15,7 @@ from flint import arb
 from populace.errors import UsageError
 from populace.privacy.balls import ball, bounds, rounded_up
 from populace.privacy.gaussian import theta
-from populace.privacy.mechanisms import DiscreteLaplace, Law, Noise, Stability
+from populace.privacy.mechanisms import DiscreteLaplace, GaussianWithin, Law, Noise, Stability
 from populace.schema.unit import Neighbours, Unit
 
 # Terms of a tail that are added up one by one; what comes after them is bounded by its integral.
@@ -30,6 +30,7 @@ _LN_2_ABOVE = Fraction(7, 10)
 def key_delta(law: Law, *, unit: Unit) -> Fraction:
     """Return the part of δ that a spend under this law takes, rounded up: 0 unless keys are told.
 
+    Gaussian noise among pure questions takes the part that it names. Proof: docs/proofs/filters.md.
     Under replace-one both neighbours may have keys of their own, so the probability counts twice.
     Proof: docs/proofs/discover.md
 
@@ -37,6 +38,8 @@ def key_delta(law: Law, *, unit: Unit) -> Fraction:
     >>> key_delta(Stability(DiscreteGaussian(Fraction(4)), 8), unit=Unit()) < Fraction(1, 1000)
     True
     """
+    if isinstance(law, GaussianWithin):
+        return law.delta
     if not isinstance(law, Stability):
         return Fraction(0)
     once = told_probability(law, rows=unit.rows)

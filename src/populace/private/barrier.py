@@ -95,6 +95,11 @@ class Barrier:
         return self._table.schema.groups
 
     @property
+    def partition(self) -> Clique:
+        """The columns whose combinations are areas that are counted first; none where the schema names none."""
+        return self._table.schema.partition
+
+    @property
     def public(self) -> Public | None:
         """A table that everybody may know, if the curator gave one."""
         return self._public

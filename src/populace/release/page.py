@@ -158,6 +158,10 @@ def _origin(origin: str) -> str:
 def _parts(statement: Statement) -> str:
     """Return what δ is made of where a part of it is set aside for telling values."""
     parts = statement.get("delta_parts")
+    if parts and statement["method"] == "dpsyn":
+        return (
+            ", for the noise of pairs alone" if parts["keys_used"] != "0" else ", of which nothing was used"
+        )
     return (
         f", of which {parts['keys']} for values or rows that one {_cell(statement['unit'])} alone has"
         if parts

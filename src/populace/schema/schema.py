@@ -27,7 +27,7 @@ from populace.schema.totals import check_totals, read_totals, totals_lines, tota
 from populace.schema.unit import Unit
 from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
 
-_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups")
+_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups", "partition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +46,7 @@ class Schema:
     dataset: str | None = None
     max_rows: int | None = None
     groups: tuple[Clique, ...] = ()
+    partition: Clique = ()
     """Columns that belong together, as public knowledge has it; the others stand alone."""
     zeros: tuple[Zero, ...] = ()
     totals: tuple[Totals, ...] = ()
@@ -57,6 +58,7 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
+        object.__setattr__(self, "partition", tuple(self.partition))
         object.__setattr__(self, "zeros", tuple(self.zeros))
         object.__setattr__(self, "totals", tuple(self.totals))
         if not self.columns:
@@ -76,6 +78,7 @@ class Schema:
         object.__setattr__(self, "book", rulebook(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
+        check_groups([self.partition] if self.partition else [], layout=self.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -169,6 +172,7 @@ class Schema:
             dataset=table.text("dataset"),
             max_rows=table.whole("max_rows"),
             groups=read_groups(table),
+            partition=tuple(table.texts("partition")),
             zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
         )
         totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
@@ -211,7 +215,8 @@ class Schema:
         table: dict[str, Written] = {} if self.dataset is None else {"dataset": self.dataset}
         table |= unit_table(self.unit)
         table |= {} if self.max_rows is None else {"max_rows": self.max_rows}
-        return table | ({"groups": [list(group) for group in self.groups]} if self.groups else {})
+        table |= {"groups": [list(group) for group in self.groups]} if self.groups else {}
+        return table | ({"partition": list(self.partition)} if self.partition else {})
 
 
 def _refuse_draft(columns: Table) -> None:

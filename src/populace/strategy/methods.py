@@ -22,7 +22,7 @@ class Delta(Enum):
 
     SPENT = "spent"
     NONE = "none, whatever is offered: its noise is pure"
-    KEYS = "all of it is there to tell keys"
+    KEYS = "all of it is set aside: to tell keys, or for one question with Gaussian noise"
 
 
 class Uses(Enum):
@@ -50,6 +50,9 @@ class _Home:
 _HOMES = {
     "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
     "aim": _Home(module="aim", strategy="aim"),
+    "dpsyn": _Home(
+        module="dpsyn", strategy="dpsyn", check="check_dpsyn", delta=Delta.KEYS, public=Uses.ALWAYS
+    ),
     "field-groups": _Home(
         module="field_groups", strategy="field_groups", check="check_field_groups", delta=Delta.NONE
     ),

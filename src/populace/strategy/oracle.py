@@ -37,6 +37,9 @@ class Oracle(Protocol):
     def groups(self) -> tuple[Clique, ...]: ...
 
     @property
+    def partition(self) -> Clique: ...
+
+    @property
     def public(self) -> Public | None: ...
 
     @property

@@ -1,0 +1,149 @@
+"""`dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from itertools import combinations
+
+from populace.errors import UsageError
+from populace.marginals import Clique, Domain, Marginal
+from populace.measurements import Measurement
+from populace.progress import Progress
+from populace.public import Borrowed
+from populace.schema.schema import Schema
+from populace.strategy.histogram import check_declared
+from populace.strategy.oracle import Oracle
+from populace.strategy.workload import Workload
+
+# All pairs are counted, or taken from the public table, and kept at once.
+MOST_CELLS = 2**25
+# Larger groups of columns are known by their pairs.
+MOST_GROUP, GROUP_CELLS = 3, 2**16
+
+
+class Level(Enum):
+    """How much of the private table is measured besides the partition."""
+
+    NOTHING = "public pairs"
+    COLUMNS = "columns, and public pairs scaled to them"
+    PAIRS = "all pairs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What is measured, and the ε for the number of rows, for the partition, and for columns or pairs."""
+
+    level: Level
+    total: Fraction
+    partition: Fraction
+    rest: Fraction
+
+
+def wants_total(epsilon: Fraction, *, theta: int) -> bool:
+    """Say whether ε is large enough to look at the number of rows: at least θ/35.
+
+    >>> wants_total(Fraction(1, 35), theta=1), wants_total(Fraction(1, 36), theta=1)
+    (True, False)
+    """
+    return epsilon >= Fraction(theta, 35)
+
+
+def split(epsilon: Fraction, *, theta: int, total: int | None) -> Split:
+    """Return how ε is split, from ε, the rows θ that one unit moves, and the noisy number of rows, if it was asked for.
+
+    ε₀ = θ/1400 for the number of rows, ε₁ = θ/50 and at most ε₃ = θ/25 for the partition; columns are worth their noise
+    from τ₁ = 1500·θ/Ñ on and pairs from τ₂ = 6·τ₁ on, Ñ being at least 1.
+
+    >>> split(Fraction(1), theta=1, total=30_000).level, split(Fraction(1), theta=7, total=30_000).level
+    (<Level.PAIRS: 'all pairs'>, <Level.COLUMNS: 'columns, and public pairs scaled to them'>)
+    """
+    nothing = Fraction(0)
+    if total is None:
+        return Split(level=Level.NOTHING, total=nothing, partition=epsilon, rest=nothing)
+    first, least, most = Fraction(theta, 1400), Fraction(theta, 50), Fraction(theta, 25)
+    columns = Fraction(1500 * theta, max(1, total))
+    pairs = 6 * columns
+    if epsilon < first + least + columns:
+        return Split(level=Level.NOTHING, total=first, partition=epsilon - first, rest=nothing)
+    level, worth = (Level.COLUMNS, columns) if epsilon < first + least + pairs else (Level.PAIRS, pairs)
+    partition = min(most, least + (epsilon - first - least - worth) / 2)
+    return Split(level=level, total=first, partition=partition, rest=epsilon - first - partition)
+
+
+def dpsyn(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it measures all columns or all pairs, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement | Borrowed, ...]:
+    """Measure the partition and, if ε is worth it, all columns or all pairs; the rest comes from the public table.
+
+    Noise is integer Laplace noise, but for pairs, which have Gaussian noise where there is a δ. Public pairs are scaled
+    to the columns, and rows are moved until they fit. It ignores the workload.
+    Cost: the whole ε; δ only for pairs. Which of the three it is follows from ε, θ and a paid number of rows.
+    Source: the DPSyn entry to the NIST differential privacy temporal map challenge of 2020.
+    """
+    public = oracle.public
+    if public is None:
+        raise UsageError("the method 'dpsyn' needs a public table.", hint="give --public FILE")
+    progress("measuring the partition", 0.0)
+    epsilon, theta = oracle.budget.cap, oracle.budget.unit.marginal_l1
+    measured: tuple[Measurement, ...] = ()
+    total = None
+    if wants_total(epsilon, theta=theta):
+        share = Fraction(theta, 1400) / epsilon
+        measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
+        total = int(measured[0].counts)
+    plan = split(epsilon, theta=theta, total=total)
+    noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
+    measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
+    columns: list[Clique] = [(name,) for name in oracle.domain]
+    pairs: list[Clique] = list(combinations(oracle.domain, 2))
+    if plan.level is Level.NOTHING or not pairs:
+        wanted = [] if plan.level is Level.NOTHING else columns
+    else:
+        wanted = columns if plan.level is Level.COLUMNS else pairs
+    if wanted:
+        progress(f"measuring {plan.level.value}", 0.3)
+        share, asked = plan.rest / epsilon, [Marginal(clique) for clique in wanted]
+        gaussian = plan.level is Level.PAIRS and oracle.budget.keys > 0
+        law = (
+            oracle.budget.measure_gaussian(share, marginals=len(asked), delta=oracle.budget.keys)
+            if gaussian
+            else oracle.budget.measure_noise(share, marginals=len(asked))
+        )
+        measured += oracle.measure(asked, noise=law)
+    if plan.level is Level.PAIRS:
+        return measured
+    return (*measured, Borrowed.of(public, [*columns, *pairs, *_groups(oracle)]))
+
+
+def check_dpsyn(
+    schema: Schema,
+    *,
+    epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
+    delta: Fraction,  # noqa: ARG001
+) -> None:
+    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet."""
+    check_declared(schema, method="dpsyn")
+    cells = _pair_cells(schema.domain) + schema.domain.cells(schema.partition)
+    if cells > MOST_CELLS:
+        raise UsageError(
+            f"all pairs and the partition have {cells:.4g} cells together; the most is {MOST_CELLS}.",
+            hint="coarsen the largest columns, or use --method auto",
+        )
+
+
+def _pair_cells(domain: Domain) -> int:
+    sizes = list(domain.values())
+    return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+
+
+def _groups(oracle: Oracle) -> list[Clique]:
+    """Return the groups of columns that the schema declares, as far as rows can be fitted to them."""
+    ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.groups]
+    return [
+        group for group in ordered if len(group) == MOST_GROUP and oracle.domain.cells(group) <= GROUP_CELLS
+    ]

@@ -1,0 +1,222 @@
+"""`dpsyn`: where its three levels begin, what each asks and costs, and what its rows are like."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from populace import pipeline
+from populace.errors import LedgerError, UsageError
+from populace.privacy.budget import Budget
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.loss import Currency, gdp_delta, price
+from populace.privacy.mechanisms import DiscreteLaplace, GaussianWithin, Spend, law_from_json
+from populace.privacy.noise import ExactNoise
+from populace.privacy.stability import key_delta
+from populace.release.verify import verify
+from populace.schema.schema import Schema
+from populace.schema.unit import Unit
+from populace.strategy.dpsyn import Level, split, wants_total
+
+NAMES = ("area", "year", "work", "pay")
+SCHEMA = Schema.parse(
+    '[table]\ndataset = "tiny"\npartition = ["area", "year"]\ngroups = [["area", "work", "pay"]]\n\n'
+    + "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 3\n\n' for name in NAMES)
+)
+LEVELS = {"0.02": Level.NOTHING, "0.6": Level.COLUMNS, "8": Level.PAIRS}
+
+
+def people(rows, *, seed, year=None):
+    rng = np.random.default_rng(seed)
+    area = rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])
+    work = np.where(rng.random(rows) < 0.8, area, rng.integers(0, 4, rows))
+    pay = np.where(rng.random(rows) < 0.8, 3 - work, rng.integers(0, 4, rows))
+    when = rng.integers(0, 4, rows) if year is None else np.full(rows, year)
+    return pa.table(dict(zip(NAMES, map(pa.array, (area, when, work, pay)), strict=True)))
+
+
+def source_level(epsilon, theta, noisy):
+    """The three levels, written down once more from the source: in floats, without its splits."""
+    e0, e1, e2 = theta / 1400, theta / 50, theta / 35
+    if epsilon < e2:
+        return Level.NOTHING
+    t1 = 1500 * theta / max(1, noisy)
+    if epsilon < e0 + e1 + t1:
+        return Level.NOTHING
+    return Level.COLUMNS if epsilon < e0 + e1 + 6 * t1 else Level.PAIRS
+
+
+@pytest.mark.parametrize("theta", [1, 7, 20])
+def test_levels_begin_where_the_source_has_them(theta):
+    seen = set()
+    for noisy in (-50, 0, 1, 900, 30_000, 1_000_000):
+        for step in range(1, 400):
+            epsilon = Fraction(step * theta, 1000) + Fraction(step**2, 5000)
+            plan = split(epsilon, theta=theta, total=noisy if wants_total(epsilon, theta=theta) else None)
+            assert plan.level is source_level(float(epsilon), theta, noisy)
+            assert plan.total + plan.partition + plan.rest == epsilon
+            assert plan.partition > 0
+            assert (plan.rest > 0) is (plan.level is not Level.NOTHING)
+            assert (plan.total == Fraction(theta, 1400)) is wants_total(epsilon, theta=theta)
+            if plan.rest:
+                assert Fraction(theta, 50) <= plan.partition <= Fraction(theta, 25)
+            seen.add(plan.level)
+    assert seen == set(Level)
+
+
+@pytest.mark.parametrize("theta", [1, 7, 20])
+def test_levels_at_the_very_boundaries(theta):
+    noisy, tiny = 30_000, Fraction(1, 10**12)
+    first = Fraction(theta, 1400) + Fraction(theta, 50)
+    columns = first + Fraction(1500 * theta, noisy)
+    pairs = first + 6 * Fraction(1500 * theta, noisy)
+    assert not wants_total(Fraction(theta, 35) - tiny, theta=theta)
+    assert wants_total(Fraction(theta, 35), theta=theta)
+    for edge, below, at in ((columns, Level.NOTHING, Level.COLUMNS), (pairs, Level.COLUMNS, Level.PAIRS)):
+        assert split(edge - tiny, theta=theta, total=noisy).level is below
+        found = split(edge, theta=theta, total=noisy)
+        assert found.level is at
+        # Nothing is over: the partition gets its least part.
+        assert found.partition == Fraction(theta, 50)
+    # With much over, the partition gets no more than its most.
+    assert split(Fraction(100 * theta), theta=theta, total=noisy).partition == Fraction(theta, 25)
+
+
+def run(epsilon, *, delta="1e-6", rows=8000, ledger):
+    return pipeline.synthesize(
+        people(rows, seed=1),
+        schema=SCHEMA,
+        epsilon=epsilon,
+        delta=delta,
+        method="dpsyn",
+        public=people(3000, seed=2, year=1),
+        ledger=ledger,
+        noise=ExactNoise(RehearsalEntropy(3)),
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "level"), LEVELS.items())
+def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level, tmp_path):
+    found = run(epsilon, ledger=tmp_path / "l.db").measurements
+    record = found.record
+    assert record.currency is Currency.PURE
+    assert record.cap * Fraction(999, 1000) < record.used <= record.cap == Fraction(epsilon)
+    sizes = [len(item.marginal.clique) for item in found.items]
+    head = [2] if level is Level.NOTHING else [0, 2]
+    tail = {Level.NOTHING: [], Level.COLUMNS: [1] * 4, Level.PAIRS: [2] * 6}[level]
+    assert sizes == head + tail
+    laws = [type(charged.spend.law) for charged in record.spends]
+    assert (
+        laws
+        == [DiscreteLaplace] * len(head)
+        + {
+            Level.NOTHING: [],
+            Level.COLUMNS: [DiscreteLaplace],
+            Level.PAIRS: [GaussianWithin],
+        }[level]
+    )
+    assert record.used_keys == (record.delta if level is Level.PAIRS else 0)
+    if level is Level.PAIRS:
+        assert found.public is None
+    else:
+        lent = set(found.public.tables)
+        assert lent == {
+            *((name,) for name in NAMES),
+            *combinations(NAMES, 2),
+            ("area", "work", "pay"),
+        }
+
+
+def test_without_delta_pairs_have_laplace_noise(tmp_path):
+    record = run("8", delta="0", ledger=tmp_path / "l.db").measurements.record
+    assert {type(charged.spend.law) for charged in record.spends} == {DiscreteLaplace}
+    assert record.guarantee == (8, 0)
+
+
+@pytest.mark.parametrize("epsilon", ["0.6", "8"])
+def test_rows_have_private_columns_and_public_or_measured_pairs(epsilon, tmp_path):
+    made = run(epsilon, ledger=tmp_path / "l.db").synthetic
+    real = people(8000, seed=1)
+    for pair in (("work", "pay"), ("area", "work"), ("area", "year")):
+        tables = [
+            np.histogram2d(*(t[name].to_numpy() for name in pair), bins=4, range=[[0, 4]] * 2)[0] / t.num_rows
+            for t in (made, real)
+        ]
+        assert np.abs(tables[0] - tables[1]).sum() / 2 < 0.04, pair
+
+
+def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
+    common = {"schema": SCHEMA, "method": "dpsyn", "public": people(500, seed=2), "delta": "1e-6"}
+    for epsilon, words in (("0.02", "of which nothing was used"), ("8", "for the noise of pairs alone")):
+        out = tmp_path / epsilon
+        pipeline.synthesize(
+            people(2000, seed=1), epsilon=epsilon, ledger=tmp_path / f"{epsilon}.db", **common
+        ).save(out, report=False)
+        assert verify(out).passed
+        assert words in (out / "statement.md").read_text()
+        assert json.loads((out / "statement.json").read_text())["delta_exact"] == "1e-6"
+
+
+def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
+    budget = Budget.of(Fraction(1), Fraction(0), unit=Unit(rows=3, id="who"))
+    delta = Fraction(1, 10**7)
+    law = budget.measure_gaussian(Fraction(1, 2), marginals=9, delta=delta)
+    spend = Spend(verb="measure", what="pairs", law=law, answers=9, l1=3, l2_squared=9)
+    cost = price(spend, currency=Currency.PURE)
+    assert Fraction(49999, 100000) < cost <= Fraction(1, 2)
+    assert (
+        gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost)
+        <= delta
+        == key_delta(law, unit=budget.unit)
+    )
+    assert gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost * Fraction(999, 1000)) > delta
+    assert law_from_json(law.to_json()) == law
+    # The source's conversion, √ρ = √(ε + ln 1/δ) − √ln 1/δ, needs more noise.
+    log = float(np.log(1e7))
+    rho = (np.sqrt(0.5 + log) - np.sqrt(log)) ** 2
+    assert float(law.variance) < 0.95 * 9 * 9 / (2 * rho)
+    with pytest.raises(UsageError):
+        Budget.of(Fraction(1), delta, unit=Unit()).measure_gaussian(Fraction(1), marginals=1, delta=delta)
+
+
+def test_books_refuse_gaussian_noise_that_takes_less_of_delta_than_it_names(tmp_path):
+    from dataclasses import replace
+
+    record = run("8", ledger=tmp_path / "l.db").measurements.record
+    record.check()
+    last = record.spends[-1]
+    for forged in (
+        replace(last, delta=last.delta / 2),
+        replace(last, price=last.price * Fraction(9, 10)),
+        replace(last, spend=replace(last.spend, law=GaussianWithin(last.spend.law.variance / 2, last.delta))),
+    ):
+        with pytest.raises(LedgerError):
+            replace(record, spends=(*record.spends[:-1], forged)).check()
+
+
+def test_what_it_cannot_do_is_refused_before_anything_is_spent(tmp_path):
+    rows, common = (
+        people(9, seed=1),
+        {"epsilon": 1, "delta": "1e-6", "method": "dpsyn", "ledger": tmp_path / "l.db"},
+    )
+    with pytest.raises(UsageError, match="needs a public table"):
+        pipeline.measure(rows, schema=SCHEMA, **common)
+    wide = Schema.parse(
+        "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 9999\n\n' for name in NAMES)
+    )
+    with pytest.raises(UsageError, match="cells together"):
+        pipeline.measure(rows, schema=wide, public=rows, **common)
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_a_partition_is_written_back_and_must_name_columns():
+    assert Schema.parse(SCHEMA.to_toml()).partition == ("area", "year")
+    assert Schema.parse(SCHEMA.to_toml()).digest == SCHEMA.digest
+    with pytest.raises(UsageError.__mro__[1], match="no column is called"):
+        Schema.parse(SCHEMA.to_toml().replace('partition = ["area", "year"]', 'partition = ["areas"]'))
