@@ -69,7 +69,7 @@ def check_possible(where: Where, *, domain: Domain, totals: Sequence[Totals]) ->
     """Refuse a condition that no row can meet: by itself, under the rules of the schema, or by public totals."""
     boxes(where.rules, text=where.text)
     for rules, why in (
-        (where.rules, "it contradicts itself"),
+        (where.rules, "no values that its columns can have meet it"),
         (where.together, "the rules of the schema forbid it"),
     ):
         try:

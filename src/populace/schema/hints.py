@@ -21,12 +21,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
     >>> did_you_mean("lables", ["values", "labels"])
     'labels'
+    >>> did_you_mean("aeg", ["sex", "age"])
+    'age'
     >>> did_you_mean("weight", ["values", "labels"])
     """
     by_fold = {folded(candidate): candidate for candidate in reversed(list(known))}
     if folded(name) in by_fold:
         return by_fold[folded(name)]
-    near = difflib.get_close_matches(folded(name), by_fold, n=1, cutoff=0.7)
+    # Two letters that changed places are a third of a short name.
+    near = difflib.get_close_matches(folded(name), by_fold, n=1, cutoff=0.7 if len(name) > 4 else 0.65)
     return by_fold[near[0]] if near else None
 
 
