@@ -163,7 +163,11 @@ def test_the_report_compares_all_rows(fitted: tuple[Measurements, Model]) -> Non
         ("pay >= 150", "lies on both sides", "edge"),
         ("age < 15 and work == 'full'", "the rules of the schema forbid it", "can occur"),
         ("age < 15 and age > 20", "no values that its columns can have", "can occur"),
-        ("sex == 'f' and (age < 3 or age > 5) and age == 4", "no values that its columns can have", "can occur"),
+        (
+            "sex == 'f' and (age < 3 or age > 5) and age == 4",
+            "no values that its columns can have",
+            "can occur",
+        ),
         ("", "where:", ""),
     ],
 )
