@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from populace.marginals import Counts, Marginal
 
@@ -22,6 +24,6 @@ class Engine(Protocol):
         """Return the exact counts of each marginal, in its public shape."""
         ...
 
-    def tally(self) -> tuple[Counts, Counts]:
+    def tally(self) -> tuple[npt.NDArray[Any], Counts]:
         """Return the rows that occur, sorted, a row of codes each, and how often: work grows with rows, not cells."""
         ...

@@ -50,7 +50,7 @@ class MemoryEngine:
         fresh = dict(zip(missing, self._count(missing), strict=True))
         return tuple(self._kept[m] if m in self._kept else fresh[m] for m in marginals)
 
-    def tally(self) -> tuple[Counts, Counts]:
+    def tally(self) -> tuple[npt.NDArray[Any], Counts]:
         """Return the rows that occur, sorted, a row of codes each, and how often.
 
         Rows are numbered column by column; numbers that would grow too long are replaced by their ranks.
