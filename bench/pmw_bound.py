@@ -20,8 +20,7 @@ import pandas as pd
 from error import files, here
 
 import populace as pp
-from populace.strategy.aim import usual
-from populace.strategy.mwem import wanted_marginals
+from populace.strategy.candidates import usual, wanted_marginals
 from populace.strategy.pmw import MOST_ASKED, pmw_bound
 from populace.strategy.workload import Workload
 

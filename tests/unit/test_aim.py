@@ -15,7 +15,8 @@ from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from populace.schema.rules import NO_RULES
 from populace.schema.unit import Unit
-from populace.strategy.aim import aim, closure, usual
+from populace.strategy.aim import aim, closure
+from populace.strategy.candidates import usual
 from populace.strategy.workload import Workload
 
 

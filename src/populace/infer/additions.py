@@ -45,6 +45,8 @@ class Additions:
         """Say whether the tree that holds a clique too has at most so many cells."""
         if self._inside(clique):
             return self._held <= room
+        if self._domain.cells(clique) > room:
+            return False
         joined = len({self._part[self._home[name]] for name in clique}) > 1
         most = self._held + self.added(clique) + (self._domain.cells(clique) if joined else 0)
         return most <= room or self._eliminated(clique) <= room

@@ -216,8 +216,9 @@ class Estimator:
         return self._joined().cells(clique)
 
     def fits(self, clique: Clique, *, room: int) -> bool:
-        """Say whether the junction tree would hold at most so many cells if a clique were measured too."""
-        return self._joined().fits(clique, room=room)
+        """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
+        joined = self._joined()
+        return joined.fits(clique, room=max(room, joined.cells(())))
 
     def model(self) -> Model:
         """Return the model of the last refit, with shares of codes inside groups."""

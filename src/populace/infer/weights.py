@@ -109,6 +109,10 @@ class Weights:
             found[clique] = Slot.of(clique, inside=inside, domain=self.domain).collapse(held[inside])
         return found
 
+    def fits(self, clique: Clique, *, room: int) -> bool:  # noqa: ARG002 (as of a model that grows)
+        """Say whether it could take in a table: a distribution over all cells always can."""
+        return True
+
     def model(self) -> Model:
         """Return the distribution as a model: the same cells, held as one potential for every table."""
         return Model(

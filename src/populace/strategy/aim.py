@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 
 from populace.infer.estimator import Estimator
-from populace.marginals import Candidates, Clique, Domain, Marginal
+from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
-from populace.privacy.mechanisms import DiscreteGaussian, Noise
+from populace.privacy.mechanisms import DiscreteGaussian
 from populace.progress import Progress
+from populace.strategy.candidates import (
+    MOST_CANDIDATES,
+    MOST_CELLS,
+    MOST_SCORED,
+    answered,
+    usual,
+    whole_weights,
+)
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
 
 # At most so many rounds for every column, and how much of a round goes into measuring.
 ROUNDS = 16
 MEASURED = Fraction(9, 10)
-# The junction tree when the budget is used up, in cells: 2 MB. A round takes about 0.1 seconds there.
-MOST_CELLS = 2**18
-# What is scored in every round: so many marginals, and cells of all of them together.
-MOST_CANDIDATES, MOST_SCORED = 2**13, 2**23
-# Weights become whole numbers up to this one.
-HEAVIEST = 1000
 
 
 def aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -53,7 +53,7 @@ def aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Meas
     while left:
         each = left if left <= 2 * each else each
         noise = budget.measure_noise(each * MEASURED, marginals=1)
-        candidates = fitting(estimator, weights, noise=noise, room=int(MOST_CELLS * (1 - left + each)))
+        candidates = answered(estimator, weights, noise=noise, room=int(MOST_CELLS * (1 - left + each)))
         law = budget.choice(each * (1 - MEASURED), choices=1)
         number = oracle.choose(candidates, among=range(len(candidates.marginals)), law=law, none=False)
         marginal = candidates.marginals[number or 0]
@@ -100,37 +100,4 @@ def closure(workload: Workload, *, domain: Domain) -> dict[Clique, int]:
             found[part] = sum((asked[name] for name in part), Fraction(0))
         if left < 0 or len(found) == MOST_CANDIDATES:
             break
-    heaviest = max(found.values(), default=Fraction(1))
-    return {part: max(1, round(HEAVIEST * weight / heaviest)) for part, weight in found.items()}
-
-
-def fitting(estimator: Estimator, weights: Mapping[Clique, int], *, noise: Noise, room: int) -> Candidates:
-    """Return the marginals that the model has room for, with its own tables as estimates.
-
-    The penalty of measuring is the usual noise of all cells that can hold rows, weighted as the distance is. Marginals
-    of several columns whose noise would exceed any distance there can be, twice the rows, are left out.
-    """
-    room = max(room, estimator.cells_with(()))
-    most = min(room, 2 * estimator.total / usual(noise))
-    cliques = [
-        c
-        for c in weights
-        if len(c) == 1 or (estimator.domain.cells(c) <= most and estimator.fits(c, room=room))
-    ]
-    tables = estimator.tables(cliques)
-    return Candidates(
-        tuple(Marginal(c) for c in cliques),
-        tuple(np.rint(tables[c]).astype(np.int64) for c in cliques),
-        tuple(round(weights[c] * usual(noise) * np.count_nonzero(tables[c])) for c in cliques),
-        tuple(weights[c] for c in cliques),
-    )
-
-
-def usual(noise: Noise) -> float:
-    """Return how large noise is on average, its sign left out.
-
-    >>> round(usual(DiscreteGaussian(Fraction(100))), 3)
-    7.979
-    """
-    deviation = math.sqrt(noise.variance)
-    return deviation * math.sqrt(2 / math.pi if isinstance(noise, DiscreteGaussian) else 1 / 2)
+    return whole_weights(found)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-
-import numpy as np
 
 from populace.infer.estimator import Estimator
 from populace.infer.weights import Weights, dense
-from populace.marginals import Candidates, Clique, Domain, Marginal
+from populace.marginals import Marginal
 from populace.measurements import Measurement
-from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
-from populace.strategy.aim import HEAVIEST, MOST_CANDIDATES, MOST_CELLS, MOST_SCORED, usual
+from populace.strategy.candidates import answered, wanted_marginals
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
@@ -59,30 +55,6 @@ def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Mea
     return measured
 
 
-def wanted_marginals(workload: Workload, *, domain: Domain) -> dict[Clique, int]:
-    """Return the marginals of a workload, small ones first, with their weights as whole numbers.
-
-    A column of one code says nothing and is left out of them. Where there are very many the smallest are taken.
-
-    >>> wanted = Workload(weights={("a", "b", "c"): Fraction(1), ("a", "c"): Fraction(2), ("c",): Fraction(1)})
-    >>> wanted_marginals(wanted, domain=Domain({"a": 2, "b": 3, "c": 1}))
-    {('a',): 1000, ('a', 'b'): 500}
-    """
-    found: dict[Clique, Fraction] = {}
-    for clique, weight in workload.weights.items():
-        telling = tuple(name for name in clique if domain[name] > 1)
-        if telling:
-            found[telling] = found.get(telling, Fraction(0)) + weight
-    heaviest = max(found.values(), default=Fraction(1))
-    kept, left = {}, MOST_SCORED
-    for clique in sorted(found, key=domain.cells)[:MOST_CANDIDATES]:
-        left -= domain.cells(clique)
-        if left < 0:
-            break
-        kept[clique] = max(1, round(HEAVIEST * found[clique] / heaviest))
-    return kept
-
-
 def first_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> Weights | Estimator:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
     estimate: Weights | Estimator
@@ -93,34 +65,6 @@ def first_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> Weights
     estimate.add(measured)
     estimate.refit()
     return estimate
-
-
-def answered(estimate: Weights | Estimator, wanted: Mapping[Clique, int], *, noise: Noise) -> Candidates:
-    """Return the marginals that can be measured, with what the estimate answers.
-
-    Marginals of several columns whose noise would exceed any distance there can be, twice the rows, are left out, and
-    so are those that a graphical model has no room for.
-    """
-    most = 2 * estimate.total / usual(noise)
-    cliques = [
-        clique
-        for clique in wanted
-        if (len(clique) == 1 or estimate.domain.cells(clique) <= most) and holds(estimate, clique)
-    ]
-    tables = estimate.tables(cliques)
-    return Candidates(
-        tuple(Marginal(clique) for clique in cliques),
-        tuple(np.rint(tables[clique]).astype(np.int64) for clique in cliques),
-        tuple(round(wanted[c] * usual(noise) * np.count_nonzero(tables[c])) for c in cliques),
-        tuple(wanted[clique] for clique in cliques),
-    )
-
-
-def holds(estimate: Weights | Estimator, clique: Clique) -> bool:
-    """Say whether an estimate can take in a table: a distribution over all cells always can."""
-    if isinstance(estimate, Weights):
-        return True
-    return estimate.fits(clique, room=max(MOST_CELLS, estimate.cells_with(())))
 
 
 def _again(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:

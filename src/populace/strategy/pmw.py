@@ -14,9 +14,9 @@ from populace.marginals import Candidates, Clique, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
-from populace.strategy.aim import usual
+from populace.strategy.candidates import MOST_CELLS, usual, wanted_marginals
 from populace.strategy.independent import measure_columns
-from populace.strategy.mwem import first_estimate, holds, wanted_marginals
+from populace.strategy.mwem import first_estimate
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
 
@@ -53,7 +53,7 @@ def pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Meas
         if len(far) == updates:
             break
         progress("asking marginals", 0.1 + 0.9 * number / len(asked))
-        if not holds(estimate, clique):
+        if not estimate.fits(clique, room=MOST_CELLS):
             continue
         question = _question(estimate, clique, noise=noise, test=test)
         left -= TEST_SHARE / len(asked)

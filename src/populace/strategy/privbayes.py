@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 
-import numpy as np
-
 from populace.infer.estimator import Estimator
 from populace.marginals import Candidates, Clique, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
-from populace.strategy.aim import MOST_CANDIDATES, MOST_CELLS, MOST_SCORED, usual
+from populace.strategy.candidates import MOST_CANDIDATES, MOST_CELLS, MOST_SCORED, compared, usual
 from populace.strategy.compress import compress
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
@@ -83,27 +81,16 @@ def extensions(
     Where there are very many, those with the fewest parents and cells are taken.
     """
     domain = estimator.domain
-    room = max(MOST_CELLS, estimator.cells_with(()))
     most, left = estimator.total / (USEFUL * usual(noise)), MOST_SCORED
     cliques: list[Clique] = []
     for clique in _tables(network, apart, order=list(domain)):
-        if domain.cells(clique) > most or not estimator.fits(clique, room=room):
+        if domain.cells(clique) > most or not estimator.fits(clique, room=MOST_CELLS):
             continue
         left -= domain.cells(clique)
         if left < 0 or len(cliques) == MOST_CANDIDATES:
             break
         cliques.append(clique)
-    tables = estimator.tables(cliques)
-    return Candidates(
-        tuple(
-            Marginal(
-                clique, tuple(estimator.groupings[name] for name in clique if name in estimator.groupings)
-            )
-            for clique in cliques
-        ),
-        tuple(np.rint(tables[clique]).astype(np.int64) for clique in cliques),
-        tuple(round(usual(noise) * np.count_nonzero(tables[clique])) for clique in cliques),
-    )
+    return compared(estimator, dict.fromkeys(cliques, 1), noise=noise, groupings=estimator.groupings)
 
 
 def _tables(network: Sequence[Clique], apart: Sequence[str], *, order: Sequence[str]) -> Iterator[Clique]:
