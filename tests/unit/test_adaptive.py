@@ -15,8 +15,9 @@ from populace.measurements import Measurement
 from populace.schema.rules import NO_RULES, Rule, Rules, Totals
 from populace.schema.unit import Neighbours, Unit
 from populace.strategy import adaptive as module
-from populace.strategy.adaptive import View, look, merged, pair_weights, saving_triples
+from populace.strategy.adaptive import look, pair_weights, saving_triples
 from populace.strategy.batch import measure_batch
+from populace.strategy.view import View, merged
 from populace.strategy.workload import Workload
 
 EPSILONS = ["0.01", "0.1", "1", "10", "100"]

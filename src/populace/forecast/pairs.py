@@ -22,8 +22,8 @@ from populace.infer.possible import Possible, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
-from populace.strategy.adaptive import merged
 from populace.strategy.compress import compress
+from populace.strategy.view import merged
 
 # Precision grows with a power of the cells of a pair; this one where too few pairs tell which, and never a larger one:
 # errors that are k per deviation sum to the least when precisions go with k^⅔, and k with the cells at most.

@@ -1,0 +1,159 @@
+"""What noisy columns say of all pairs before any is measured: what each would be, cost and gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.infer.assemble import lent
+from populace.infer.prior import informed
+from populace.infer.projection import norm_sub
+from populace.infer.tables import Table
+from populace.marginals import Candidates, Clique, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.public import Borrowed
+from populace.strategy.allocation import Columns, Floats
+from populace.strategy.baseline import Baseline, baseline
+from populace.strategy.compress import compress
+from populace.strategy.oracle import Oracle
+
+# All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
+MOST_CELLS = 2**25
+# A cleaned pair errs as if its residual had this rank: of the noise of m × n cells that of rank·(m + n) is left.
+RANK = 2.0
+
+
+class View:
+    """What noisy columns say: counts, groups of rare codes, and pairs as they would be without any dependence."""
+
+    def __init__(
+        self, oracle: Oracle, measured: Sequence[Measurement], *, trusted: frozenset[Clique] = frozenset()
+    ) -> None:
+        self.public = oracle.public
+        self.trusted = trusted
+        columns = [(name,) for name in oracle.domain]
+        public = None if oracle.public is None else Borrowed.of(oracle.public, columns)
+        found = merged(informed(measured, public))
+        self._merged = {name: found[name] for name in oracle.domain}
+        # Public totals count codes, so codes that they tell apart stay apart.
+        counted = {name for totals in oracle.totals for name in totals.clique}
+        groupings = compress(
+            [item for name, item in self._merged.items() if name not in counted],
+            ordered=oracle.ordered,
+            classes=oracle.rules.classes,
+        )
+        self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
+        self.domain = oracle.domain.grouped(groupings)
+        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._merged.values()]
+        sums = [float(item.counts.sum()) for item in self._merged.values()]
+        self.total = max(1.0, float(np.average(sums, weights=precisions)))
+        self._baseline: Baseline = baseline(
+            list(self._merged.values()),
+            domain=oracle.domain,
+            groupings=self._groupings,
+            rules=oracle.rules,
+            total=self.total,
+        )
+        self._rng = np.random.default_rng(0)
+
+    def tells(self, pair: Clique) -> bool:
+        """Say whether a pair can tell anything: a column that is all one group has nothing to say about another."""
+        return all(self.domain[name] > 1 for name in pair)
+
+    def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
+        """Return the pairs to look at, smallest first as far as memory reaches."""
+        order = sorted((pair for pair in weights if self.tells(pair)), key=self.domain.cells)
+        ends = np.cumsum([self.domain.cells(pair) for pair in order])
+        return order[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """Return a table as it is asked for, in groups where there are some."""
+        return Marginal(clique, tuple(self._groupings[name] for name in clique if name in self._groupings))
+
+    def both(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs twice: as single columns and rules imply, and as the public table has them."""
+        alone = [self._alone(pair) for pair in pairs]
+        known = [self._known(pair, beside=table) for pair, table in zip(pairs, alone, strict=True)]
+        estimates = tuple(np.rint(table).astype(np.int64) for table in (*alone, *known))
+        return Candidates(2 * tuple(map(self.marginal, pairs)), estimates, (0,) * len(estimates))
+
+    def candidates(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs with what is expected of them unmeasured as estimate."""
+        estimates = tuple(np.rint(self._table(pair)).astype(np.int64) for pair in pairs)
+        return Candidates(tuple(map(self.marginal, pairs)), estimates, (0,) * len(pairs))
+
+    def costs(self, pairs: Sequence[Clique], *, deviation: float) -> Floats:
+        """Return the L1 error per deviation of each pair, once it is measured and cleaned.
+
+        It is simulated with public random numbers: the table without dependence is measured with the noise that
+        cleaning leaves over, and made non-negative again. Cells in which no row can be are known.
+        """
+        found = []
+        for pair in pairs:
+            table = self._table(pair)
+            left = min(1.0, math.sqrt(RANK * sum(table.shape) / table.size))
+            possible = self._baseline.possible(pair)
+            error = self._error(table[possible], deviation=deviation * left)
+            found.append(max(float(error.sum()), 1e-9) / deviation)
+        return np.array(found)
+
+    def most(self, pair: Clique) -> float:
+        """Return how far a pair can be from independence at most: one column decides the other."""
+        return 2 * self.total * min(1 - float((self._baseline.columns[name] ** 2).sum()) for name in pair)
+
+    def columns(self, weights: Mapping[Clique, Fraction], *, deviation: float) -> Columns:
+        """Return what errors in single columns cost, each weighted by all wanted pairs that the column is in."""
+        importance = dict.fromkeys(self._merged, 1e-6)
+        for pair, weight in weights.items():
+            for name in pair:
+                importance[name] += float(weight)
+        alone, rare = [], []
+        for name, item in self._merged.items():
+            error = self._error(norm_sub(item.counts.astype(float), total=self.total), deviation=deviation)
+            error *= importance[name] / deviation
+            single = np.ones(error.shape, dtype=np.bool_)
+            if name in self._groupings:
+                lookup = self._groupings[name].lookup
+                single = np.bincount(lookup)[lookup] == 1
+            alone.append(float(error[single].sum()))
+            rare.append(float(error[~single].sum()))
+        return Columns(
+            alone=np.array(alone),
+            merged=np.array(rare),
+            known=np.array([1 / float(item.variance) for item in self._merged.values()]),
+        )
+
+    def _table(self, pair: Clique) -> Table:
+        alone = self._alone(pair)
+        return self._known(pair, beside=alone) if pair in self.trusted else alone
+
+    def _alone(self, pair: Clique) -> Table:
+        return self.total * self._baseline.pair(pair)
+
+    def _known(self, pair: Clique, *, beside: Table) -> Table:
+        """Return the public table of a pair, scaled to the columns of another one."""
+        if self.public is None:
+            return beside
+        return lent(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
+
+    def _error(self, table: Table, *, deviation: float) -> Table:
+        noisy = table + self._rng.normal(0.0, deviation, table.shape)
+        return np.abs(norm_sub(noisy, total=float(table.sum())) - table)
+
+
+def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:
+    """Return one measurement for each column: the mean of all of it, weighted by precision, to the nearest row."""
+    found: dict[str, Measurement] = {}
+    for item in sorted(measured, key=lambda item: item.variance):
+        name = item.marginal.clique[0]
+        if name not in found:
+            found[name] = item
+            continue
+        known, more = 1 / float(found[name].variance), 1 / float(item.variance)
+        counts = (known * found[name].counts + more * item.counts) / (known + more)
+        variance = Fraction(1 / (known + more))
+        found[name] = Measurement(item.marginal, np.rint(counts).astype(np.int64), variance)
+    return found
