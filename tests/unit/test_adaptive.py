@@ -17,7 +17,7 @@ from populace.schema.unit import Neighbours, Unit
 from populace.strategy import adaptive as module
 from populace.strategy.adaptive import look, pair_weights, saving_triples
 from populace.strategy.batch import measure_batch
-from populace.strategy.view import View, merged
+from populace.strategy.view import View
 from populace.strategy.workload import Workload
 
 EPSILONS = ["0.01", "0.1", "1", "10", "100"]
@@ -455,16 +455,6 @@ def test_triples_follow_where_pairs_are_clean():
     assert len([item for item in pairs.measured if len(item.marginal.clique) == 2]) == len(pairs.cliques(2))
     assert clerk.looks == [(6, 2), (4, 3)]
     assert pairs.looks == [(6, 2)]
-
-
-def test_columns_measured_twice_are_averaged_by_precision():
-    """(1·10 + 3·14) / 4 = 13 with variance 3/4 where variances are 3 and 1."""
-    first = Measurement(Marginal(("a",)), np.array([10, 20]), Fraction(3))
-    second = Measurement(Marginal(("a",)), np.array([14, 20]), Fraction(1))
-    for order in ([first, second], [second, first]):
-        found = merged(order)["a"]
-        assert found.counts.tolist() == [13, 20]
-        assert float(found.variance) == pytest.approx(0.75)
 
 
 def test_a_batch_shares_by_precision():

@@ -31,7 +31,6 @@ from populace.report.compare import (
     Comparison,
     NoiseShape,
     Reading,
-    combined,
     compare,
     synthetic_counts,
 )
@@ -145,14 +144,6 @@ def test_synthetic_counts_match_a_plain_count() -> None:
     for a, b in zip(codes["a"], codes["b"], strict=True):
         plain[(0, 1, 1, 0)[b], a] += 1
     assert (found == plain).all()
-
-
-def test_repeated_measurements_are_weighed_by_their_precision() -> None:
-    first = Measurement(Marginal(("a",)), np.array([10]), Fraction(1))
-    second = Measurement(Marginal(("a",)), np.array([40]), Fraction(2))
-    both = combined([first, second])
-    assert both.counts.tolist() == [20]
-    assert both.variance == Fraction(2, 3)
 
 
 # --------------------------------------------------------------------------------- bars and trees

@@ -21,9 +21,8 @@ from populace.forecast.spread import PAIR_BETWEEN, Spread
 from populace.infer.possible import Possible, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Measurement, combined, repeats
 from populace.strategy.compress import compress
-from populace.strategy.view import merged
 
 # Precision grows with a power of the cells of a pair; this one where too few pairs tell which, and never a larger one:
 # errors that are k per deviation sum to the least when precisions go with k^⅔, and k with the cells at most.
@@ -187,7 +186,7 @@ def _groupings(items: Sequence[Measurement], *, population: Population) -> dict[
     groupings = {own.column: own for marginal in several for own in marginal.groupings}
     single = [item for item in items if len(item.marginal.clique) == 1 and not item.marginal.groupings]
     ordered = {name for name, column in schema.variables.items() if column.ordered}
-    chosen = compress(merged(single).values(), ordered=ordered, classes=schema.rules.classes)
+    chosen = compress(map(combined, repeats(single)), ordered=ordered, classes=schema.rules.classes)
     whole = {name for marginal in several for name in marginal.clique} - groupings.keys()
     if any(grouping.column in whole for grouping in chosen):
         return groupings

@@ -9,7 +9,7 @@ import numpy as np
 
 from populace.infer.tables import Table
 from populace.marginals import Clique, Counts, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Measurement, mean_counts
 from populace.public import Borrowed
 
 # A code that is further from the public table than so many deviations is taken as measured.
@@ -32,7 +32,7 @@ def informed(items: Sequence[Measurement], public: Borrowed | None) -> tuple[Mea
     }
     if not known:
         return tuple(items)
-    merged = {name: _mean(same) for name, same in alone.items() if name in known}
+    merged = {name: mean_counts(same) for name, same in alone.items() if name in known}
     weights = [1 / (float(item.variance) * item.counts.size) for item in items]
     total = max(1.0, float(np.average([item.counts.sum() for item in items], weights=weights)))
     found = [
@@ -42,7 +42,7 @@ def informed(items: Sequence[Measurement], public: Borrowed | None) -> tuple[Mea
     ]
     for name, table in known.items():
         counts, variance = merged.get(name, (np.zeros(table.shape), np.inf))
-        values, left = drawn(counts, variance=variance, public=table, total=total)
+        values, left = drawn(counts, variance=float(variance), public=table, total=total)
         drawn_to = np.rint(values).astype(np.int64)
         found.append(Measurement(Marginal((name,)), drawn_to, Fraction(float(left.mean()))))
     return tuple(found)
@@ -71,15 +71,6 @@ def drawn(counts: Table, *, variance: float, public: Counts, total: float) -> tu
     far = np.abs(counts - expected) > _FAR * np.sqrt(variance + spread)
     trust = np.where(far, 1.0, spread / (spread + variance))
     return expected + trust * (counts - expected), np.maximum(trust * variance, 1e-6)
-
-
-def _mean(same: Sequence[Measurement]) -> tuple[Table, float]:
-    """Return the mean of several measurements of a column, weighted by their precision, and its variance."""
-    precision = sum(1 / float(item.variance) for item in same)
-    total: Table = np.zeros(same[0].counts.shape)
-    for item in same:
-        total = total + item.counts / float(item.variance)
-    return total / precision, 1 / precision
 
 
 def pairs_of(public: Borrowed | None) -> dict[Clique, Counts]:

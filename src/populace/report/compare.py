@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from populace.kernels import count_columns
 from populace.marginals import Counts, Domain, Marginal
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 
 Codes = Mapping[str, npt.NDArray[Any]]
@@ -140,23 +139,6 @@ def noise_shape(measurements: Measurements) -> NoiseShape:
     """Return the law of noise in a run's counts."""
     laws = (charged.spend.law for charged in measurements.record.spends)
     return LAPLACE if any(isinstance(law, DiscreteLaplace | ExponentialCount) for law in laws) else GAUSSIAN
-
-
-def repeats(items: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return the measurements of each marginal together, in the order of the first of its kind."""
-    same: dict[Marginal, list[Measurement]] = {}
-    for item in items:
-        same.setdefault(item.marginal, []).append(item)
-    return list(same.values())
-
-
-def combined(items: Sequence[Measurement]) -> Measurement:
-    """Return one measurement for several of the same marginal: their inverse-variance mean, to the nearest count."""
-    if len(items) == 1:
-        return items[0]
-    precision = sum((1 / item.variance for item in items), Fraction(0))
-    mean = sum(float(1 / item.variance / precision) * item.counts for item in items)
-    return Measurement(items[0].marginal, np.rint(mean).astype(np.int64), 1 / precision)
 
 
 def cramers_v(counts: Counts) -> float:

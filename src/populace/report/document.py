@@ -14,7 +14,7 @@ from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
 from populace.marginals import Counts, Marginal
-from populace.measurements import Measurement, Measurements, Told, counted
+from populace.measurements import Measurement, Measurements, Told, combined, counted, repeats
 from populace.release.cost import Stage, stages
 from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
@@ -23,11 +23,9 @@ from populace.report.compare import (
     Comparison,
     NoiseShape,
     Reading,
-    combined,
     compared,
     cramers_v,
     noise_shape,
-    repeats,
     synthetic_counts,
 )
 from populace.report.forest import Branch, branches

@@ -13,7 +13,7 @@ from populace.infer.prior import informed
 from populace.infer.projection import norm_sub
 from populace.infer.tables import Table
 from populace.marginals import Candidates, Clique, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Measurement, combined, repeats
 from populace.public import Borrowed
 from populace.strategy.allocation import Columns, Floats
 from populace.strategy.baseline import Baseline, baseline
@@ -36,22 +36,23 @@ class View:
         self.trusted = trusted
         columns = [(name,) for name in oracle.domain]
         public = None if oracle.public is None else Borrowed.of(oracle.public, columns)
-        found = merged(informed(measured, public))
-        self._merged = {name: found[name] for name in oracle.domain}
+        found = [combined(same) for same in repeats(informed(measured, public))]
+        alone = {item.marginal.clique[0]: item for item in found}
+        self._columns = {name: alone[name] for name in oracle.domain}
         # Public totals count codes, so codes that they tell apart stay apart.
         counted = {name for totals in oracle.totals for name in totals.clique}
         groupings = compress(
-            [item for name, item in self._merged.items() if name not in counted],
+            [item for name, item in self._columns.items() if name not in counted],
             ordered=oracle.ordered,
             classes=oracle.rules.classes,
         )
         self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
         self.domain = oracle.domain.grouped(groupings)
-        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._merged.values()]
-        sums = [float(item.counts.sum()) for item in self._merged.values()]
+        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._columns.values()]
+        sums = [float(item.counts.sum()) for item in self._columns.values()]
         self.total = max(1.0, float(np.average(sums, weights=precisions)))
         self._baseline: Baseline = baseline(
-            list(self._merged.values()),
+            list(self._columns.values()),
             domain=oracle.domain,
             groupings=self._groupings,
             rules=oracle.rules,
@@ -106,12 +107,12 @@ class View:
 
     def columns(self, weights: Mapping[Clique, Fraction], *, deviation: float) -> Columns:
         """Return what errors in single columns cost, each weighted by all wanted pairs that the column is in."""
-        importance = dict.fromkeys(self._merged, 1e-6)
+        importance = dict.fromkeys(self._columns, 1e-6)
         for pair, weight in weights.items():
             for name in pair:
                 importance[name] += float(weight)
         alone, rare = [], []
-        for name, item in self._merged.items():
+        for name, item in self._columns.items():
             error = self._error(norm_sub(item.counts.astype(float), total=self.total), deviation=deviation)
             error *= importance[name] / deviation
             single = np.ones(error.shape, dtype=np.bool_)
@@ -123,7 +124,7 @@ class View:
         return Columns(
             alone=np.array(alone),
             merged=np.array(rare),
-            known=np.array([1 / float(item.variance) for item in self._merged.values()]),
+            known=np.array([1 / float(item.variance) for item in self._columns.values()]),
         )
 
     def _table(self, pair: Clique) -> Table:
@@ -142,18 +143,3 @@ class View:
     def _error(self, table: Table, *, deviation: float) -> Table:
         noisy = table + self._rng.normal(0.0, deviation, table.shape)
         return np.abs(norm_sub(noisy, total=float(table.sum())) - table)
-
-
-def merged(measured: Sequence[Measurement]) -> dict[str, Measurement]:
-    """Return one measurement for each column: the mean of all of it, weighted by precision, to the nearest row."""
-    found: dict[str, Measurement] = {}
-    for item in sorted(measured, key=lambda item: item.variance):
-        name = item.marginal.clique[0]
-        if name not in found:
-            found[name] = item
-            continue
-        known, more = 1 / float(found[name].variance), 1 / float(item.variance)
-        counts = (known * found[name].counts + more * item.counts) / (known + more)
-        variance = Fraction(1 / (known + more))
-        found[name] = Measurement(item.marginal, np.rint(counts).astype(np.int64), variance)
-    return found
