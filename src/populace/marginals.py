@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
+from populace.kernels import count_columns
 
 MOST_ROWS = 2**60
 MOST_WEIGHT = 2**20
@@ -128,6 +130,23 @@ class Marginal:
 
     def __str__(self) -> str:
         return " × ".join(self.clique) or "number of rows"
+
+
+def tabulate(marginal: Marginal, *, codes: Mapping[str, npt.NDArray[Any]], domain: Domain) -> Counts:
+    """Count the rows in each cell of a marginal, exactly: rows that are public, synthetic or made up.
+
+    >>> tabulate(Marginal(("a",)), codes={"a": np.array([0, 2, 2])}, domain=Domain({"a": 3}))
+    array([1, 0, 2])
+    """
+    if not marginal.clique:
+        return np.array(len(next(iter(codes.values()))), dtype=np.int64)
+    columns = []
+    for name in marginal.clique:
+        column, grouping = codes[name], marginal.grouping(name)
+        if grouping is not None:
+            column = grouping.lookup.astype(np.min_scalar_type(grouping.size - 1))[column]
+        columns.append(column if column.dtype.kind == "u" else column.astype(np.uint32))
+    return count_columns(columns, sizes=marginal.shape(domain))
 
 
 @dataclass(frozen=True, eq=False)

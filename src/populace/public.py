@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import ReleaseError, UsageError
-from populace.kernels import count_columns
-from populace.marginals import Clique, Counts, Domain, Marginal
+from populace.marginals import Clique, Counts, Domain, Marginal, tabulate
 
 Codes = Mapping[str, npt.NDArray[Any]]
 
@@ -49,14 +48,7 @@ class Public:
 
     def table(self, marginal: Marginal) -> Counts:
         """Return how many of its rows fall into each cell of a marginal: exactly, and for nothing."""
-        if not marginal.clique:
-            return np.array(self.rows, dtype=np.int64)
-        columns = []
-        for name in marginal.clique:
-            grouping = marginal.grouping(name)
-            codes = self.codes[name]
-            columns.append(codes if grouping is None else grouping.lookup.astype(np.uint32)[codes])
-        return count_columns(columns, sizes=marginal.shape(self.domain))
+        return tabulate(marginal, codes=self.codes, domain=self.domain)
 
 
 @dataclass(frozen=True, eq=False)

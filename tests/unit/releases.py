@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from populace.generate import generate
 from populace.infer.model import Model
-from populace.marginals import Marginal
+from populace.marginals import Marginal, tabulate
 from populace.measurements import Measurement, Measurements
 from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import Exponential, Noise, Spend
 from populace.release.bundle import Release
-from populace.report.compare import synthetic_counts
 from populace.samples.population import population
 from populace.schema.codec import encode
 from populace.schema.coding import TableCodec
@@ -63,7 +62,7 @@ def measure(
             Spend(verb="measure", what=what, law=noise, answers=len(marginals), l1=l1, l2_squared=l2_squared)
         )
         for marginal in marginals:
-            exact = synthetic_counts(marginal, codes=codes, domain=schema.domain)
+            exact = tabulate(marginal, codes=codes, domain=schema.domain)
             drawn = np.rint(rng.normal(0, float(noise.variance) ** 0.5, exact.shape)).astype(np.int64)
             items.append(Measurement(marginal, exact + drawn, noise.variance))
 

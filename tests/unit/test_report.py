@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from populace.infer.intervals import Intervals, intervals
 from populace.infer.reach import reach
-from populace.marginals import Domain, Grouping, Marginal
+from populace.marginals import Domain, Marginal, tabulate
 from populace.measurements import Measurement, Measurements
 from populace.release.bundle import Release
 from populace.release.cost import Stage
@@ -32,7 +32,6 @@ from populace.report.compare import (
     NoiseShape,
     Reading,
     compare,
-    synthetic_counts,
 )
 from populace.report.document import Document, build
 from populace.report.forest import branches
@@ -133,17 +132,6 @@ def test_the_reading_follows_how_far_the_truth_may_be(truth: float, beyond: bool
     for noise in (0.0, truth / 2, truth):
         found = Comparison(distance=truth - noise, noise_alone=noise, beyond_noise=beyond, deviation=1.0)
         assert found.reading is reading
-
-
-def test_synthetic_counts_match_a_plain_count() -> None:
-    rng = np.random.default_rng(2)
-    codes = {"a": rng.integers(0, 3, 200).astype(np.uint8), "b": rng.integers(0, 4, 200).astype(np.uint8)}
-    pair = Marginal(("b", "a"), (Grouping("b", (0, 1, 1, 0)),))
-    found = synthetic_counts(pair, codes=codes, domain=Domain({"a": 3, "b": 4}))
-    plain = np.zeros((2, 3), dtype=np.int64)
-    for a, b in zip(codes["a"], codes["b"], strict=True):
-        plain[(0, 1, 1, 0)[b], a] += 1
-    assert (found == plain).all()
 
 
 # --------------------------------------------------------------------------------- bars and trees
@@ -409,7 +397,7 @@ def test_a_table_of_many_columns_is_folded(tmp_path: Path, release: Release, no_
     items = [
         Measurement(
             Marginal((name,)),
-            synthetic_counts(Marginal((name,)), codes=codes, domain=schema.domain),
+            tabulate(Marginal((name,)), codes=codes, domain=schema.domain),
             Fraction(9),
         )
         for name in schema.domain

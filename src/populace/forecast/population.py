@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import DataError
-from populace.kernels import count_columns
-from populace.marginals import Counts, Grouping, Marginal
+from populace.marginals import Counts, Marginal, tabulate
 from populace.private.read import check_header, open_source, read_codes
 from populace.schema.columns import Column
 from populace.schema.encoder import code_type
@@ -55,8 +54,7 @@ class Population:
         """Return how many rows of the whole fall into each cell of a marginal."""
         if not marginal.clique:
             return np.array(self.rows, dtype=np.int64)
-        columns = [_grouped(self.codes[name], marginal.grouping(name)) for name in marginal.clique]
-        found = count_columns(columns, sizes=marginal.shape(self.schema.domain))
+        found = tabulate(marginal, codes=self.codes, domain=self.schema.domain)
         return found if self.times == 1 else np.rint(found * self.times).astype(np.int64)
 
 
@@ -127,7 +125,3 @@ def _shares(column: Column, *, uneven: float, empty: float, rng: np.random.Gener
 def _spread(count: int, rng: np.random.Generator) -> Floats:
     """Return numbers between 0 and 1, one in each of `count` equal parts, in any order."""
     return (rng.permutation(count) + rng.uniform(size=count)) / count
-
-
-def _grouped(codes: npt.NDArray[Any], grouping: Grouping | None) -> npt.NDArray[Any]:
-    return codes if grouping is None else grouping.lookup.astype(code_type(grouping.size))[codes]

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.kernels import count_columns
-from populace.marginals import Counts, Domain, Marginal
+from populace.marginals import Counts, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 
@@ -80,22 +79,6 @@ class Comparison:
         return Reading.FAR if self.beyond_noise else Reading.LOST
 
 
-def synthetic_counts(marginal: Marginal, *, codes: Codes, domain: Domain) -> Counts:
-    """Count the synthetic rows in each cell of a marginal.
-
-    >>> synthetic_counts(Marginal(("a",)), codes={"a": np.array([0, 2, 2])}, domain=Domain({"a": 3}))
-    array([1, 0, 2])
-    """
-    if not marginal.clique:
-        return np.array(len(next(iter(codes.values()))), dtype=np.int64)
-    columns = [
-        codes[name] if (grouping := marginal.grouping(name)) is None else grouping.lookup[codes[name]]
-        for name in marginal.clique
-    ]
-    unsigned = [c if c.dtype.kind == "u" else c.astype(np.uint32) for c in columns]
-    return count_columns(unsigned, sizes=marginal.shape(domain))
-
-
 def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseShape) -> Comparison:
     """Return how far the synthetic shares of a marginal are from its noisy ones.
 
@@ -130,7 +113,7 @@ def compared(
         item = combined(same)
         marginal = item.marginal
         if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
-            synthetic = synthetic_counts(marginal, codes=codes, domain=measurements.schema.domain)
+            synthetic = tabulate(marginal, codes=codes, domain=measurements.schema.domain)
             found.append((item, synthetic, compare(item, synthetic=synthetic, total=total, shape=shape)))
     return found
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
-from populace.marginals import Counts, Marginal
+from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, Told, combined, counted, repeats
 from populace.release.cost import Stage, stages
 from populace.release.statement import Statement, promise
@@ -26,7 +26,6 @@ from populace.report.compare import (
     compared,
     cramers_v,
     noise_shape,
-    synthetic_counts,
 )
 from populace.report.forest import Branch, branches
 from populace.report.names import bin_ends
@@ -136,7 +135,7 @@ def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> 
         statement=statement,
         rows=statement["total"]["rows"]
         if "where" in statement
-        else int(synthetic_counts(Marginal(()), codes=codes, domain=schema.domain)),
+        else int(tabulate(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
         stages=stages(statement, measured=[item.marginal for item in items]),
         noise=_noise_levels(repeats(items), total=total, shape=noise_shape(measurements)),
