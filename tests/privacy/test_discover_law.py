@@ -10,27 +10,21 @@ import math
 from collections import Counter
 from fractions import Fraction
 from functools import cache
-from itertools import combinations_with_replacement
 
 import mpmath as mp
 import numpy as np
 import pytest
+from keys_held import UNITS, neighbours, telling
 from thinned import thinned
 
 from populace.privacy.loss import Currency, gdp_delta, price
-from populace.privacy.mechanisms import DiscreteGaussian, Spend, Stability
+from populace.privacy.mechanisms import DiscreteGaussian, Stability
 from populace.privacy.stability import key_delta, least_threshold
 from populace.schema.unit import Neighbours, Unit
 
 KEYS = ("common", "x", "y")
 VARIANCES = [Fraction(1), Fraction(9, 4), Fraction(6)]
 SET_ASIDE = Fraction(1, 500)
-UNITS = {
-    "a row": Unit(),
-    "three rows": Unit(rows=3, id="p"),
-    "a row replaced": Unit(neighbours=Neighbours.REPLACE_ONE),
-    "three rows replaced": Unit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
-}
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0]
 
 
@@ -68,34 +62,9 @@ def hockey_stick(one: Counter[str], other: Counter[str], law: Stability, *, epsi
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-def held(rows: int):
-    """What one unit may hold: every multiset of at most so many rows."""
-    for size in range(rows + 1):
-        for keys in combinations_with_replacement(KEYS, size):
-            yield Counter(keys)
-
-
-def neighbours(unit: Unit, base: Counter[str]):
-    for mine in held(unit.rows):
-        if unit.neighbours is Neighbours.ADD_REMOVE:
-            yield base + mine, base
-            yield base, base + mine
-        else:
-            for theirs in held(unit.rows):
-                yield base + mine, base + theirs
-
-
 def booked(law: Stability, unit: Unit, *, epsilon: float) -> float:
     """The δ that the books promise at ε: that of the price, and the part for keys."""
-    spend = Spend(
-        verb="discover",
-        what="values",
-        law=law,
-        answers=1,
-        l1=unit.marginal_l1,
-        l2_squared=unit.marginal_l2_squared,
-    )
-    cost = price(spend, currency=Currency.GDP)
+    cost = price(telling(law, unit), currency=Currency.GDP)
     return float(gdp_delta(cost, epsilon=Fraction(epsilon)) + key_delta(law, unit=unit))
 
 
@@ -110,7 +79,7 @@ def test_no_neighbours_are_further_apart_than_booked(variance, unit):
     law = lawful(variance, unit)
     promised = {epsilon: booked(law, unit, epsilon=epsilon) * (1 + 1e-12) for epsilon in EPSILONS}
     for base in (Counter(), Counter(common=1), Counter(common=law.threshold)):
-        for one, other in neighbours(unit, base):
+        for one, other in neighbours(unit, base, KEYS):
             for epsilon, delta in promised.items():
                 assert hockey_stick(one, other, law, epsilon=epsilon) <= delta
 
@@ -125,7 +94,7 @@ def test_the_threshold_cannot_be_lower(variance, unit):
     law, lower = lawful(variance, unit), lawful(variance, unit, lower=1)
     twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     worst, broken = (
-        max(hockey_stick(one, other, each, epsilon=80.0) for one, other in neighbours(unit, Counter()))
+        max(hockey_stick(one, other, each, epsilon=80.0) for one, other in neighbours(unit, Counter(), KEYS))
         for each in (law, lower)
     )
     assert worst == pytest.approx(float(key_delta(law, unit=unit)) / twice, rel=1e-9)
@@ -145,7 +114,7 @@ def test_the_noise_cannot_be_less(variance, unit):
     epsilon = 1.0
     # What the noise's own price promises; no key is new here.
     promised = booked(law, unit, epsilon=epsilon) - float(key_delta(law, unit=unit))
-    apart = [(one, other) for one, other in neighbours(unit, far) if one != other]
+    apart = [(one, other) for one, other in neighbours(unit, far, KEYS) if one != other]
     worst = max(hockey_stick(one, other, law, epsilon=epsilon) for one, other in apart)
     assert promised / 2 < worst <= promised * (1 + 1e-12)
     assert max(hockey_stick(one, other, halved, epsilon=epsilon) for one, other in apart) > promised
@@ -170,13 +139,9 @@ def test_two_questions_and_what_follows_add_up(variance, unit):
         cells = {z: float(p) for z, p in weights(variance).items()}
         shifts = [(0, moved)] + ([(moved, 0)] if unit.neighbours is Neighbours.REPLACE_ONE else [])
         for epsilon in (0.5, 2.0, 8.0):
-            cost = 3 * unit.marginal_l2_squared * price(spend(law), currency=Currency.GDP)
+            cost = 3 * price(telling(law, unit), currency=Currency.GDP)
             promised = float(gdp_delta(cost, epsilon=Fraction(epsilon))) + kappa
             assert joint(one, other, law, cells, shifts, epsilon=epsilon) <= promised * (1 + 1e-12)
-
-
-def spend(law: Stability) -> Spend:
-    return Spend(verb="discover", what="values", law=law, answers=1, l1=1, l2_squared=1)
 
 
 def joint(one, other, law, cells, shifts, *, epsilon: float) -> float:

@@ -9,25 +9,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from keys_held import UNITS, held, neighbours, telling
 
 from populace.evaluate.replay import Meeting, privacy_loss
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteLaplace, Spend, Stability
+from populace.privacy.mechanisms import DiscreteLaplace, Stability
 from populace.privacy.stability import key_delta
 from populace.schema.unit import Neighbours, Unit
 
 KEYS = ("common", "x", "y", "z")
 DELTA = Fraction(1, 500)
-UNITS = {
-    f"{rows} {relation.value}": Unit(rows=rows, id=None if rows == 1 else "p", neighbours=relation)
-    for rows in (1, 3)
-    for relation in Neighbours
-}
 
 
 def told(count: int, answer: int, law: Stability) -> float:
@@ -73,22 +68,6 @@ def hockey_stick(one: Counter[str], other: Counter[str], law: Stability, *, epsi
     return sum(max(p - math.exp(epsilon) * q, 0.0) for p, q in joint)
 
 
-def held(rows: int):
-    for size in range(rows + 1):
-        for keys in combinations_with_replacement(KEYS, size):
-            yield Counter(keys)
-
-
-def neighbours(unit: Unit, base: Counter[str]):
-    for mine in held(unit.rows):
-        if unit.neighbours is Neighbours.ADD_REMOVE:
-            yield base + mine, base
-            yield base, base + mine
-        else:
-            for theirs in held(unit.rows):
-                yield base + mine, base + theirs
-
-
 def bought(unit: Unit, *, epsilon="1") -> Stability:
     """The law that a whole budget buys when all of δ is for keys."""
     budget = Budget(currency=Currency.PURE, cap=Fraction(epsilon), unit=unit, keys=DELTA)
@@ -100,15 +79,7 @@ def test_the_noise_has_scale_r_over_epsilon(unit):
     law = bought(unit, epsilon="1/2")
     twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     assert law.noise == DiscreteLaplace(Fraction(2 * twice * unit.rows))
-    spend = Spend(
-        verb="discover",
-        what="rows",
-        law=law,
-        answers=1,
-        l1=unit.marginal_l1,
-        l2_squared=unit.marginal_l2_squared,
-    )
-    assert price(spend, currency=Currency.PURE) == Fraction(1, 2)
+    assert price(telling(law, unit), currency=Currency.PURE) == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
@@ -116,7 +87,7 @@ def test_the_release_probability_of_new_rows_is_within_delta(unit):
     """1 − Π(1 − P[cᵢ + Z > T]) over every multiset Σcᵢ ≤ r; at T − 1 the worst of them exceeds what is set aside."""
     law = bought(unit)
     twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
-    spreads = [counts.values() for counts in held(unit.rows)]
+    spreads = [counts.values() for counts in held(unit.rows, KEYS)]
 
     def worst(each: Stability) -> float:
         return max(1 - math.prod(1 - released(count, each) for count in counts) for counts in spreads)
@@ -139,7 +110,7 @@ def test_the_threshold_is_below_that_of_the_source():
 def test_no_neighbours_are_further_apart_than_booked(unit):
     law = bought(unit)
     for base in (Counter(), Counter(common=law.threshold)):
-        for one, other in neighbours(unit, base):
+        for one, other in neighbours(unit, base, KEYS):
             assert hockey_stick(one, other, law, epsilon=1.0) <= float(DELTA) * (1 + 1e-12)
 
 
