@@ -91,16 +91,6 @@ class RowFit:
         cells = sum(len(clique) * domain.cells(clique) for clique in cliques)
         self._deficits = np.zeros(cells, dtype=np.float32)
 
-    def deficit(self, clique: Clique) -> Table:
-        """Return what all rows so far lack of a target, cell by cell; below 0 where they have too many."""
-        at = 0
-        for held in self._targets:
-            if held == clique:
-                shape = self._domain.shape(clique)
-                return self._deficits[at : at + self._domain.cells(clique)].reshape(shape).astype(np.float64)
-            at += len(held) * self._domain.cells(held)
-        raise UsageError(f"there is no target over {clique} to fit.", hint="ask for one that was given")
-
     def fit(self, codes: Mapping[str, Codes], *, sweeps: int, rng: np.random.Generator) -> None:
         """Take further rows, in place, to the targets, in sweeps over pieces of them, both in random order.
 

@@ -1,5 +1,6 @@
 """The estimator of adaptive rounds, against fits from scratch and brute force."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -10,7 +11,7 @@ from ruled import allowed_rows, random_rules
 from thinned import thinned
 
 from populace.errors import UsageError
-from populace.infer.estimator import Estimator
+from populace.infer.estimator import QUICK, Estimator
 from populace.infer.fit import fit
 from populace.infer.junction_tree import junction_tree
 from populace.marginals import Domain, Grouping, Marginal
@@ -43,13 +44,13 @@ def test_on_a_tree_rounds_end_near_the_fit_of_everything_at_once(seed):
 
 
 @pytest.mark.parametrize("seed", thinned(range(10), to=4))
-def test_polish_closes_the_gap_on_cycles(seed):
+def test_descent_closes_the_gap_on_cycles(seed):
     domain, _, items = rounds_of(seed, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "a")])
     estimator = Estimator(domain)
     estimator.add(items)
     estimator.refit()
     rough = estimator.model().loss(items)
-    estimator.refit(polish=500)
+    estimator.refit(effort=replace(QUICK, steps=500))
     least = fit(items, domain=domain, tolerance=1e-9).loss(items)
     assert least <= estimator.model().loss(items) * (1 + 1e-9)
     assert estimator.model().loss(items) <= min(rough * (1 + 1e-9), 1.001 * least + 0.1)

@@ -11,10 +11,10 @@ import numpy as np
 
 from populace.infer.denoise import denoise
 from populace.infer.effects import Effects, estimate
-from populace.infer.estimator import Effort, Estimator, even
+from populace.infer.estimator import Effort, Estimator
 from populace.infer.junction_tree import maximal_tables, table_cells
 from populace.infer.model import Model
-from populace.infer.observations import Observation, shared_groupings, sum_groups
+from populace.infer.observations import Observation, even, shared_groupings, sum_groups
 from populace.infer.prior import informed, pairs_of
 from populace.infer.projection import weighted_norm_sub
 from populace.infer.structure import Layout

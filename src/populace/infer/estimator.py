@@ -17,7 +17,7 @@ from populace.infer.known import known_totals
 from populace.infer.mirror_descent import descend
 from populace.infer.model import Model
 from populace.infer.objective import Objective, Point
-from populace.infer.observations import Observation, observe
+from populace.infer.observations import Observation, even, observe
 from populace.infer.propagation import FORBIDDEN
 from populace.infer.scaling import fit_tables
 from populace.infer.structure import Layout, Structure, restrict
@@ -126,18 +126,17 @@ class Estimator:
     def refit(
         self,
         *,
-        polish: int = 0,
         effort: Effort = QUICK,
         start: Model | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Fit the model to all measurements so far; `polish` adds so many steps of descent on the loss itself.
+        """Fit the model to all measurements so far.
 
         The loss is ½ Σ (marginal − count)² / variance over every measured cell; the number of rows is its
         least-squares estimate, at least 1.
         Least squares with non-negative cells gives tables and a lower bound of the loss; proportional fitting turns
         them into potentials, which is the answer when the junction tree adds no edges to the measured cliques.
-        Otherwise mirror descent can go on from there.
+        Otherwise mirror descent can go on from there, on the loss itself.
         """
         if not self._observed:
             raise UsageError(
@@ -165,12 +164,11 @@ class Estimator:
         reached = objective.at(first)
         if hard and effort.earnest:
             bound = reached.loss - objective.gap(reached)
-        steps = effort.steps + polish
-        if steps:
+        if effort.steps:
             reached = descend(
                 objective,
                 start=first,
-                steps=steps,
+                steps=effort.steps,
                 tolerance=enough,
                 bound=bound,
                 progress=None if progress is None else lambda done: progress("fitting the model", done),
@@ -308,13 +306,3 @@ class Estimator:
             return None
         tables = self._objective.tables(self._point.potentials)
         return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))
-
-
-def even(observation: Observation) -> Observation:
-    """Return what closed-form least squares can use of an observation: all of it, or its sum.
-
-    Several columns together with unequal variances do not separate into effects; the descent still uses every cell.
-    """
-    if len(observation.clique) < 2 or observation.uniform is not None:
-        return observation
-    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))

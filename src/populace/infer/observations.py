@@ -162,3 +162,15 @@ def average(same: Sequence[Observation]) -> Observation:
     precision = np.sum([1 / o.variance for o in same], axis=0)
     values = np.sum([o.values / o.variance for o in same], axis=0) / precision
     return Observation(same[0].clique, values, 1 / precision)
+
+
+def even(observation: Observation, *, widest: int | None = None) -> Observation:
+    """Return what closed-form least squares can use of an observation: all of it, or its sum.
+
+    Several columns together with unequal variances do not separate into effects, and many columns into too many.
+    """
+    columns = len(observation.clique)
+    separate = columns < 2 or observation.uniform is not None
+    if separate and (widest is None or columns <= widest):
+        return observation
+    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))

@@ -11,10 +11,10 @@ import numpy as np
 
 from populace.infer.columns import Column, Evidence, Lookup
 from populace.infer.effects import Effects, estimate
-from populace.infer.observations import Observation, observe, shared_groupings
+from populace.infer.observations import Observation, even, observe, shared_groupings
 from populace.infer.tables import Table
 from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Measurement, mean_counts
 
 # A table of k columns has 2^k effects; one of more columns than this speaks for itself, and for the number of rows.
 WIDEST = 8
@@ -81,7 +81,7 @@ class Pool:
         tables = (item for item in (*self._items, *self._certain) if not _wide(item))
         names = {name for item in tables for name in item.marginal.clique}
         return estimate(
-            [*map(_even, observed), *self._sums()],
+            [*(even(o, widest=WIDEST) for o in observed), *self._sums()],
             domain=self._domain.grouped(self.groupings.values()),
             total=self._rows,
             own={
@@ -135,9 +135,8 @@ class Pool:
         same = [item for item in self._items if item.marginal == marginal]
         if not same:
             return None
-        precision = sum(1 / float(item.variance) for item in same)
-        values = np.sum([item.counts / float(item.variance) for item in same], axis=0) / precision
-        return values, np.full(values.shape, 1 / precision)
+        values, variance = mean_counts(same)
+        return values, np.full(values.shape, float(variance))
 
 
 def codes_in(grouping: Grouping | None, size: int) -> Lookup:
@@ -157,10 +156,3 @@ def _summed(item: Measurement, marginal: Marginal) -> tuple[Table, Table]:
     values = item.counts.sum(axis=others).transpose([kept.index(name) for name in marginal.clique])
     noise = float(item.variance) * (item.counts.size // values.size)
     return values.astype(np.float64), np.full(values.shape, noise)
-
-
-def _even(observation: Observation) -> Observation:
-    """Return what separates into effects: a table with equal variances and not too many columns, or else its sum."""
-    if observation.uniform is not None and len(observation.clique) <= WIDEST:
-        return observation
-    return Observation((), np.asarray(observation.values.sum()), np.asarray(observation.variance.sum()))

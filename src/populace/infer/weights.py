@@ -10,9 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from populace.infer.effects import estimate
-from populace.infer.estimator import even
 from populace.infer.model import Model
-from populace.infer.observations import Observation, observe
+from populace.infer.observations import Observation, even, observe
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
 from populace.measurements import Measurement
