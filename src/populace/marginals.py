@@ -117,6 +117,11 @@ class Marginal:
                 hint="give at most one grouping for each of its own columns",
             )
 
+    @classmethod
+    def grouped(cls, clique: Clique, groupings: Mapping[str, Grouping]) -> Marginal:
+        """Return the marginal of some columns, those that have a grouping seen through it."""
+        return cls(clique, tuple(groupings[name] for name in clique if name in groupings))
+
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the shape of its table of counts."""
         if not self.groupings:

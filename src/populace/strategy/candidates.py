@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -69,10 +70,9 @@ def compared(
 
     The penalty of measuring is the usual noise of all cells that can hold rows, weighted as the distance is.
     """
-    seen = groupings or {}
     tables = estimate.tables(weights)
     return Candidates(
-        tuple(Marginal(clique, tuple(seen[name] for name in clique if name in seen)) for clique in weights),
+        tuple(Marginal.grouped(clique, groupings or {}) for clique in weights),
         tuple(np.rint(tables[clique]).astype(np.int64) for clique in weights),
         tuple(round(weights[c] * usual(noise) * np.count_nonzero(tables[c])) for c in weights),
         tuple(weights.values()),
@@ -94,13 +94,19 @@ def wanted_marginals(workload: Workload, *, domain: Domain) -> dict[Clique, int]
         if telling:
             found[telling] = found.get(telling, Fraction(0)) + weight
     weights = whole_weights(found)
-    kept, left = {}, MOST_SCORED
-    for clique in sorted(found, key=domain.cells)[:MOST_CANDIDATES]:
-        left -= domain.cells(clique)
-        if left < 0:
-            break
-        kept[clique] = weights[clique]
-    return kept
+    kept = smallest(found, domain=domain, cells=MOST_SCORED)[:MOST_CANDIDATES]
+    return {clique: weights[clique] for clique in kept}
+
+
+def smallest(cliques: Iterable[Clique], *, domain: Domain, cells: int) -> list[Clique]:
+    """Return cliques in the order of their sizes, as far as so many cells reach for all of them together.
+
+    >>> smallest([("b",), ("a", "b"), ("a",)], domain=Domain({"a": 3, "b": 4}), cells=18)
+    [('a',), ('b',)]
+    """
+    ordered = sorted(cliques, key=domain.cells)
+    ends = accumulate(map(domain.cells, ordered))
+    return [clique for clique, end in zip(ordered, ends, strict=True) if end <= cells]
 
 
 def whole_weights(weights: Mapping[Clique, Fraction]) -> dict[Clique, int]:

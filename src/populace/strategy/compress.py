@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from populace.marginals import Grouping
 from populace.measurements import Measurement
+from populace.strategy.oracle import Oracle
 
 THRESHOLD = 3.0
 
@@ -34,6 +35,19 @@ def compress(
         if max(groups) + 1 < len(groups):
             found.append(Grouping(name, tuple(groups)))
     return tuple(found)
+
+
+def rare_groups(columns: Iterable[Measurement], *, oracle: Oracle) -> tuple[Grouping, ...]:
+    """Return the groups of rare codes of a run's columns, those that public totals count left as they are.
+
+    Public totals count codes, so codes that they tell apart stay apart.
+    """
+    counted = {name for totals in oracle.totals for name in totals.clique}
+    return compress(
+        [item for item in columns if item.marginal.clique[0] not in counted],
+        ordered=oracle.ordered,
+        classes=oracle.rules.classes,
+    )
 
 
 def merge_rare(column: Measurement, classes: Lookup) -> list[int]:

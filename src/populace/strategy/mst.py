@@ -15,7 +15,8 @@ from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
 from populace.schema.rules import NO_RULES, Rules
 from populace.strategy.baseline import baseline
-from populace.strategy.compress import compress
+from populace.strategy.candidates import smallest
+from populace.strategy.compress import rare_groups
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.room import Room
@@ -49,13 +50,7 @@ def mst(
     columns = measured[1:]
     noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
     total = max(1.0, float(measured[0].counts))
-    # Public totals count codes, so codes that they tell apart stay apart.
-    counted = {name for totals in oracle.totals for name in totals.clique}
-    groupings = compress(
-        [item for item in columns if item.marginal.clique[0] not in counted],
-        ordered=oracle.ordered,
-        classes=oracle.rules.classes,
-    )
+    groupings = rare_groups(columns, oracle=oracle)
     candidates = pair_candidates(
         oracle.domain, columns, groupings, rules=oracle.rules, total=total, noise=noise
     )
@@ -117,17 +112,14 @@ def pair_candidates(
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
-    left = MOST_CELLS
-    for clique in sorted(combinations([name for name in domain if grouped[name] > 1], 2), key=grouped.cells):
-        left -= grouped.cells(clique)
-        if left < 0:
-            break
+    pairs = combinations([name for name in domain if grouped[name] > 1], 2)
+    for clique in smallest(pairs, domain=grouped, cells=MOST_CELLS):
         estimate = total * known.pair(clique)
         noisy = estimate + rng.normal(0.0, deviation, estimate.shape)
         possible = known.possible(clique)
         again = np.zeros(estimate.shape)
         again[possible] = norm_sub(noisy[possible], total=total)
-        marginals.append(Marginal(clique, tuple(seen[name] for name in clique if name in seen)))
+        marginals.append(Marginal.grouped(clique, seen))
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))

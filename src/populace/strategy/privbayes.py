@@ -7,12 +7,12 @@ from fractions import Fraction
 from itertools import combinations
 
 from populace.infer.estimator import Estimator
-from populace.marginals import Candidates, Clique, Grouping, Marginal
+from populace.marginals import Candidates, Clique, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
 from populace.strategy.candidates import MOST_CANDIDATES, MOST_CELLS, MOST_SCORED, compared, usual
-from populace.strategy.compress import compress
+from populace.strategy.compress import rare_groups
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
@@ -43,7 +43,7 @@ def privbayes(
     if len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
-    groupings = _groupings(oracle, measured[1:])
+    groupings = rare_groups(measured[1:], oracle=oracle)
     estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
     estimator.add(measured)
     estimator.refit()
@@ -113,13 +113,3 @@ def _tables(network: Sequence[Clique], apart: Sequence[str], *, order: Sequence[
 
 def _parts(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
     return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))
-
-
-def _groupings(oracle: Oracle, columns: Sequence[Measurement]) -> tuple[Grouping, ...]:
-    """Return the groups of rare codes; public totals count codes, so codes that they tell apart stay apart."""
-    counted = {name for totals in oracle.totals for name in totals.clique}
-    return compress(
-        [item for item in columns if item.marginal.clique[0] not in counted],
-        ordered=oracle.ordered,
-        classes=oracle.rules.classes,
-    )

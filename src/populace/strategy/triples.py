@@ -16,6 +16,7 @@ from populace.marginals import Candidates, Clique, Marginal
 from populace.measurements import Measurement
 from populace.strategy.allocation import best_prefix
 from populace.strategy.batch import measure_batch
+from populace.strategy.candidates import smallest
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
 
@@ -43,7 +44,7 @@ def measure_triples(
     noise = oracle.budget.score_noise(share * LOOK_SHARE, scores=len(wanted))
     scores = oracle.score(
         Candidates(
-            tuple(_marginal(model, triple) for triple in wanted),
+            tuple(Marginal.grouped(triple, model.groupings) for triple in wanted),
             tuple(np.rint(table).astype(np.int64) for table in tables),
             (0,) * len(wanted),
         ),
@@ -60,7 +61,7 @@ def measure_triples(
     chosen = best_prefix(gains, costs, budget=budget)
     if not chosen.size:
         return (), left
-    asked = [_marginal(model, wanted[number]) for number in chosen.tolist()]
+    asked = [Marginal.grouped(wanted[number], model.groupings) for number in chosen.tolist()]
     return measure_batch(oracle, asked, costs[chosen] ** (2 / 3), share=left), Fraction(0)
 
 
@@ -72,14 +73,7 @@ def _wanted(model: Model, workload: Workload) -> list[Clique]:
         for clique in workload.weights
         if len(clique) == 3 and clique not in model.targets and min(domain.shape(clique)) > 1
     ]
-    found.sort(key=domain.cells)
-    found = found[:MOST_TRIPLES]
-    ends = np.cumsum([domain.cells(clique) for clique in found])
-    return found[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
-
-
-def _marginal(model: Model, clique: Clique) -> Marginal:
-    return Marginal(clique, tuple(model.groupings[name] for name in clique if name in model.groupings))
+    return smallest(found, domain=domain, cells=MOST_CELLS)[:MOST_TRIPLES]
 
 
 def _cost(table: Table, *, deviation: float, rng: np.random.Generator) -> float:

@@ -17,7 +17,8 @@ from populace.measurements import Measurement, combined, repeats
 from populace.public import Borrowed
 from populace.strategy.allocation import Columns, Floats
 from populace.strategy.baseline import Baseline, baseline
-from populace.strategy.compress import compress
+from populace.strategy.candidates import smallest
+from populace.strategy.compress import rare_groups
 from populace.strategy.oracle import Oracle
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
@@ -39,13 +40,7 @@ class View:
         found = [combined(same) for same in repeats(informed(measured, public))]
         alone = {item.marginal.clique[0]: item for item in found}
         self._columns = {name: alone[name] for name in oracle.domain}
-        # Public totals count codes, so codes that they tell apart stay apart.
-        counted = {name for totals in oracle.totals for name in totals.clique}
-        groupings = compress(
-            [item for name, item in self._columns.items() if name not in counted],
-            ordered=oracle.ordered,
-            classes=oracle.rules.classes,
-        )
+        groupings = rare_groups(self._columns.values(), oracle=oracle)
         self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
         self.domain = oracle.domain.grouped(groupings)
         precisions = [1 / (float(item.variance) * item.counts.size) for item in self._columns.values()]
@@ -66,13 +61,11 @@ class View:
 
     def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
         """Return the pairs to look at, smallest first as far as memory reaches."""
-        order = sorted((pair for pair in weights if self.tells(pair)), key=self.domain.cells)
-        ends = np.cumsum([self.domain.cells(pair) for pair in order])
-        return order[: int(np.searchsorted(ends, MOST_CELLS, side="right"))]
+        return smallest(filter(self.tells, weights), domain=self.domain, cells=MOST_CELLS)
 
     def marginal(self, clique: Clique) -> Marginal:
         """Return a table as it is asked for, in groups where there are some."""
-        return Marginal(clique, tuple(self._groupings[name] for name in clique if name in self._groupings))
+        return Marginal.grouped(clique, self._groupings)
 
     def both(self, pairs: Sequence[Clique]) -> Candidates:
         """Return pairs twice: as single columns and rules imply, and as the public table has them."""
