@@ -19,11 +19,14 @@ import numpy.typing as npt
 
 from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
+from populace.privacy.mechanisms import ExponentialCount, Noise
 from populace.privacy.record import RunRecord
 from populace.public import Borrowed
 from populace.schema.schema import Schema
 
 Numbers = npt.NDArray[np.float64]
+# Marginals to be measured with the same noise.
+Batch = tuple[Sequence[Marginal], Noise | ExponentialCount]
 
 FORMAT = "populace measurements 1"
 FILES = ("measurements.json", "measurements.parquet")

@@ -79,8 +79,8 @@ class SpyRun:
         self._street, self._run = street, run
         self.rehearsal, self.left = run.rehearsal, run.left
 
-    def charge(self, spend: Any) -> None:
-        self._run.charge(spend)
+    def charge(self, *spends: Any) -> None:
+        self._run.charge(*spends)
         self._street.events.append("charge")
 
 
@@ -131,6 +131,9 @@ def candidates() -> Candidates:
 
 QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     "measure": lambda barrier, noise: barrier.measure([MARGINAL], noise=noise),
+    "measure batches": lambda barrier, noise: barrier.measure_batches(
+        [([MARGINAL], MUCH_NOISE), ([Marginal(("a",))], noise)]
+    ),
     "score": lambda barrier, noise: barrier.score(candidates(), noise=noise),
     "choose": lambda barrier, noise: barrier.choose(
         candidates(), among=[0], law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
@@ -165,7 +168,7 @@ def test_charge_then_read_then_noise(question: str, tmp_path: Path) -> None:
     street = Street(tmp_path / "ledger.db")
     QUESTIONS[question](street.barrier(), MUCH_NOISE)
     assert out_of_order(street.events) == []
-    assert street.booked == 1
+    assert street.booked == (2 if question == "measure batches" else 1)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -182,7 +185,7 @@ def test_a_crash_after_the_charge_is_paid_for(question: str, tmp_path: Path) -> 
     street = Street(tmp_path / "ledger.db", crash=True)
     with pytest.raises(ValueError, match="dies"):
         QUESTIONS[question](street.barrier(), MUCH_NOISE)
-    assert street.booked == 1
+    assert street.booked == (2 if question == "measure batches" else 1)
     account = Ledger.existing(street.path).account("spied")
     assert account.left_epsilon == 0, "the whole reservation stays taken"
 

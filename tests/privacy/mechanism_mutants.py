@@ -50,20 +50,26 @@ def swaps_forgotten_in_scores() -> Iterator[None]:
 @contextmanager
 def rows_forgotten_after_the_look() -> Iterator[None]:
     """The one measurement after the first look is priced, and its noise chosen, for units of one row."""
-    genuine = Barrier.measure
+    genuine = Barrier.measure_batches
 
-    def measure(door: Barrier, marginals: Any, *, noise: Noise) -> Any:
+    def measure(door: Barrier, batches: Any) -> Any:
         told = [booked.spend.verb for booked in door._run.spends()]
         if told[-1:] != ["score"]:
-            return genuine(door, marginals, noise=noise)
-        share = door.budget.measure_share(noise, marginals=len(marginals))
+            return genuine(door, batches)
         schema = door._table.schema
         one = replace(schema.unit, rows=1)
-        noise = replace(door.budget, unit=one).measure_noise(share, marginals=len(marginals))
+        budget = replace(door.budget, unit=one)
+        less = []
+        for marginals, noise in batches:
+            share = door.budget.measure_share(noise, marginals=len(marginals))
+            less.append((marginals, budget.measure_noise(share, marginals=len(marginals))))
         with patch.object(door._table, "schema", replace(schema, unit=one)):
-            return genuine(door, marginals, noise=noise)
+            return genuine(door, less)
 
-    with patch.object(Barrier, "measure", measure), patch.object(SpendRecord, "check", lambda *_, **__: None):
+    with (
+        patch.object(Barrier, "measure_batches", measure),
+        patch.object(SpendRecord, "check", lambda *_, **__: None),
+    ):
         yield
 
 
@@ -93,31 +99,32 @@ def rows_counted_for_estimates() -> Iterator[None]:
 @contextmanager
 def rows_counted_for_noise() -> Iterator[None]:
     """Noise is a little larger where there are more rows."""
-    genuine = Barrier.measure
+    genuine = Barrier.measure_batches
 
-    def measure(door: Barrier, marginals: Any, *, noise: Any) -> Any:
+    def measure(door: Barrier, batches: Any) -> Any:
         (rows,) = door._table.engine().counts([Marginal(())])
-        return genuine(door, marginals, noise=scaled(noise, 1 + Fraction(int(rows), 10**6)))
+        more = 1 + Fraction(int(rows), 10**6)
+        return genuine(door, [(marginals, scaled(noise, more)) for marginals, noise in batches])
 
-    with patch.object(Barrier, "measure", measure):
+    with patch.object(Barrier, "measure_batches", measure):
         yield
 
 
 @contextmanager
 def rows_told() -> Iterator[None]:
     """Every noisy column is moved until it sums to the true number of rows."""
-    genuine = Barrier.measure
+    genuine = Barrier.measure_batches
 
-    def measure(door: Barrier, marginals: Any, *, noise: Noise) -> Any:
+    def measure(door: Barrier, batches: Any) -> Any:
         (rows,) = door._table.engine().counts([Marginal(())])
         found = []
-        for item in genuine(door, marginals, noise=noise):
+        for item in genuine(door, batches):
             counts = item.counts.copy()
             counts.flat[0] += int(rows) - int(counts.sum())
             found.append(Measurement(item.marginal, counts, item.variance))
         return tuple(found)
 
-    with patch.object(Barrier, "measure", measure):
+    with patch.object(Barrier, "measure_batches", measure):
         yield
 
 
@@ -189,7 +196,8 @@ def noise_passed_on(factor: Fraction, *, verbs: Iterable[str] = ("measure", "sco
     @contextmanager
     def mutant() -> Iterator[None]:
         with ExitStack() as stack:
-            for verb in verbs:
+            # All measurements go through batches.
+            for verb in ["measure_batches" if verb == "measure" else verb for verb in verbs]:
                 stack.enter_context(patch.object(Barrier, verb, asked(getattr(Barrier, verb))))
             yield
 

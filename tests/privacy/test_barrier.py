@@ -103,6 +103,19 @@ def test_a_question_beyond_the_budget_reads_nothing(tmp_path):
     assert (Spy.reads, run.record().spends) == (0, ())
 
 
+def test_batches_beyond_the_budget_read_nothing(tmp_path):
+    """Each alone could be paid for, both together not."""
+    door, run = make(tmp_path, epsilon=1)
+    half = run.budget.measure_noise(Fraction(2, 3), marginals=1)
+    with pytest.raises(OverBudget):
+        door.measure_batches([([Marginal(("a",))], half), ([Marginal(("b",))], half)])
+    with pytest.raises(UsageError, match="names no marginal"):
+        door.measure_batches([])
+    with pytest.raises(UsageError, match="names no marginal"):
+        door.measure_batches([([Marginal(("a",))], half), ([], half)])
+    assert (Spy.reads, run.record().spends) == (0, ())
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_every_verb_charges_for_the_unit(rows, neighbours, tmp_path):

@@ -76,6 +76,17 @@ def test_measure_noise(law, factor, fits):
     assert run.record().spends[-1].spend.law == law
 
 
+@pytest.mark.parametrize(("factor", "fits"), FACTORS)
+def test_batches_have_the_noise_that_each_is_charged_for(factor, fits):
+    door, run = barrier(Scaled(factor, seed=4), delta="0.1")
+    loud, quiet = DiscreteGaussian(Fraction(100)), DiscreteGaussian(Fraction(4))
+    got = door.measure_batches([([Marginal(("code",))], loud), ([Marginal(("code",))], quiet)])
+    booked = [record.spend.law for record in run.record().spends]
+    assert booked == [loud, quiet]
+    assert [item.variance for item in got] == [loud.variance, quiet.variance]
+    assert [within(item.counts, law) for item, law in zip(got, booked, strict=True)] == [fits, fits]
+
+
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
 def test_score_noise(law, factor, fits):

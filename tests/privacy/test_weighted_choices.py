@@ -40,8 +40,8 @@ class Tab:
         self.left = Budget.of(Fraction(1), Fraction(1, 10**6), unit=unit)
         self.spends = []
 
-    def charge(self, spend):
-        self.spends.append(spend)
+    def charge(self, *spends):
+        self.spends += spends
 
 
 class Ear:

@@ -135,8 +135,8 @@ class Tab:
         self.left = Budget.of(Fraction(case.epsilon), Fraction(case.delta), unit=case.schema.unit)
         self._charged: list[SpendRecord] = []
 
-    def charge(self, spend: Spend) -> None:
-        self._charged.append(SpendRecord(spend=spend, price=Fraction(1)))
+    def charge(self, *spends: Spend) -> None:
+        self._charged += [SpendRecord(spend=spend, price=Fraction(1)) for spend in spends]
 
     def spends(self) -> list[SpendRecord]:
         return self._charged
@@ -183,6 +183,20 @@ class Witness:
 
     def measure(self, marginals: Iterable[Marginal], **options: Any) -> Any:
         return self._ask("measure", tuple(marginals), options)
+
+    def measure_batches(self, batches: Iterable[tuple[Iterable[Marginal], Any]]) -> Any:
+        """Pass on batches together, and write them down one by one: each has a spend and noise of its own."""
+        asked = [(tuple(marginals), noise) for marginals, noise in batches]
+        told = self._ask("measure_batches", asked, {})
+        step = self.steps.pop()
+        booked = self.door._run.spends()[-len(asked) :]
+        ends = np.cumsum([len(marginals) for marginals, _ in asked]).tolist()
+        for (marginals, noise), end, spend in zip(asked, ends, booked, strict=True):
+            own = slice(end - len(marginals), end)
+            self.steps.append(
+                Step("measure", marginals, {"noise": noise}, told[own], spend.spend, step.meetings[own])
+            )
+        return told
 
     def score(self, candidates: Candidates, **options: Any) -> Any:
         return self._ask("score", candidates, options)

@@ -52,6 +52,9 @@ class Clerk:
         self.measured += found
         return found
 
+    def measure_batches(self, batches):
+        return tuple(item for marginals, noise in batches for item in self.measure(marginals, noise=noise))
+
     def score(self, candidates, *, noise):
         shift = self.budget.unit.score_shift
         assert set(candidates.weights) == {1}

@@ -36,6 +36,22 @@ def test_what_fits_is_next_to_what_it_says(seed):
         assert not additions.fits(clique, room=int(exact / 1.4))
 
 
+@pytest.mark.parametrize("seed", thinned(range(30), to=10))
+def test_what_was_too_large_stays_so_until_there_is_room(seed):
+    """Prices of fewer cliques are kept: they spare work, and say nothing that those of all cliques do not."""
+    rng, domain, cliques, few = problem(seed)
+    asked = [random_clique(rng, domain, most=3) for _ in range(10)]
+    before = {clique: few.cells(clique) for clique in asked}
+    more = [*cliques, random_clique(rng, domain, most=3)]
+    fresh, later = Additions(more, domain=domain), Additions(more, domain=domain, earlier=few)
+    for clique in asked:
+        needed = fresh.cells(clique)
+        assert needed >= 0.7 * before[clique], "greedy trees are not monotone, but nearly"
+        assert not later.fits(clique, room=int(min(needed, before[clique]) / 1.4))
+        assert later.fits(clique, room=max(needed, before[clique]))
+        assert later.cells(clique) == needed
+
+
 def test_ways_are_widened_by_the_smaller_end():
     """The chain a – b – c – d: joining a and d costs a in two nodes or d in two."""
     domain = Domain({"a": 2, "b": 3, "c": 5, "d": 7})

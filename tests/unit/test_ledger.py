@@ -189,6 +189,14 @@ class TestRuns:
         assert len(run.spends()) == 1
         run.charge(replace(choice, law=run.budget.choice(Fraction(1, 3), choices=1)))
 
+    def test_spends_that_are_charged_together_are_all_booked_or_none(self, ledger):
+        run = reserve(ledger)
+        with pytest.raises(OverBudget):
+            run.charge(half_of(run), half_of(run), half_of(run))
+        assert run.spends() == ()
+        run.charge(half_of(run), half_of(run))
+        assert len(run.spends()) == 2
+
     def test_gaussian_noise_is_refused_in_a_pure_run_and_not_booked(self, ledger):
         run = reserve(ledger, delta="0")
         law = DiscreteGaussian(Fraction(10**9))

@@ -9,8 +9,8 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.forecast.population import Population
-from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
-from populace.measurements import Measurement
+from populace.marginals import Candidates, Counts, Marginal
+from populace.measurements import Batch, Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import (
     DiscreteGaussian,
@@ -23,7 +23,8 @@ from populace.privacy.mechanisms import (
     Verb,
 )
 from populace.public import Public
-from populace.schema.rules import Rules, Totals
+from populace.schema.facts import Facts
+from populace.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Item:
 
 
 @dataclass(slots=True, kw_only=True)
-class StandIn:
+class StandIn(Facts):
     """Answers as the barrier would, with as much noise, drawn from public random numbers; it keeps the bill."""
 
     population: Population
@@ -44,39 +45,9 @@ class StandIn:
     bill: list[Item] = field(default_factory=list)
 
     @property
-    def domain(self) -> Domain:
-        """The domain of the population."""
-        return self.population.schema.domain
-
-    @property
-    def ordered(self) -> frozenset[str]:
-        """The variables whose codes stand in their natural order."""
-        return frozenset(name for name, column in self.population.schema.variables.items() if column.ordered)
-
-    @property
-    def rules(self) -> Rules:
-        """The rules that hold in every row."""
-        return self.population.schema.rules
-
-    @property
-    def totals(self) -> tuple[Totals, ...]:
-        """The public counts of rows."""
-        return self.population.schema.totals
-
-    @property
-    def max_rows(self) -> int | None:
-        """The public bound on the number of rows, if there is one."""
-        return self.population.schema.max_rows
-
-    @property
-    def groups(self) -> tuple[Clique, ...]:
-        """The columns that the schema declares to belong together."""
-        return self.population.schema.groups
-
-    @property
-    def partition(self) -> Clique:
-        """The columns whose combinations are areas that are counted first; none where the schema names none."""
-        return self.population.schema.partition
+    def schema(self) -> Schema:
+        """The schema of the population."""
+        return self.population.schema
 
     @property
     def public(self) -> Public | None:
@@ -94,6 +65,15 @@ class StandIn:
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal."""
+        return self.measure_batches([(marginals, noise)])
+
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal, with the noise of its batch."""
+        return tuple(item for marginals, noise in batches for item in self._measured(marginals, noise=noise))
+
+    def _measured(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
         unit = self.budget.unit
         for columns in sorted({len(marginal.clique) for marginal in marginals}):
             self._book(

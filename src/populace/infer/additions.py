@@ -13,8 +13,14 @@ class Additions:
     """Prices cliques that may join those of a junction tree; fast enough for every candidate of an adaptive round."""
 
     def __init__(
-        self, cliques: Iterable[Clique], *, domain: Domain, tree: JunctionTree | None = None
+        self,
+        cliques: Iterable[Clique],
+        *,
+        domain: Domain,
+        tree: JunctionTree | None = None,
+        earlier: Additions | None = None,
     ) -> None:
+        """Price cliques that may join some others; `earlier` priced them when there were fewer of these."""
         cliques = list(cliques)
         self._domain = domain
         self._tree = tree or junction_tree(cliques, domain=domain)
@@ -36,6 +42,9 @@ class Additions:
         self._sizes = domain.shape(domain)
         self._masks = {self._mask(clique) for clique in cliques}
         self._found: dict[int, int] = {}
+        # What a clique needed beside fewer others: it needs no less beside more.
+        known = earlier is not None and earlier._domain == domain
+        self._needed: dict[int, int] = earlier._needed if earlier is not None and known else {}
 
     def cells(self, clique: Clique) -> int:
         """Return the number of cells of the tree that holds a clique too."""
@@ -49,7 +58,9 @@ class Additions:
             return False
         joined = len({self._part[self._home[name]] for name in clique}) > 1
         most = self._held + self.added(clique) + (self._domain.cells(clique) if joined else 0)
-        return most <= room or self._eliminated(clique) <= room
+        if most <= room:
+            return True
+        return self._needed.get(self._mask(clique), 0) <= room and self._eliminated(clique) <= room
 
     def added(self, clique: Clique) -> int:
         """Return how many cells are added at most, beside those of the clique itself, when its columns are joined.
@@ -90,7 +101,7 @@ class Additions:
         mask = self._mask(clique)
         if mask not in self._found:
             nodes = maximal_tables([*self._masks, mask], sizes=self._sizes)
-            self._found[mask] = table_cells(nodes, sizes=self._sizes)
+            self._found[mask] = self._needed[mask] = table_cells(nodes, sizes=self._sizes)
         return self._found[mask]
 
     def _inside(self, clique: Sequence[str]) -> bool:

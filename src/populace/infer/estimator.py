@@ -92,6 +92,7 @@ class Estimator:
         self._joints: Joints | None = None
         self._tables: dict[Clique, Table] = {}
         self._additions: Additions | None = None
+        self._priced: Additions | None = None
         self.total = 1.0
 
     def add(self, measurements: Iterable[Measurement]) -> None:
@@ -121,7 +122,7 @@ class Estimator:
     def settle(self, observed: Iterable[Observation]) -> None:
         """Fit other tables instead of those that were measured: tables that were estimated from them."""
         self._observed = {each.clique: each for each in observed}
-        self._additions = None
+        self._additions = self._priced = None
 
     def refit(
         self,
@@ -248,7 +249,8 @@ class Estimator:
         if self._additions is None:
             domain = self.domain if self._structure is None else self._structure.domain
             hard = () if self._structure is None else self._structure.hard
-            self._additions = Additions([*self._observed, *self._known.tables, *hard], domain=domain)
+            cliques = [*self._observed, *self._known.tables, *hard]
+            self._additions = self._priced = Additions(cliques, domain=domain, earlier=self._priced)
         return self._additions
 
     def _scaled(

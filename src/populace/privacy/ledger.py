@@ -159,15 +159,17 @@ class Ledger:
 
         return Run(self, self._write(decide).run(asked.run), opened_account=opened)
 
-    def charge(self, run: RunRecord, spend: Spend) -> None:
-        """Book a spend of a run; it is on disk when this returns. Refused if it exceeds what is left of the cap."""
-        cost = SpendRecord(
-            spend=spend,
-            price=price(spend, currency=run.currency),
-            delta=key_delta(spend.law, unit=run.unit),
-        )
-        event = Event(kind=Kind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json())
-        self._write(lambda _: [event])
+    def charge(self, run: RunRecord, *spends: Spend) -> None:
+        """Book spends of a run; they are on disk when this returns. All are refused if too little is left for all."""
+        events = []
+        for spend in spends:
+            cost = SpendRecord(
+                spend=spend,
+                price=price(spend, currency=run.currency),
+                delta=key_delta(spend.law, unit=run.unit),
+            )
+            events.append(Event(kind=Kind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json()))
+        self._write(lambda _: events)
 
     def finish(self, run: RunRecord, *, returned: tuple[Fraction, Fraction]) -> None:
         """Close a run; a plan fixed in advance may give back what its questions did not need."""
@@ -240,9 +242,9 @@ class Run:
         """What is left of the run's budget, from the ledger's rows."""
         return self.record().left
 
-    def charge(self, spend: Spend) -> None:
-        """Book a spend; it is on disk when this returns. Refused, and nothing booked, if too little is left."""
-        self._ledger.charge(self._reserved, spend)
+    def charge(self, *spends: Spend) -> None:
+        """Book spends; they are on disk when this returns. Refused, and nothing booked, if too little is left."""
+        self._ledger.charge(self._reserved, *spends)
 
     def finish(self, *, returned: tuple[Fraction, Fraction] | None = None) -> None:
         """Close the run. Only a plan fixed in advance may give back an (ε, δ) that its questions did not need."""

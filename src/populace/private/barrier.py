@@ -14,8 +14,8 @@ from typing import NoReturn
 import numpy as np
 
 from populace.errors import UsageError
-from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
-from populace.measurements import Measurement
+from populace.marginals import Candidates, Counts, Marginal
+from populace.measurements import Batch, Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.ledger import Run
 from populace.privacy.mechanisms import (
@@ -31,13 +31,14 @@ from populace.privacy.mechanisms import (
 from populace.privacy.noise import NoiseSource, is_secret
 from populace.private.table import MOST_CELLS, PrivateTable
 from populace.public import Public
-from populace.schema.rules import Rules, Totals
+from populace.schema.facts import Facts
+from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownValues
 
 PREPARED_BYTES = 2**31
 
 
-class Barrier:
+class Barrier(Facts):
     """Answers questions about one private table, within the budget of one run of the ledger."""
 
     __slots__ = ("_budget", "_noise", "_public", "_run", "_scored", "_scores", "_table")
@@ -65,39 +66,9 @@ class Barrier:
         raise TypeError("a barrier is never pickled")
 
     @property
-    def domain(self) -> Domain:
-        """The public domain of the table."""
-        return self._table.schema.domain
-
-    @property
-    def ordered(self) -> frozenset[str]:
-        """The variables whose codes stand in their natural order."""
-        return frozenset(name for name, column in self._table.schema.variables.items() if column.ordered)
-
-    @property
-    def rules(self) -> Rules:
-        """The public rules that hold in every row."""
-        return self._table.schema.rules
-
-    @property
-    def totals(self) -> tuple[Totals, ...]:
-        """The public counts of rows."""
-        return self._table.schema.totals
-
-    @property
-    def max_rows(self) -> int | None:
-        """The public bound on the number of rows, if there is one."""
-        return self._table.schema.max_rows
-
-    @property
-    def groups(self) -> tuple[Clique, ...]:
-        """The columns that the schema declares to belong together."""
-        return self._table.schema.groups
-
-    @property
-    def partition(self) -> Clique:
-        """The columns whose combinations are areas that are counted first; none where the schema names none."""
-        return self._table.schema.partition
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._table.schema
 
     @property
     def public(self) -> Public | None:
@@ -112,18 +83,32 @@ class Barrier:
     def measure(
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
-        """Count each marginal and add independent integer noise to every cell.
+        """Count each marginal and add independent integer noise to every cell."""
+        return self.measure_batches([(marginals, noise)])
 
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Count each marginal and add independent integer noise to every cell, as much as its batch asks for.
+
+        All batches are charged in one go, or none of them, before a row is read.
         One row lies in exactly one cell of a marginal, so a unit of r rows moves one marginal by at most r
         in L1 and in L2 (under replace-one: 2r and √2·r), whatever the domain.
         Proof: docs/proofs/measure.md; within a range docs/proofs/exponential-histogram.md.
         """
-        self._check(marginals)
-        self._run.charge(self._spend("measure", _named(marginals), law=noise, answers=len(marginals)))
-        exact = self._table.engine().counts(marginals)
+        if not batches:
+            self._check([])
+        for marginals, _ in batches:
+            self._check(marginals)
+        self._run.charge(
+            *(
+                self._spend("measure", _named(marginals), law=noise, answers=len(marginals))
+                for marginals, noise in batches
+            )
+        )
+        asked = [(marginal, noise) for marginals, noise in batches for marginal in marginals]
+        exact = self._table.engine().counts([marginal for marginal, _ in asked])
         return tuple(
             Measurement(marginal, self._noise.add(counts, law=noise), noise.variance)
-            for marginal, counts in zip(marginals, exact, strict=True)
+            for (marginal, noise), counts in zip(asked, exact, strict=True)
         )
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:

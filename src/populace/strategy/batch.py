@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from populace.marginals import Marginal
-from populace.measurements import Measurement
+from populace.measurements import Batch, Measurement
 from populace.strategy.allocation import Floats, levels
 from populace.strategy.oracle import Oracle
 
@@ -26,14 +26,14 @@ def measure_batch(
     batches = levels(precisions.tolist()) if share > LEAST_PART else []
     total = float(precisions.sum())
     left = share
-    found: tuple[Measurement, ...] = ()
+    asked: list[Batch] = []
     for batch in reversed(batches):
         part = share * fraction(float(precisions[batch].sum()) / total) if batch is not batches[0] else left
         if part > 0:
             noise = oracle.budget.measure_noise(part, marginals=len(batch))
-            found += oracle.measure([marginals[number] for number in batch], noise=noise)
+            asked.append(([marginals[number] for number in batch], noise))
             left -= part
-    return found
+    return oracle.measure_batches(asked) if asked else ()
 
 
 def fraction(share: float) -> Fraction:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from populace.marginals import Candidates, Clique, Counts, Domain, Marginal
-from populace.measurements import Measurement, Told
+from populace.measurements import Batch, Measurement, Told
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, ExponentialCount, Noise, Stability
 from populace.progress import Progress
@@ -49,6 +49,10 @@ class Oracle(Protocol):
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal."""
+        ...
+
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal, with the noise of its batch; all are charged together, or none."""
         ...
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
