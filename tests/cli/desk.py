@@ -52,6 +52,11 @@ class Desk:
         """How many entries the ledger holds."""
         return Ledger.existing(self.ledger).verify()
 
+    def spending(self, *, delta: str = "1e-6") -> list[str]:
+        """What every verb that spends is told, as words."""
+        words = ["--schema", self.path("schema.toml"), "--epsilon", "1", "--delta", delta]
+        return [*words, "--ledger", str(self.ledger)]
+
     def synth(self, data: str = "people.csv", **changes: str | None) -> int:
         """Run `populace synth` with sound options, some of them changed; None leaves one out."""
         options: dict[str, str | None] = {

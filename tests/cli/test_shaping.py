@@ -70,16 +70,7 @@ def test_all_three_together(desk: Desk, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_measure_takes_a_workload_too(desk: Desk) -> None:
-    words = [
-        "--schema",
-        desk.path("schema.toml"),
-        "--epsilon",
-        "1",
-        "--delta",
-        "0",
-        "--ledger",
-        str(desk.ledger),
-    ]
+    words = desk.spending(delta="0")
     out = ["--out", desk.path("measured")]
     assert main(["measure", desk.path("people.csv"), *words, *out, "--workload", "pairs"]) == 0
     assert told(desk.folder / "measured", "statement.json")["workload"] == "pairs"

@@ -62,16 +62,7 @@ def test_default_ledger_is_in_the_state_folder(desk: Desk, capsys) -> None:
 
 
 def test_json_is_all_of_stdout(desk: Desk, capsys) -> None:
-    words = [
-        "--schema",
-        desk.path("schema.toml"),
-        "--epsilon",
-        "1",
-        "--delta",
-        "0",
-        "--ledger",
-        str(desk.ledger),
-    ]
+    words = desk.spending(delta="0")
     assert main(["synth", desk.path("people.csv"), *words, "--out", desk.path("release"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["release"] == desk.path("release")
@@ -85,16 +76,7 @@ def test_json_is_all_of_stdout(desk: Desk, capsys) -> None:
 
 
 def test_three_stages_make_the_same_kind_of_release(desk: Desk, capsys) -> None:
-    spend = [
-        "--schema",
-        desk.path("schema.toml"),
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-6",
-        "--ledger",
-        str(desk.ledger),
-    ]
+    spend = desk.spending()
     assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
     booked = desk.entries
     assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
@@ -110,16 +92,7 @@ def test_three_stages_make_the_same_kind_of_release(desk: Desk, capsys) -> None:
 
 
 def test_stages_refuse_what_does_not_belong_together(desk: Desk, capsys) -> None:
-    spend = [
-        "--schema",
-        desk.path("schema.toml"),
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-6",
-        "--ledger",
-        str(desk.ledger),
-    ]
+    spend = desk.spending()
     assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
     assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
     assert main(["fit", desk.path("model"), "--out", desk.path("again")]) == 0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from populace.cli.console import say
+
+if TYPE_CHECKING:
+    from populace.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,21 @@ def look_up(dataset: str, *, ledger: Path | None) -> Found:
     there = path.exists()
     known = there and any(account.dataset == dataset for account in Ledger.existing(path).accounts())
     return Found(path=path, dataset=dataset, ledger=there, account=known)
+
+
+def begin(
+    data: Path, *, schema: Path, epsilon: str, delta: str, method: str, ledger: Path | None
+) -> tuple[Schema, Found]:
+    """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
+    from populace.cli.notes import tell_neighbours, tell_weak_promise
+    from populace.pipeline import dataset_name
+    from populace.schema.schema import Schema
+
+    described = Schema.load(schema)
+    found = look_up(described.dataset or dataset_name(data), ledger=ledger)
+    tell_weak_promise(epsilon=epsilon, delta=delta)
+    tell_neighbours(described, method=method)
+    return described, found
 
 
 def tell_account(found: Found) -> None:

@@ -30,17 +30,11 @@ def measure(
       populace generate model --out release
     """
     from populace import pipeline
-    from populace.cli.account import look_up, tell_account
-    from populace.cli.notes import tell_neighbours, tell_weak_promise
+    from populace.cli.account import begin, tell_account
     from populace.cli.stages import save_measured
-    from populace.schema.schema import Schema
 
     check_new_folder(out)
-    described = Schema.load(schema)
-    dataset = described.dataset or pipeline.dataset_name(data)
-    found = look_up(dataset, ledger=ledger)
-    tell_weak_promise(epsilon=epsilon, delta=delta)
-    tell_neighbours(described, method=method)
+    described, found = begin(data, schema=schema, epsilon=epsilon, delta=delta, method=method, ledger=ledger)
     with progress() as moved:
         measurements = pipeline.measure(
             data,

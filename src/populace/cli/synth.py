@@ -38,18 +38,13 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --workload wanted.toml --out release
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
-    from populace.cli.account import look_up, tell_account
-    from populace.cli.notes import tell_lost, tell_neighbours, tell_weak_promise
-    from populace.pipeline import dataset_name, synthesize
-    from populace.schema.schema import Schema
+    from populace.cli.account import begin, tell_account
+    from populace.cli.notes import tell_lost
+    from populace.pipeline import synthesize
 
     check_new_folder(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
-    described = Schema.load(schema)
-    dataset = described.dataset or dataset_name(data)
-    found = look_up(dataset, ledger=ledger)
-    tell_weak_promise(epsilon=epsilon, delta=delta)
-    tell_neighbours(described, method=method)
+    described, found = begin(data, schema=schema, epsilon=epsilon, delta=delta, method=method, ledger=ledger)
     with progress() as moved:
         release = synthesize(
             data,
