@@ -22,11 +22,13 @@ from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import DiscreteLaplace
 from populace.privacy.noise import ExactNoise
+from populace.private.unprotected import read_public
+from populace.public import Public
 from populace.release.verify import verify
 from populace.report.document import build
 from populace.schema.schema import Schema
 from populace.schema.where import Where
-from populace.strategy.field_groups import groups_of
+from populace.strategy.field_groups import NEIGHBOUR_BINS, closest, groups_of
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 SCHEMA = replace(Schema.from_sizes(DOMAIN), max_rows=500)
@@ -39,7 +41,7 @@ def frame(rows=300, seed=0):
     return pa.table({"a": a, "b": np.where(rng.random(rows) < 0.9, a, 3), "c": rng.integers(0, 2, rows)})
 
 
-def run(method, tmp_path, *, schema=SCHEMA, data=None, epsilon="2", delta="1e-4", seed=1):
+def run(method, tmp_path, *, schema=SCHEMA, data=None, epsilon="2", delta="1e-4", seed=1, public=None):
     return measure(
         frame() if data is None else data,
         schema=schema,
@@ -47,6 +49,7 @@ def run(method, tmp_path, *, schema=SCHEMA, data=None, epsilon="2", delta="1e-4"
         delta=delta,
         method=method,
         ledger=tmp_path / "ledger.db",
+        public=public,
         noise=ExactNoise(RehearsalEntropy(seed)),
     )
 
@@ -249,6 +252,42 @@ def test_noise_has_scale_groups_over_epsilon_and_bins_below_the_cut_are_empty(de
         assert shares == pytest.approx(kept / kept.sum())
     warned = any("nothing was learnt" in line for line in release_from(found, model).statement["warnings"])
     assert warned is not bool(declared)
+
+
+def test_groups_are_found_in_a_public_table(tmp_path):
+    """Columns of the private table that follow each other otherwise do not matter: the public one decides."""
+    rng = np.random.default_rng(3)
+    sizes = {"a": 9, "b": 30, "c": 9, "d": 30, "e": 4}
+    a, b, e = (rng.integers(0, sizes[name], 3000) for name in "abe")
+    public = pa.table(
+        {"a": a, "b": b, "c": (a + 1) % 9, "d": np.where(rng.random(3000) < 0.5, b, 29 - b), "e": e}
+    )
+    data = pa.table({"a": a, "b": b, "c": e, "d": b, "e": e})
+    schema = Schema.from_sizes(sizes)
+    found = run("field-groups", tmp_path, schema=schema, data=data, public=public)
+    assert {item.marginal.clique for item in found.items} == {("a", "c"), ("b", "d"), ("e",)}
+    assert found.record.spends[0].spend.law == DiscreteLaplace(3 / Fraction(found.record.epsilon))
+    release = release_from(found, fit_run(found))
+    assert release.statement["public"]
+    assert not any("nothing was learnt" in line for line in release.statement["warnings"])
+    declared = replace(schema, groups=(("a", "b"),))
+    assert closest(read_public(public, schema=schema), domain=schema.domain)[0] == ("a", "c")
+    assert groups_of(schema.domain, declared=declared.groups, public=read_public(public, schema=schema))[
+        0
+    ] == ("a", "b")
+
+
+def test_groups_of_a_public_table_stay_small():
+    """Ten bits that are all alike: more than ten columns, or more than a thousand bins, never come together."""
+    same = np.random.default_rng(1).integers(0, 2, 400)
+    domain = Domain({f"x{i}": 2 for i in range(12)})
+    known = Public(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
+    groups = closest(known, domain=domain)
+    assert sorted(name for group in groups for name in group) == sorted(domain)
+    assert max(map(domain.cells, groups)) <= NEIGHBOUR_BINS
+    alone = {name: np.random.default_rng(i).integers(0, 2, 400) for i, name in enumerate(domain)}
+    split = closest(Public(name="p", digest="", domain=domain, codes=alone), domain=domain)
+    assert len(split) > len(groups), "what chance shows puts fewer columns together"
 
 
 def test_a_group_of_which_nothing_is_left_is_even():

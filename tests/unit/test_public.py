@@ -141,7 +141,7 @@ def test_runs_name_the_public_table_everywhere_and_keep_what_they_took(tmp_path)
         replace(saved, record=replace(saved.record, public=None))
 
 
-@pytest.mark.parametrize("method", ["independent", "mst", "aim", "histogram", "field-groups"])
+@pytest.mark.parametrize("method", ["independent", "mst", "aim", "histogram"])
 def test_methods_without_a_use_for_it_refuse_before_anything_is_spent(method, tmp_path):
     with pytest.raises(UsageError, match="no use for a public table"):
         pipeline.measure(

@@ -33,7 +33,14 @@ def look_up(dataset: str, *, ledger: Path | None) -> Found:
 
 
 def begin(
-    data: Path, *, schema: Path, epsilon: str, delta: str, method: str, ledger: Path | None
+    data: Path,
+    *,
+    schema: Path,
+    epsilon: str,
+    delta: str,
+    method: str,
+    public: Path | None,
+    ledger: Path | None,
 ) -> tuple[Schema, Found]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
     from populace.cli.notes import tell_neighbours, tell_weak_promise
@@ -43,7 +50,7 @@ def begin(
     described = Schema.load(schema)
     found = look_up(described.dataset or dataset_name(data), ledger=ledger)
     tell_weak_promise(epsilon=epsilon, delta=delta)
-    tell_neighbours(described, method=method)
+    tell_neighbours(described, method=method, public=public is not None)
     return described, found
 
 

@@ -34,7 +34,9 @@ def measure(
     from populace.cli.stages import save_measured
 
     check_new_folder(out)
-    described, found = begin(data, schema=schema, epsilon=epsilon, delta=delta, method=method, ledger=ledger)
+    described, found = begin(
+        data, schema=schema, epsilon=epsilon, delta=delta, method=method, public=public, ledger=ledger
+    )
     with progress() as moved:
         measurements = pipeline.measure(
             data,

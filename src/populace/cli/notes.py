@@ -30,12 +30,12 @@ def tell_weak_promise(*, epsilon: str, delta: str) -> None:
         )
 
 
-def tell_neighbours(schema: Schema, *, method: str) -> None:
+def tell_neighbours(schema: Schema, *, method: str, public: bool) -> None:
     """Note on stderr, before anything is spent, that nobody said which columns belong together."""
-    if method == "field-groups" and not schema.groups:
+    if method == "field-groups" and not schema.groups and not public:
         say(
             "note: nothing is known about which columns belong together, so neighbours in the schema are (hint: "
-            'declare groups = [["SEX", "AGE"], …] under [table] of the schema)'
+            'declare groups = [["SEX", "AGE"], …] under [table] of the schema, or give a --public table)'
         )
 
 

@@ -44,7 +44,9 @@ def synth(
 
     check_new_folder(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
-    described, found = begin(data, schema=schema, epsilon=epsilon, delta=delta, method=method, ledger=ledger)
+    described, found = begin(
+        data, schema=schema, epsilon=epsilon, delta=delta, method=method, public=public, ledger=ledger
+    )
     with progress() as moved:
         release = synthesize(
             data,

@@ -372,7 +372,7 @@ def _warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> li
 
 def _left_out(record: RunRecord, *, schema: Schema) -> list[str]:
     """Return what a method leaves out by its nature."""
-    if record.method == "field-groups" and not schema.groups:
+    if record.method == "field-groups" and not schema.groups and record.public is None:
         return [
             "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
             "belong together, and columns of different groups are independent of each other here."

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
 
 from populace.errors import UsageError
-from populace.marginals import Clique, Domain, Marginal
+from populace.marginals import Clique, Counts, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
+from populace.public import Public
 from populace.schema.schema import Schema
 from populace.strategy.histogram import MOST_BINS, check_declared
 from populace.strategy.oracle import Oracle
@@ -34,13 +38,17 @@ def field_groups(
     knowledge.
     """
     progress("measuring groups of columns", 0.0)
-    groups = groups_of(oracle.domain, declared=oracle.groups)
+    groups = groups_of(oracle.domain, declared=oracle.groups, public=oracle.public)
     noise = oracle.budget.measure_noise(Fraction(1), marginals=len(groups))
     return oracle.measure([Marginal(group) for group in groups], noise=noise)
 
 
-def groups_of(domain: Domain, *, declared: Sequence[Clique]) -> tuple[Clique, ...]:
-    """Return the groups that the schema declares, with every other column alone; or neighbours, if it declares none.
+def groups_of(
+    domain: Domain, *, declared: Sequence[Clique], public: Public | None = None
+) -> tuple[Clique, ...]:
+    """Return the groups that the schema declares, with every other column alone.
+
+    If it declares none, groups are found in a public table, or else made of neighbours.
 
     >>> groups_of(Domain({"a": 10, "b": 50, "c": 3, "d": 2000}), declared=[])
     (('a', 'b'), ('c',), ('d',))
@@ -51,6 +59,8 @@ def groups_of(domain: Domain, *, declared: Sequence[Clique]) -> tuple[Clique, ..
         grouped = {name for group in declared for name in group}
         groups = [tuple(name for name in domain if name in group) for group in declared]
         return (*groups, *((name,) for name in domain if name not in grouped))
+    if public is not None:
+        return closest(public, domain=domain)
     found: list[Clique] = []
     for name in domain:
         if found and domain.cells((*found[-1], name)) <= NEIGHBOUR_BINS:
@@ -58,6 +68,40 @@ def groups_of(domain: Domain, *, declared: Sequence[Clique]) -> tuple[Clique, ..
         else:
             found.append((name,))
     return tuple(found)
+
+
+def closest(public: Public, *, domain: Domain) -> tuple[Clique, ...]:
+    """Return groups of columns that say most of each other in a public table, the closest two put together first.
+
+    Groups grow up to as many bins as neighbours may have, and up to as many columns as can be fitted under rules. What
+    two columns say of each other is their mutual information, less what as many rows would show by chance.
+
+    >>> codes = {"a": np.tile([0, 1], 50), "b": np.repeat([0, 1], 50), "c": np.tile([0, 1], 50)}
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> closest(Public(name="last year", digest="", domain=domain, codes=codes), domain=domain)
+    (('a', 'c'), ('b',))
+    """
+    said = {pair: _information(public.table(Marginal(pair))) for pair in combinations(domain, 2)}
+    group: dict[str, Clique] = {name: (name,) for name in domain}
+    for pair in sorted(said, key=lambda pair: -said[pair]):
+        first, second = (group[name] for name in pair)
+        both = tuple(name for name in domain if name in first or name in second)
+        if said[pair] <= 0 or domain.cells(both) > NEIGHBOUR_BINS or len(both) > MOST_RULED:
+            continue
+        group |= dict.fromkeys(both, both)
+    return tuple(dict.fromkeys(group.values()))
+
+
+def _information(counts: Counts) -> float:
+    """Return the mutual information of two columns in nats, less its expectation for independent ones."""
+    rows = counts.sum()
+    shares = counts / rows
+    alone = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    seen = shares > 0
+    chance = (
+        (np.count_nonzero(counts.any(axis=1)) - 1) * (np.count_nonzero(counts.any(axis=0)) - 1) / (2 * rows)
+    )
+    return float((shares[seen] * np.log(shares[seen] / alone[seen])).sum() - chance)
 
 
 def check_field_groups(

@@ -54,7 +54,11 @@ _HOMES = {
         module="dpsyn", strategy="dpsyn", check="check_dpsyn", delta=Delta.KEYS, public=Uses.ALWAYS
     ),
     "field-groups": _Home(
-        module="field_groups", strategy="field_groups", check="check_field_groups", delta=Delta.NONE
+        module="field_groups",
+        strategy="field_groups",
+        check="check_field_groups",
+        delta=Delta.NONE,
+        public=Uses.IF_GIVEN,
     ),
     "histogram": _Home(module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE),
     "histogram-exponential": _Home(
