@@ -121,13 +121,10 @@ def test_nothing_measured_is_refused():
         estimate([], domain=Domain({"a": 2}))
 
 
-def test_two_groupings_of_a_column_are_refused():
-    items = [
-        Measurement(Marginal(("a", "b"), (Grouping("a", groups),)), np.zeros((2, 2)), Fraction(1))
-        for groups in ((0, 0, 1), (0, 1, 1))
-    ]
+def test_a_grouping_beside_one_that_is_asked_for_is_refused():
+    item = Measurement(Marginal(("a", "b"), (Grouping("a", (0, 0, 1)),)), np.zeros((2, 2)), Fraction(1))
     with pytest.raises(UsageError, match="two different ways"):
-        shared_groupings(items)
+        shared_groupings([item], also=[Grouping("a", (0, 1, 1))])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from populace.infer.coarse import CoarseTable, parted
 from populace.infer.denoise import denoise
 from populace.infer.effects import Effects, estimate
 from populace.infer.estimator import Effort, Estimator
@@ -53,7 +54,8 @@ def assemble(
     Least squares over all measurements gives the counts of single columns and what is known of every interaction.
     Each measured table is cleaned beside the model of single columns and rules, and those that say most beyond it
     enter a junction tree of limited size: its model is the first guess at everything. Then every measured table is
-    cleaned once more beside that model, and kept as a target for the rows.
+    cleaned once more beside that model, and kept as a target for the rows. A table that sees a column in fewer groups
+    than others do is cleaned in its own groups and spread over theirs as the model has them.
     Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
     """
@@ -62,7 +64,8 @@ def assemble(
     measurements = informed(measurements, public)
     seen = shared_groupings(measurements, classes=rules.classes)
     estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
-    estimator.add(measurements)
+    plain, coarse = parted(measurements, domain=domain, groupings=seen)
+    estimator.add(plain)
     rows = [float(known.counts.sum()) for known in totals]
     effects = estimate(
         [even(o) for o in estimator.observed], domain=estimator.domain, total=rows[0] if rows else None
@@ -77,7 +80,7 @@ def assemble(
     known = _public_tables(public, domain=domain, groupings=seen)
     measured = sorted({*effects.interactions, *known}, key=lambda clique: (len(clique), clique))
     rng = np.random.default_rng(0)
-    sizes = sorted({len(clique) for clique in measured})
+    sizes = sorted({len(clique) for clique in (*measured, *(table.clique for table in coarse))})
     for size in sizes:
         told("fitting the model", 0.2 * size - 0.2)
         found = _cleaned(
@@ -88,11 +91,13 @@ def assemble(
             rng=rng,
             public=known,
         )
+        some = [table for table in coarse if len(table.clique) == size]
+        found |= _lifted(some, found, estimator=estimator, layout=layout, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = LEAST_GAIN * estimator.total
         worth = [c for c in sorted(gains, key=lambda c: (-gains[c], c)) if gains[c] > least]
         chosen = _held(worth, beside=[o.clique for o in held], layout=layout)
-        held += [_stated(clique, found[clique], effects, public=known) for clique in chosen]
+        held += [_stated(c, found[c], effects, coarse=coarse, public=known) for c in chosen]
         estimator.settle(held)
         estimator.refit(effort=effort if size == sizes[-1] else replace(effort, sweeps=_FIRST_SWEEPS))
         estimator.meet(sure)
@@ -102,6 +107,8 @@ def assemble(
         targets |= _cleaned(
             more, effects, estimator=estimator, layout=layout, rng=rng, known=targets, public=known
         )
+        some = [table for table in coarse if len(table.clique) == size]
+        targets |= _lifted(some, targets, estimator=estimator, layout=layout, rng=rng)
     return replace(estimator.model(), targets=targets)
 
 
@@ -137,6 +144,33 @@ def _cleaned(
             rng=rng,
         )
         found[clique] = raked(table, beside=baseline)
+    return found
+
+
+def _lifted(
+    tables: Iterable[CoarseTable],
+    known: Mapping[Clique, Table],
+    *,
+    estimator: Estimator,
+    layout: Layout,
+    rng: np.random.Generator,
+) -> dict[Clique, Table]:
+    """Return coarse tables without most of their noise, spread over the model's groups as it has them."""
+    found: dict[Clique, Table] = {}
+    for each in tables:
+        clique = each.clique
+        fine = found.get(clique, known.get(clique))
+        if fine is None:
+            fine = scaled(estimator.table(clique), clique, known=known)
+        baseline, allowed = each.summed(fine), each.possible(layout.allowed(clique))
+        table = denoise(
+            each.values,
+            baseline=baseline,
+            deviation=each.variance**0.5,
+            allowed=None if allowed.all() else allowed,
+            rng=rng,
+        )
+        found[clique] = each.lift(fine, wanted=raked(table, beside=baseline))
     return found
 
 
@@ -198,7 +232,17 @@ def _public_tables(
     return found
 
 
-def _stated(clique: Clique, table: Table, effects: Effects, *, public: Mapping[Clique, Table]) -> Observation:
+def _stated(
+    clique: Clique,
+    table: Table,
+    effects: Effects,
+    *,
+    coarse: Sequence[CoarseTable],
+    public: Mapping[Clique, Table],
+) -> Observation:
+    spread = [each.even_variance for each in coarse if each.clique == clique]
+    if clique not in effects.interactions and spread:
+        return Observation(clique, table, np.full(table.shape, min(spread)))
     if clique not in effects.interactions:
         # As if both tables were random samples.
         more = table.sum() / public[clique].sum()

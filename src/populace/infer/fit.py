@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from populace.infer.coarse import parted
 from populace.infer.estimator import Effort, Estimator
 from populace.infer.model import Model
 from populace.infer.observations import shared_groupings
@@ -30,8 +31,9 @@ def fit(
     An `Estimator` in earnest, in one round: mirror descent goes on from the tables of least squares, or from `start`,
     an earlier model, if that is better, until the loss is within `tolerance` of its minimum, or for so many steps at
     most. Under `rules` all of this happens among distributions in which no row breaks a rule: its probability is
-    exactly 0. `totals` decide the number of rows, and the model is scaled to them at the end. `groupings` are for
-    columns that no measurement groups.
+    exactly 0. Of a table that sees a column in fewer groups than others do, the sums over that column are used;
+    `assemble` uses all of it. `totals` decide the number of rows, and the model is scaled to them at the end.
+    `groupings` are for columns that no measurement groups.
 
     >>> import numpy as np
     >>> from fractions import Fraction
@@ -43,7 +45,7 @@ def fit(
     """
     seen = shared_groupings(measurements, also=groupings, classes=rules.classes)
     estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
-    estimator.add(measurements)
+    estimator.add(parted(measurements, domain=domain, groupings=seen)[0])
     effort = Effort(rounds=500, floor=1e-9, sweeps=30, steps=steps, tolerance=tolerance, earnest=True)
     estimator.refit(effort=effort, start=start, progress=progress)
     return estimator.model()

@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from populace.errors import UsageError
+from populace.infer.coarse import finest
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
@@ -36,25 +37,32 @@ def shared_groupings(
     also: Iterable[Grouping] = (),
     classes: Mapping[str, Grouping] | None = None,
 ) -> dict[str, Grouping]:
-    """Return how the model groups each column: as the measurements of several columns do, which must agree.
+    """Return how the model groups each column: as finely as measurements of several columns that group it do.
 
     A column measured by itself may be grouped in any number of ways besides: such tables are combined code by code.
-    So is a table whose groups mix `classes` of codes that rules tell apart.
+    Codes of different `classes`, which rules tell apart, share a group only in tables.
     """
-    found: dict[str, Grouping] = {grouping.column: grouping for grouping in also}
+    fixed: dict[str, Grouping] = {grouping.column: grouping for grouping in also}
+    several: dict[str, list[Grouping]] = {}
     alone: dict[str, set[Grouping]] = {}
     for measurement in measurements:
         for grouping in measurement.marginal.groupings:
             if len(measurement.marginal.clique) == 1:
                 alone.setdefault(grouping.column, set()).add(grouping)
-            elif found.setdefault(grouping.column, grouping) != grouping:
-                raise UsageError(
-                    f"column {grouping.column!r} is grouped in two different ways.",
-                    hint="use one grouping per column in all measurements of several columns",
-                )
-    single = {name: ways.pop() for name, ways in alone.items() if len(ways) == 1}
+            else:
+                several.setdefault(grouping.column, []).append(grouping)
     keys = classes or {}
-    return {n: way for n, way in single.items() if n not in keys or refines(way, keys[n])} | found
+    single = {name: ways.pop() for name, ways in alone.items() if len(ways) == 1}
+    found = {n: way for n, way in single.items() if n not in keys or refines(way, keys[n])}
+    for name, ways in several.items():
+        way = finest(ways)
+        found[name] = way if name not in keys or refines(way, keys[name]) else finest([way, keys[name]])
+        if fixed.get(name, found[name]) != found[name]:
+            raise UsageError(
+                f"column {name!r} is grouped in two different ways.",
+                hint="use one grouping per column in all measurements of several columns",
+            )
+    return found | fixed
 
 
 def refines(grouping: Grouping, classes: Grouping) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from populace.infer.coarse import parted
 from populace.infer.columns import Column, Evidence, Lookup
 from populace.infer.effects import Effects, estimate
 from populace.infer.observations import Observation, even, observe, shared_groupings
@@ -48,7 +49,9 @@ class Pool:
         groups: Groups = Groups.CHOSEN,
     ) -> None:
         self.groupings = shared_groupings(items)
-        self._items = tuple(items)
+        self._asked = tuple(items)
+        # Of tables that see a column in fewer groups than others do, what they add up to speaks for those.
+        self._items, _ = parted(items, domain=domain, groupings=self.groupings)
         self._domain = domain
         self._certain = tuple(certain)
         self._rows = rows
@@ -132,7 +135,7 @@ class Pool:
 
     def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
-        same = [item for item in self._items if item.marginal == marginal]
+        same = [item for item in self._asked if item.marginal == marginal]
         if not same:
             return None
         values, variance = mean_counts(same)
