@@ -39,6 +39,7 @@ from populace.strategy.methods import (
     METHODS,
     check_method,
     check_public,
+    check_rounds,
     method_named,
     spent_delta,
     spent_keys,
@@ -147,6 +148,7 @@ def measure(
     check_rules(seen.rules, domain=seen.domain)
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)
+    check_rounds(chosen, wish, domain=seen.domain)
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     source = noise or ExactNoise(SystemEntropy())

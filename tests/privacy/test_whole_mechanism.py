@@ -60,7 +60,7 @@ CHECKS = {
 SLOW = [
     case
     for case in CHECKS
-    if case.method in ("aim", "independent", "mwem", "pmw", "privbayes") and case not in PLAIN.values()
+    if case.method in ("aim", "independent", "mwem", "nist2018", "pmw", "privbayes") and case not in PLAIN.values()
 ]
 SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
 SLOW += [case for case in CHECKS if case.method == "field-groups" and case.relation == "replace-one"]
@@ -93,7 +93,7 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
         assert ("score", 3) in found.reached
     if case.method == "pmw":
         assert {("score", 2), ("measure", 2)} <= found.reached
-    if case.method in ("mst", "aim", "mwem", "privbayes"):
+    if case.method in ("mst", "aim", "mwem", "nist2018", "privbayes"):
         assert ("choose", 2) in found.reached
 
 
@@ -173,12 +173,18 @@ FAULTS = {
     "half the noise of scores": (mutants.noise_passed_on(HALF, verbs=["score"]), PLAIN["adaptive"], LOSES),
     "score treated as monotone, in a network": (mutants.monotone_score, PLAIN["privbayes"], LOSES),
     "half the noise of tests": (mutants.noise_passed_on(HALF, verbs=["score"]), PLAIN["pmw"], LOSES),
+    "half the noise of both rounds": (
+        mutants.noise_passed_on(HALF, verbs=["measure"]),
+        PLAIN["nist2018"],
+        LOSES,
+    ),
     "half the noise of choices": (mutants.noise_passed_on(HALF, verbs=["choose"]), PLAIN["mst"], LOSES),
 }
 WASTES = {
     "twice the noise": (mutants.noise_passed_on(TWICE), PAIR),
     "twice the noise of scores": (mutants.noise_passed_on(TWICE, verbs=["score"]), PAIR),
     "twice the noise of marginals": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mwem"]),
+    "twice the noise of both rounds": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["nist2018"]),
     "twice the noise of columns and pairs": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mst"]),
 }
 
@@ -205,6 +211,7 @@ DRAWN = {
     "independent": (Case(method="independent", epsilon="6"), 12, ("measure",)),
     "mst": (Case(method="mst", epsilon="4"), 12, ("measure", "choose")),
     "mwem": (Case(method="mwem", epsilon="6"), 60, ("measure", "choose")),
+    "nist2018": (Case(method="nist2018", epsilon="4"), 12, ("measure", "choose")),
     "pmw": (Case(method="pmw", epsilon="6"), 60, ("measure", "score")),
     "privbayes": (Case(method="privbayes", epsilon="6"), 60, ("measure", "choose")),
 }

@@ -34,7 +34,8 @@ Method = Annotated[
         help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
         "(marginals chosen round by round), mwem (marginals that multiplicative weights answer worst), "
         "pmw (marginals asked one by one), privbayes (a network: each column with its parents), mst (columns and a "
-        "tree of pairs), independent (columns), dpsyn (a public table, and what epsilon is worth measuring beside it), "
+        "tree of pairs), nist2018 (columns, then marginals that the workload lists), independent (columns), "
+        "dpsyn (a public table, and what epsilon is worth measuring beside it), "
         "field-groups (groups of columns that the schema declares), histogram or histogram-exponential (all columns "
         "in one table), stability (rows that are frequent), or auto, which is adaptive.",
     ),
@@ -46,7 +47,7 @@ Workload = Annotated[
         metavar="pairs|triples|FILE",
         help="Which marginals should be accurate: all pairs of columns, pairs and small triples, or those that "
         "a TOML file lists with weights. It moves accuracy to where you need it and costs nothing more; only adaptive, "
-        "aim, mwem and pmw heed it.",
+        "aim, mwem, nist2018 and pmw heed it.",
         show_default="triples",
     ),
 ]

@@ -25,7 +25,7 @@ from populace.schema.dates import Dated
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownBins, UnknownValues
 from populace.strategy.learn import learning_share, set_aside
-from populace.strategy.methods import METHODS, check_method, spent_delta, spent_keys
+from populace.strategy.methods import METHODS, check_method, check_rounds, spent_delta, spent_keys
 from populace.strategy.workload import Workload
 
 # Domains that the run will learn are taken to become this long.
@@ -64,6 +64,7 @@ class Terms:
         """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
         delta = spent_delta(method, delta=delta)
         check_method(method, schema, epsilon=epsilon, delta=delta)
+        check_rounds(method, workload, domain=settled(schema).domain)
         keys = set_aside(schema, delta=delta)
         held = spent_keys(method, delta=delta, learning=keys)
         whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +91,8 @@ def parted(
     """Part tables of several columns that see one of them in fewer groups than the model from all others.
 
     Such a table is also one of its other columns, with the noise of all cells that are summed: that part of it stands
-    among the others.
+    among the others. It is also one of fewer columns, coarse ones among them: these stand beside it, the smallest
+    first, and those of different tables that see the same are one.
 
     >>> from fractions import Fraction
     >>> pair = Marginal(("x", "y"), (Grouping("x", (0, 0, 1)),))
@@ -99,27 +101,36 @@ def parted(
     >>> plain, coarse[0].lookups[0].tolist()
     ((Measurement(y, 2 cells, variance 8),), [0, 0, 1])
     """
-    place = {name: number for number, name in enumerate(domain)}
-    plain, coarse = [], []
+    order = list(domain)
+    seen = domain.grouped(groupings.values())
+    plain: list[Measurement] = []
+    tables: dict[Marginal, list[Measurement]] = {}
     for item in measurements:
         names = _coarsened(item.marginal, groupings)
-        if not names:
-            plain.append(item)
-            continue
-        plain.append(_without(item, names))
-        clique = tuple(sorted(item.marginal.clique, key=place.__getitem__))
-        table = CoarseTable(
-            clique=clique,
-            lookups=tuple(
-                _between(groupings.get(name), item.marginal.grouping(name)) if name in names else None
-                for name in clique
-            ),
-            values=item.counts.astype(np.float64).transpose([item.marginal.clique.index(n) for n in clique]),
-            variance=float(item.variance),
-        )
-        if domain.grouped(groupings.values()).cells(clique) <= MOST_CELLS:
-            coarse.append(table)
-    return tuple(plain), tuple(coarse)
+        plain.append(_within(item, [n for n in item.marginal.clique if n not in names]) if names else item)
+        clique = sorted(item.marginal.clique, key=order.index)
+        for size in range(2, len(clique) + 1) if names else ():
+            for part in combinations(clique, size):
+                if names & set(part) and seen.cells(part) <= MOST_CELLS:
+                    table = _within(item, part)
+                    tables.setdefault(table.marginal, []).append(table)
+    coarse = [_coarse(marginal, same, groupings) for marginal, same in tables.items()]
+    # The most precise one has the last word where tables see the same columns in different groups.
+    return tuple(plain), tuple(sorted(coarse, key=lambda table: (len(table.clique), -table.variance)))
+
+
+def _coarse(
+    marginal: Marginal, same: Sequence[Measurement], groupings: Mapping[str, Grouping]
+) -> CoarseTable:
+    """Return the mean of tables that see the same, weighted by precision."""
+    precision = sum(1 / float(item.variance) for item in same)
+    values = sum((item.counts / float(item.variance) for item in same), np.zeros(same[0].counts.shape))
+    return CoarseTable(
+        clique=marginal.clique,
+        lookups=tuple(_between(groupings.get(name), marginal.grouping(name)) for name in marginal.clique),
+        values=values / precision,
+        variance=1 / precision,
+    )
 
 
 def _coarsened(marginal: Marginal, groupings: Mapping[str, Grouping]) -> set[str]:
@@ -128,19 +139,19 @@ def _coarsened(marginal: Marginal, groupings: Mapping[str, Grouping]) -> set[str
     return {own.column for own in marginal.groupings if own != groupings.get(own.column)}
 
 
-def _without(item: Measurement, names: set[str]) -> Measurement:
-    """Return the table of the other columns that a table adds up to."""
+def _within(item: Measurement, names: Sequence[str]) -> Measurement:
+    """Return the table of some columns, in their order, that a table adds up to."""
     clique = item.marginal.clique
-    axes = tuple(axis for axis, name in enumerate(clique) if name in names)
-    counts = item.counts.sum(axis=axes)
-    kept = Marginal(
-        tuple(name for name in clique if name not in names),
-        tuple(own for own in item.marginal.groupings if own.column not in names),
-    )
+    axes = tuple(axis for axis, name in enumerate(clique) if name not in names)
+    left = [name for name in clique if name in names]
+    counts = np.asarray(item.counts.sum(axis=axes)).transpose([left.index(name) for name in names])
+    ways = [item.marginal.grouping(name) for name in names]
+    kept = Marginal(tuple(names), tuple(way for way in ways if way is not None))
     return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
 
 
 def _between(model: Grouping | None, table: Grouping | None) -> Lookup | None:
-    if model is None or table is None:
-        return None if table is None else table.lookup
-    return table.lookup[[codes[0] for codes in model.members]]
+    """Return the table's group of every group of the model, or None where they are the same."""
+    if table is None or model == table:
+        return None
+    return table.lookup if model is None else table.lookup[[codes[0] for codes in model.members]]

@@ -50,22 +50,28 @@ def rare_groups(columns: Iterable[Measurement], *, oracle: Oracle) -> tuple[Grou
     )
 
 
-def merge_rare(column: Measurement, classes: Lookup) -> list[int]:
+def merge_rare(column: Measurement, classes: Lookup, *, threshold: float = THRESHOLD) -> list[int]:
     """Return groups in which frequent codes keep one of their own, in order, and the rare ones of a class share one.
+
+    Codes are frequent from so many deviations of the noise on.
 
     >>> from fractions import Fraction
     >>> from populace.marginals import Marginal
     >>> merge_rare(Measurement(Marginal(("city",)), np.array([1, 50, -2, 40]), Fraction(4)), np.zeros(4, int))
     [2, 0, 2, 1]
     """
-    frequent = column.counts >= THRESHOLD * math.sqrt(column.variance)
+    return keep_apart(column.counts >= threshold * math.sqrt(column.variance), classes)
+
+
+def keep_apart(frequent: npt.NDArray[np.bool_], classes: Lookup) -> list[int]:
+    """Return groups in which some codes keep one of their own, in order, and the other ones of a class share one."""
     own = np.cumsum(frequent) - 1
     _, shared = np.unique(np.where(frequent, -1, classes), return_inverse=True)
     behind = frequent.sum() - (1 if frequent.any() else 0)
     return [int(group) for group in np.where(frequent, own, behind + shared.reshape(-1))]
 
 
-def merge_neighbours(column: Measurement, classes: Lookup) -> list[int]:
+def merge_neighbours(column: Measurement, classes: Lookup, *, threshold: float = THRESHOLD) -> list[int]:
     """Return groups of neighbouring codes of one class, each frequent as a whole where the class has so many rows.
 
     In every run of codes of one class, rare codes gather from left to right until their sum stands out of its noise;
@@ -77,24 +83,24 @@ def merge_neighbours(column: Measurement, classes: Lookup) -> list[int]:
     >>> merge_neighbours(age, np.zeros(7, int)), merge_neighbours(age, np.array([0, 1, 1, 1, 1, 1, 2]))
     ([0, 0, 1, 1, 2, 2, 2], [0, 1, 2, 2, 3, 3, 4])
     """
-    deviation = math.sqrt(column.variance)
+    least = threshold * math.sqrt(column.variance)
     groups: list[int] = []
     for run in np.split(column.counts, np.flatnonzero(np.diff(classes)) + 1):
         first = groups[-1] + 1 if groups else 0
-        groups += [first + group for group in _gather(run.tolist(), deviation=deviation)]
+        groups += [first + group for group in _gather(run.tolist(), least=least)]
     return groups
 
 
-def _gather(counts: Sequence[int], *, deviation: float) -> list[int]:
+def _gather(counts: Sequence[int], *, least: float) -> list[int]:
     groups: list[int] = []
     group, gathered, codes = 0, 0, 0
     for count in counts:
-        if codes and count >= THRESHOLD * deviation and group > 0:
+        if codes and count >= least and group > 0:
             groups[-codes:] = [group - 1] * codes
             gathered, codes = 0, 0
         groups.append(group)
         gathered, codes = gathered + count, codes + 1
-        if gathered >= THRESHOLD * deviation * math.sqrt(codes):
+        if gathered >= least * math.sqrt(codes):
             group, gathered, codes = group + 1, 0, 0
     if codes and group > 0:
         groups[-codes:] = [group - 1] * codes

@@ -11,8 +11,10 @@ from importlib import import_module
 from typing import Any
 
 from populace.errors import UsageError
+from populace.marginals import Domain
 from populace.schema.schema import Schema
 from populace.strategy.oracle import Strategy
+from populace.strategy.workload import Workload
 
 AUTO = "adaptive"
 
@@ -35,11 +37,15 @@ class Uses(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Home:
-    """Where a method is: a module beside this one, its function, and one that refuses before anything is spent."""
+    """Where a method is: a module beside this one, its function, and one that refuses before anything is spent.
+
+    A method with `queries` reads how a workload is asked in rounds; the function of that name refuses what it cannot.
+    """
 
     module: str
     strategy: str
     check: str | None = None
+    queries: str | None = None
     delta: Delta = Delta.SPENT
     public: Uses = Uses.NOTHING
 
@@ -70,6 +76,7 @@ _HOMES = {
     "independent": _Home(module="independent", strategy="independent"),
     "mst": _Home(module="mst", strategy="mst"),
     "mwem": _Home(module="mwem", strategy="mwem"),
+    "nist2018": _Home(module="nist2018", strategy="nist2018", queries="check_queries"),
     "pmw": _Home(module="pmw", strategy="pmw"),
     "privbayes": _Home(module="privbayes", strategy="privbayes"),
     "stability": _Home(module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS),
@@ -140,6 +147,21 @@ def check_public(method: str, *, given: bool) -> None:
     if not given and home.public is Uses.ALWAYS:
         raise UsageError(
             f"the method {method!r} needs a public table.", hint="give --public FILE, or use --method auto"
+        )
+
+
+def check_rounds(method: str, workload: Workload, *, domain: Domain) -> None:
+    """Refuse, before anything is spent, a workload in rounds where a method has none, and what its rounds cannot do."""
+    home = _HOMES.get(method)
+    if home is None:
+        return
+    if home.queries is not None:
+        home.load(home.queries)(workload, domain=domain)
+    elif workload.rounds is not None:
+        able = " or ".join(name for name, other in _HOMES.items() if other.queries is not None)
+        raise UsageError(
+            f"the workload says how its marginals are asked in rounds; the method {method!r} has none.",
+            hint=f"leave out [rounds], [columns] and coarse, or use {able}",
         )
 
 

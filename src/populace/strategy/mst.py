@@ -48,9 +48,21 @@ def mst(
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
     columns = measured[1:]
-    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
-    total = max(1.0, float(measured[0].counts))
     groupings = rare_groups(columns, oracle=oracle)
+    total = max(1.0, float(measured[0].counts))
+    return measured + measure_tree(oracle, columns, groupings, total=total, progress=progress)
+
+
+def measure_tree(
+    oracle: Oracle,
+    columns: Sequence[Measurement],
+    groupings: Sequence[Grouping],
+    *,
+    total: float,
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Choose a tree of pairs with what measured columns left of the budget; measure it, and columns in no pair."""
+    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
     candidates = pair_candidates(
         oracle.domain, columns, groupings, rules=oracle.rules, total=total, noise=noise
     )
@@ -61,7 +73,7 @@ def mst(
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
     asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
-    return measured + oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
+    return oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
 
 
 def choose_tree(

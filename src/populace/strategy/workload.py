@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -15,11 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from populace.errors import ResourceError, UsageError
-from populace.marginals import Clique, Domain
+from populace.marginals import Clique, Domain, Grouping
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema
 from populace.schema.tables import Table
+from populace.strategy.rounds import TABLES, Rounds, read_coarse, read_rounds
 
 NAMES = ("pairs", "triples")
 # A triple of more cells is hardly ever worth its noise, and so many of them are all that a method looks through.
@@ -43,6 +44,8 @@ class Workload:
     weights: Mapping[Clique, Fraction] = field(hash=False)
     name: str | None = None
     """What it is called on the command line, or None for marginals of the curator's own."""
+    rounds: Rounds | None = None
+    """How its marginals are asked in two rounds, for a method that does so."""
 
     def __post_init__(self) -> None:
         weights: dict[Clique, Fraction] = {}
@@ -92,21 +95,27 @@ class Workload:
                 f"the workload is not valid TOML: {error}.",
                 hint='write [[marginals]] and under it columns = ["AGE", "SEX"]',
             ) from None
-        document.allow((*NAMES, "marginals"))
+        document.allow((*NAMES, "marginals", *TABLES))
         domain = schema.domain
         shared: list[Clique] = list(combinations(_variables(document, "pairs", schema=schema), 2))
         shared += _triples(_variables(document, "triples", schema=schema), domain=domain, cells=TRIPLE_CELLS)
-        weights = dict.fromkeys(shared, _ONE) | _named(document, schema=schema)
-        if not weights:
+        named, coarse = _named(document, schema=schema)
+        weights = dict.fromkeys(shared, _ONE) | named
+        rounds = None
+        if coarse or any(key in document for key in TABLES):
+            rounds = replace(
+                read_rounds(document, columns=_told(document, schema), schema=schema), coarse=coarse
+            )
+        if not weights and rounds is None:
             raise UsageError(
                 "the workload asks for nothing.",
                 hint="write pairs = true, triples = true, or [[marginals]] with their columns",
             )
-        return cls(weights=weights).under(schema)
+        return cls(weights=weights, rounds=rounds).under(schema)
 
     def under(self, schema: Schema) -> Workload:
         """Return the workload in the order of a schema's variables; refuse what the schema does not have."""
-        if not self.weights and len(schema.variables) > 1:
+        if not self.weights and self.rounds is None and len(schema.variables) > 1:
             raise UsageError(
                 "the workload asks for nothing.", hint='name some marginals, or ask for "pairs" or "triples"'
             )
@@ -119,13 +128,16 @@ class Workload:
             weights[tuple(sorted(clique, key=place.__getitem__))] = weight
         if len(weights) < len(self.weights):
             raise UsageError("the workload names a marginal twice.", hint="keep one of the two")
+        if self.rounds is not None:
+            self.rounds.check(schema)
         order = sorted(weights, key=lambda clique: (len(clique), [place[name] for name in clique]))
-        return Workload(weights={clique: weights[clique] for clique in order}, name=self.name)
+        return replace(self, weights={clique: weights[clique] for clique in order})
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the marginals and their weights, in order."""
-        form = [[*clique, str(weight)] for clique, weight in self.weights.items()]
+        """The SHA-256 of the marginals and their weights, in order, and of how they are asked in rounds."""
+        form: list[object] = [[*clique, str(weight)] for clique, weight in self.weights.items()]
+        form += [] if self.rounds is None else [{"rounds": self.rounds.form()}]
         return hashlib.sha256(json.dumps(form, ensure_ascii=False).encode()).hexdigest()
 
     @property
@@ -183,7 +195,19 @@ def _variables(document: Table, key: str, *, schema: Schema) -> list[str]:
     return [name for name in schema.variables if name in found]
 
 
-def _named(document: Table, *, schema: Schema) -> dict[Clique, Fraction]:
+def _told(document: Table, schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the columns that `[columns.NAME]` speak of, with the variables behind each."""
+    found = {}
+    for name in document.table("columns", place="[columns.NAME]").items:
+        if name not in schema.columns and name not in schema.variables:
+            raise _no_column(name, schema, where="the workload")
+        found[name] = tuple(_parts(name, schema=schema))
+    return found
+
+
+def _named(
+    document: Table, *, schema: Schema
+) -> tuple[dict[Clique, Fraction], dict[frozenset[str], tuple[Grouping, ...]]]:
     given = document.items.get("marginals", [])
     if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
         raise UsageError(
@@ -191,9 +215,10 @@ def _named(document: Table, *, schema: Schema) -> dict[Clique, Fraction]:
             hint="write [[marginals]] on a line of its own for each of them",
         )
     weights: dict[Clique, Fraction] = {}
+    coarse: dict[frozenset[str], tuple[Grouping, ...]] = {}
     for number, each in enumerate(given, start=1):
         table = Table(f"[[marginals]] {number} of the workload", each)
-        table.allow(("columns", "weight"))
+        table.allow(("columns", "weight", "coarse"))
         names = _columns(table, "columns", schema=schema)
         if not names:
             raise UsageError(f"{table.place} has no columns.", hint='write columns = ["AGE", "SEX"]')
@@ -202,16 +227,40 @@ def _named(document: Table, *, schema: Schema) -> dict[Clique, Fraction]:
             raise UsageError(
                 f"{table.place} asks for {listing(names)} again.", hint="keep one of the two marginals"
             )
+        bins = _bins(table, names, schema=schema)
+        if bins:
+            coarse[frozenset(clique)] = tuple(bins.values())
         # How large a domain to be learnt becomes is not known yet.
-        parts = [schema.variables[name] for name in clique]
+        parts = [schema.variables[name] for name in clique if name not in bins]
         cells = math.prod(part.size for part in parts if not part.draft.unknown)
+        cells *= math.prod(own.size for own in bins.values())
         if cells > MOST_CELLS:
             raise UsageError(
                 f"{table.place} has {cells} cells; {MOST_CELLS} is the most.",
                 hint="name fewer columns, or coarsen them in the schema",
             )
         weights[clique] = _weight(each.get("weight", 1), place=table.place)
-    return weights
+    return weights, coarse
+
+
+def _bins(table: Table, names: Sequence[str], *, schema: Schema) -> dict[str, Grouping]:
+    """Return the variables that a marginal coarsens, each with its bins."""
+    found = {}
+    for name, bins in table.table("coarse", place='coarse = { AGE = ["0..17", "18.."] }').items.items():
+        if name not in names:
+            raise UsageError(
+                f"{table.place} coarsens {name!r}, which is none of its columns.",
+                hint=f"did you mean {near!r}?" if (near := did_you_mean(name, names)) else "name one of them",
+            )
+        if name in schema.layout.functions:
+            raise UsageError(
+                f"{table.place} coarsens {name!r}, which follows from other columns.",
+                hint=f"coarsen {listing(schema.layout.sources(name))} instead",
+            )
+        column = schema.columns[name] if name in schema.columns else schema.variables[name]
+        grouping = read_coarse(bins, column, place=table.place)
+        found[grouping.column] = grouping
+    return found
 
 
 def _columns(table: Table, key: str, *, schema: Schema) -> tuple[str, ...]:

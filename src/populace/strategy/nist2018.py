@@ -1,0 +1,168 @@
+"""`nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.infer.coarse import finest
+from populace.marginals import Clique, Domain, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.privacy.loss import Currency
+from populace.progress import Progress
+from populace.strategy.compress import Lookup, keep_apart, merge_neighbours, merge_rare
+from populace.strategy.mst import COLUMN_SHARE, measure_tree
+from populace.strategy.oracle import Oracle
+from populace.strategy.rounds import Asked, Merge, Rounds
+from populace.strategy.workload import Workload
+
+# A table of more columns has too many parts to be fitted.
+WIDEST = 4
+# What gets less of its round than this is drowned in noise.
+LEAST_PART = Fraction(1, 10**6)
+
+
+def nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+    """Measure all columns, merge codes that are lost in their noise, and measure marginals of the compressed columns.
+
+    The weights of a round say how its share is parted: twice the weight, half the deviation of the noise. The marginals
+    are those of the workload where the curator lists some; a workload by name leaves the second round to a tree of
+    pairs that is chosen privately, as `mst` does.
+    Source: the winner of the NIST differential privacy synthetic data challenge of 2018 (McKenna, Miklau and Sheldon
+    2021). The exact Gaussian accounting, and rare codes that keep apart what bins and rules do, are ours.
+    """
+    rounds = workload.rounds or Rounds()
+    listed = {} if workload.name else workload.weights
+    progress("measuring columns", 0.0)
+    names = list(oracle.domain)
+    first = Fraction(1) if len(names) == 1 else rounds.share if listed else COLUMN_SHARE
+    weights = [rounds.column(name).weight for name in names]
+    columns = measure_weighted(oracle, [Marginal((name,)) for name in names], weights, share=first)
+    if first == 1:
+        return columns
+    groupings = compressed(oracle, columns, rounds=rounds)
+    if not listed:
+        sums = [float(item.counts.sum()) for item in columns]
+        precisions = [1 / (float(item.variance) * item.counts.size) for item in columns]
+        total = max(1.0, float(np.average(sums, weights=precisions)))
+        return columns + measure_tree(
+            oracle, columns, list(groupings.values()), total=total, progress=progress
+        )
+    progress("measuring marginals", 0.5)
+    marginals = [_marginal(clique, groupings, rounds=rounds) for clique in listed]
+    return columns + measure_weighted(oracle, marginals, list(listed.values()), share=1 - first)
+
+
+def measure_weighted(
+    oracle: Oracle, marginals: Sequence[Marginal], weights: Sequence[Fraction], *, share: Fraction
+) -> tuple[Measurement, ...]:
+    """Measure marginals with a share of the budget, the deviation of each inverse to its weight, in their order.
+
+    With Gaussian noise a marginal takes w² / Σ w² of the share: weighted, all of them together have sensitivity 1.
+    With Laplace noise it takes w / Σ w.
+    """
+    parts = dict(zip(marginals, parted_share(oracle.budget, weights, share=share), strict=True))
+    found: dict[Marginal, Measurement] = {}
+    for part in dict.fromkeys(parts.values()):
+        alike = [marginal for marginal in parts if parts[marginal] == part]
+        noise = oracle.budget.measure_noise(part * len(alike), marginals=len(alike))
+        found |= zip(alike, oracle.measure(alike, noise=noise), strict=True)
+    return tuple(found[marginal] for marginal in marginals)
+
+
+def parted_share(budget: Budget, weights: Sequence[Fraction], *, share: Fraction) -> list[Fraction]:
+    """Return the part of a share that each of some weighted marginals takes; the parts sum to the share.
+
+    >>> from populace.schema.unit import Unit
+    >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    >>> parted_share(budget, [Fraction(1), Fraction(2)], share=Fraction(1, 2))
+    [Fraction(1, 10), Fraction(2, 5)]
+    """
+    power = 1 if budget.currency is Currency.PURE else 2
+    scaled = [weight**power for weight in weights]
+    return [share * weight / sum(scaled) for weight in scaled]
+
+
+def compressed(oracle: Oracle, columns: Sequence[Measurement], *, rounds: Rounds) -> dict[str, Grouping]:
+    """Return how the second round sees each column: frequent codes, and groups of those lost in the noise.
+
+    Codes that a rule tells apart, or bins that some marginal coarsens to, share no group. A column that public totals
+    count stays as it is, and so does one that is not to be compressed; where a marginal coarsens it, its codes are
+    groups of their own, so that others see all of them.
+    """
+    counted = {name for totals in oracle.totals for name in totals.clique}
+    found = {}
+    for item in columns:
+        name, size = item.marginal.clique[0], item.counts.size
+        asked, coarse = rounds.column(name), rounds.coarsened(name)
+        known = [oracle.rules.classes[name]] if name in oracle.rules.classes else []
+        apart = finest([*known, *coarse]).lookup if known or coarse else np.zeros(size, dtype=np.int64)
+        groups = list(range(size)) if name in counted else merged(item, asked, apart=apart)
+        if coarse or max(groups) + 1 < size:
+            found[name] = Grouping(name, tuple(groups))
+    return found
+
+
+def merged(column: Measurement, asked: Asked, *, apart: Lookup) -> list[int]:
+    """Return the group of each code of a noisy column; codes of different classes of `apart` share none."""
+    threshold = float(asked.threshold)
+    if asked.merge is Merge.NONE:
+        return list(range(column.counts.size))
+    if asked.classes is not None:
+        return keep_apart(supported(column, asked.classes, threshold=threshold), apart)
+    if asked.merge is Merge.NEIGHBOURS:
+        return merge_neighbours(column, apart, threshold=threshold)
+    return merge_rare(column, apart, threshold=threshold)
+
+
+def supported(column: Measurement, classes: Grouping, *, threshold: float) -> npt.NDArray[np.bool_]:
+    """Say which codes are kept where a public map puts them into classes: those of classes that stand out as a whole.
+
+    The sum of m counts has m times their variance.
+
+    >>> city = Measurement(Marginal(("city",)), np.array([90, 1, 2, 0]), Fraction(4))
+    >>> supported(city, Grouping("city", (0, 0, 1, 1)), threshold=3.0).tolist()
+    [True, True, False, False]
+    """
+    sums = np.bincount(classes.lookup, weights=column.counts)
+    deviations = math.sqrt(column.variance) * np.sqrt(np.bincount(classes.lookup))
+    return np.asarray((sums >= threshold * deviations)[classes.lookup])
+
+
+def check_queries(workload: Workload, *, domain: Domain) -> None:
+    """Refuse, from public facts alone, marginals of too many columns and weights that drown others."""
+    listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
+    wide = [clique for clique in listed if len(clique) > WIDEST]
+    if wide:
+        raise UsageError(
+            f"the workload asks for {' × '.join(wide[0])}; at most {WIDEST} columns go together.",
+            hint="name marginals of fewer columns",
+        )
+    rounds = workload.rounds or Rounds()
+    if not listed and rounds.share != COLUMN_SHARE:
+        raise UsageError(
+            "the workload shares out the budget between columns and marginals, and lists no marginals.",
+            hint="list [[marginals]], or leave out share: a tree of pairs is chosen with half of the budget",
+        )
+    columns: Mapping[Clique, Fraction] = {(name,): rounds.column(name).weight for name in domain}
+    for weights in (columns, listed):
+        least = min(weights, key=weights.__getitem__, default=None)
+        total = sum(weight**2 for weight in weights.values())
+        if least is not None and weights[least] ** 2 < LEAST_PART * total:
+            raise UsageError(
+                f"the weight of {' × '.join(least)} leaves it less than {float(LEAST_PART):g} of its round.",
+                hint="give it more weight, or the others less",
+            )
+
+
+def _marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds: Rounds) -> Marginal:
+    """Return a marginal on the compressed columns, coarsened where it says so; a single column keeps its codes."""
+    seen = {} if len(clique) == 1 else {name: groupings[name] for name in clique if name in groupings}
+    seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
+    return Marginal(clique, tuple(seen[name] for name in clique if name in seen))
