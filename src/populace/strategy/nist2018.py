@@ -12,7 +12,7 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.infer.coarse import finest
 from populace.marginals import Clique, Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.measurements import Batch, Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency
 from populace.progress import Progress
@@ -68,11 +68,11 @@ def measure_weighted(
     With Laplace noise it takes w / Σ w.
     """
     parts = dict(zip(marginals, parted_share(oracle.budget, weights, share=share), strict=True))
-    found: dict[Marginal, Measurement] = {}
+    batches: list[Batch] = []
     for part in dict.fromkeys(parts.values()):
-        alike = [marginal for marginal in parts if parts[marginal] == part]
-        noise = oracle.budget.measure_noise(part * len(alike), marginals=len(alike))
-        found |= zip(alike, oracle.measure(alike, noise=noise), strict=True)
+        alike = [marginal for marginal in marginals if parts[marginal] == part]
+        batches.append((alike, oracle.budget.measure_noise(part * len(alike), marginals=len(alike))))
+    found = {item.marginal: item for item in oracle.measure_batches(batches)}
     return tuple(found[marginal] for marginal in marginals)
 
 
