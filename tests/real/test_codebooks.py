@@ -18,6 +18,7 @@ from populace.cli.main import main
 from populace.samples.profiles import draw_rows
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
+from populace.strategy.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -139,6 +140,43 @@ def test_rows_of_the_1940_schema_run_through_mst(tmp_path):
     table = draw_rows(schema, rows=3000, rng=np.random.default_rng(1940))
     release = pp.synthesize(
         table, schema=schema, epsilon=1, delta="1e-9", method="mst", ledger=tmp_path / "l.db"
+    )
+    assert release.table.schema == table.schema
+    assert not any(TableCodec(schema).broken(release.table).values())
+
+
+def test_the_queries_for_1940_fit_its_schema(tmp_path):
+    """Wage bins 0 | 1–9 | 10–19 | 20–50 | 51 of the challenge's winner, in hundreds; cities by state."""
+    folder = SHARED / "nist2018-colorado"
+    words = [str(folder / "colorado-specs.json"), "--dictionary", str(folder / "codebook.cbk")]
+    schema = Schema.load(imported(tmp_path, *words, "--overlay", "nist2018"))
+    queries = EXAMPLES.parent / "workloads" / "census1940.toml"
+    rounds = Workload.load(queries, schema).rounds
+    bins = (0, *[1] * 9, *[2] * 10, *[3] * 31, 4)
+    assert {own.groups for groupings in rounds.coarse.values() for own in groupings} == {bins}
+    cities, labels = rounds.column("CITY").classes, schema.columns["CITY"].labels
+    denver = schema.columns["CITY"].level(
+        next(code for code, label in labels.items() if label == "Denver, CO")
+    )
+    same = [schema.columns["CITY"].values[code] for code in cities.members[cities.groups[denver]]]
+    assert len(same) > 3
+    assert all(labels[code].endswith(", CO") for code in same)
+
+
+@pytest.mark.slow
+def test_rows_of_the_1940_schema_run_through_its_queries(tmp_path):
+    folder = SHARED / "nist2018-colorado"
+    words = [str(folder / "colorado-specs.json"), "--dictionary", str(folder / "codebook.cbk")]
+    schema = Schema.load(imported(tmp_path, *words, "--overlay", "nist2018"))
+    table = draw_rows(schema, rows=3000, rng=np.random.default_rng(1940))
+    release = pp.synthesize(
+        table,
+        schema=schema,
+        epsilon=1,
+        delta="1e-9",
+        method="nist2018",
+        workload=EXAMPLES.parent / "workloads" / "census1940.toml",
+        ledger=tmp_path / "l.db",
     )
     assert release.table.schema == table.schema
     assert not any(TableCodec(schema).broken(release.table).values())
