@@ -23,6 +23,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 MOST_CELLS = 2**25
 # Rows drawn beside the others, to exchange them for.
 POOLS = (2**14, 2**18)
+# How often rows are gone through where nothing but moves brings columns together.
+GRADUAL_SWEEPS = 20
 
 
 def generate(
@@ -86,13 +88,16 @@ def _meet_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np.ra
 
 
 def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:
-    """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches."""
+    """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches.
+
+    A gradual model knows nothing of pairs but its targets, so that the others are free.
+    """
     domain = model.grouped_domain
     targets = _narrow(model.targets)
     known = {frozenset(clique) for clique in targets}
     room = MOST_CELLS - sum(map(domain.cells, targets))
     joints = model.propagation.joints(model.beliefs)
-    for pair in sorted(combinations(domain, 2), key=domain.cells):
+    for pair in () if model.gradual else sorted(combinations(domain, 2), key=domain.cells):
         if frozenset(pair) not in known:
             room -= domain.cells(pair)
             if room < 0:
@@ -108,6 +113,7 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
             rules=rules.rules,
         ),
         fixed={name for clique in model.exact for name in clique},
+        sweeps=GRADUAL_SWEEPS if model.gradual else 2,
         rng=rng,
     )
 

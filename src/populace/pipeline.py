@@ -17,7 +17,7 @@ from populace.generate import generate
 from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.known import check_known
 from populace.infer.model import Model
-from populace.infer.run import fit_run
+from populace.infer.run import check_inference, fit_run
 from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
@@ -65,6 +65,7 @@ def synthesize(
     ledger: Path | str | None = None,
     dataset: str | None = None,
     public: Any = None,
+    inference: str = "tree",
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
 ) -> Release:
@@ -75,10 +76,12 @@ def synthesize(
     `workload` says which marginals should be accurate: "pairs", "triples", a TOML file or a `Workload`.
     `public` is a table of the same schema that everybody may know, such as last year's release: a path or a frame. It
     must never be a part of `data`. `where` keeps rows that meet a condition, `implicates` draws as many tables: both
-    are done with the fitted model and cost nothing. `seed` makes the drawing of rows repeatable, never the noise.
+    are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
+    "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
     """
     schema = as_schema(schema)
+    check_inference(inference, method=method_named(method), where=where)
     check_rows(rows, implicates=implicates)
     drawn = rows if rows is not None or implicates == 1 else schema.max_rows
     check_size(schema, rows=None if drawn is None else drawn * implicates)
@@ -97,7 +100,7 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    model = fit_run(measurements, progress=progress)
+    model = fit_run(measurements, inference=inference, progress=progress)
     given, selection = _given(model, where, schema=measurements.schema)
     return _release(
         measurements,

@@ -19,6 +19,7 @@ def fit(
         ),
     ],
     out: options.Out,
+    inference: options.Inference = "tree",
     json: options.Json = False,
 ) -> None:
     """Fit a model to measurements, free of cost.
@@ -35,7 +36,7 @@ def fit(
     check_new_folder(out)
     measurements = load_measured(measured)
     with progress() as moved:
-        model = fit_run(measurements, progress=moved)
+        model = fit_run(measurements, inference=inference, progress=moved)
     save_fitted(model, out, measured=measured)
     if json:
         emit_json({"model": str(out)})

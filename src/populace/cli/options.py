@@ -61,6 +61,16 @@ Public = Annotated[
         "protection; never give a part of the private table.",
     ),
 ]
+Inference = Annotated[
+    str,
+    typer.Option(
+        "--inference",
+        metavar="tree|gum",
+        help="How rows come from what was measured: tree (the tables that tell most, joined in a model that rows are "
+        "drawn from and then fitted to all tables), or gum (the gradual update method: rows of single columns, moved "
+        "until they fit all tables). It costs nothing.",
+    ),
+]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(

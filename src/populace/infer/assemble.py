@@ -47,6 +47,7 @@ def assemble(
     rules: Rules = NO_RULES,
     totals: Sequence[Totals] = (),
     public: Borrowed | None = None,
+    gradual: bool = False,
     progress: Progress | None = None,
 ) -> Model:
     """Return a model of the measurements, with tables for its rows to fit.
@@ -58,6 +59,7 @@ def assemble(
     than others do is cleaned in its own groups and spread over theirs as the model has them.
     Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
+    A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
     told = progress or silent
     told("fitting the model", 0.0)
@@ -96,7 +98,7 @@ def assemble(
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = LEAST_GAIN * estimator.total
         worth = [c for c in sorted(gains, key=lambda c: (-gains[c], c)) if gains[c] > least]
-        chosen = _held(worth, beside=[o.clique for o in held], layout=layout)
+        chosen = [] if gradual else _held(worth, beside=[o.clique for o in held], layout=layout)
         held += [_stated(c, found[c], effects, coarse=coarse, public=known) for c in chosen]
         estimator.settle(held)
         estimator.refit(effort=effort if size == sizes[-1] else replace(effort, sweeps=_FIRST_SWEEPS))
@@ -109,7 +111,7 @@ def assemble(
         )
         some = [table for table in coarse if len(table.clique) == size]
         targets |= _lifted(some, targets, estimator=estimator, layout=layout, rng=rng)
-    return replace(estimator.model(), targets=targets)
+    return replace(estimator.model(), targets=targets, gradual=gradual)
 
 
 def _cleaned(

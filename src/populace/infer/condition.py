@@ -50,6 +50,11 @@ def condition(model: Model, rules: Rules, *, text: str) -> Conditioned:
     model given a box has potentials of single columns more and is no larger. Groups are split where a rule tells
     their codes apart. Public totals are of all rows, so none of the parts has exact counts.
     """
+    if model.gradual:
+        raise UsageError(
+            f"rows where {text} cannot be drawn from this model: its rows are moved until they fit all tables.",
+            hint="fit the measurements again without --inference gum",
+        )
     whole = _split_groups(replace(model, exact=(), targets={}), rules)
     lookups = class_lookups(rules, domain=whole.domain, groupings=whole.groupings)
     found = [_inside(whole, box, lookups) for box in boxes(rules, text=text)]

@@ -32,8 +32,9 @@ class Model:
     `within[column][code]` is a code's share of its group. Columns in no clique are uniform. `hidden` variables, with
     their sizes, carry rules between columns; no row shows them. Rows drawn from the model have its counts of the
     `exact` cliques. `targets` are expected counts, by group, that rows should have even where the potentials say
-    otherwise: the tree holds only so many tables. `measurements` is the digest of what it was fitted to, and
-    `rehearsal` tells whether that was made with repeatable noise.
+    otherwise: the tree holds only so many tables. In a `gradual` model the tree holds single columns and rules alone,
+    and targets are all that ties columns together: rows come to them by many moves. `measurements` is the digest of
+    what it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
     """
 
     domain: Domain
@@ -44,6 +45,7 @@ class Model:
     hidden: Mapping[str, int] = field(default_factory=dict)
     exact: tuple[Clique, ...] = ()
     targets: Mapping[Clique, Table] = field(default_factory=dict)
+    gradual: bool = False
     measurements: str = ""
     rehearsal: bool = False
 
@@ -153,6 +155,7 @@ class Model:
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
             "cliques": [list(clique) for clique in self.potentials],
             "targets": [list(clique) for clique in self.targets],
+            "gradual": self.gradual,
         }
         arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
         arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
@@ -195,6 +198,7 @@ class Model:
                 hidden={str(name): int(size) for name, size in told["hidden"].items()},
                 exact=tuple(tuple(clique) for clique in told["exact"]),
                 targets=targets,
+                gradual=bool(told.get("gradual", False)),
                 measurements=str(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )

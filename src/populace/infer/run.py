@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from populace.errors import ReleaseError
+from populace.errors import ReleaseError, UsageError
 from populace.infer.assemble import assemble
 from populace.infer.histogram import groups_model, histogram_model
 from populace.infer.model import Model
@@ -19,10 +19,20 @@ from populace.schema.rules import NO_RULES, Rules, Totals
 
 # The methods whose estimate is moved by multiplicative weights.
 WEIGHING = ("mwem", "pmw")
+# The methods whose model is a copy of what they told, or one that they define.
+OWN = ("stability", "histogram", "histogram-exponential", "field-groups")
+INFERENCES = ("tree", "gum")
 
 
-def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> Model:
-    """Return the model of one run's measurements; it names them by digest and repeats their stamp."""
+def fit_run(
+    measurements: Measurements, *, inference: str = "tree", progress: Progress | None = None
+) -> Model:
+    """Return the model of one run's measurements; it names them by digest and repeats their stamp.
+
+    By `inference` "tree", tables that tell most stand in a junction tree, and rows are fitted to all of them. By "gum",
+    the gradual update method, rows start from single columns and are moved until they fit all tables.
+    """
+    check_inference(inference, method=measurements.record.method)
     schema = measurements.schema
     model = fit_items(
         measurements.items,
@@ -32,6 +42,7 @@ def fit_run(measurements: Measurements, *, progress: Progress | None = None) -> 
         rules=schema.rules,
         totals=schema.totals,
         public=measurements.public,
+        gradual=inference == "gum",
         progress=progress,
     )
     return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
@@ -46,6 +57,7 @@ def fit_items(
     rules: Rules = NO_RULES,
     totals: Sequence[Totals] = (),
     public: Borrowed | None = None,
+    gradual: bool = False,
     progress: Progress | None = None,
 ) -> Model:
     """Return the model of measurements, as the method that made them wants them read.
@@ -59,10 +71,30 @@ def fit_items(
                 "there are no rows to draw from.", hint="use the measurements as they were saved"
             )
         return told_model(told, domain=domain)
-    if method in WEIGHING and dense(domain, rules=rules, totals=totals):
+    if method in WEIGHING and not gradual and dense(domain, rules=rules, totals=totals):
         return weights_model(items, domain=domain)
     if method in ("histogram", "histogram-exponential"):
         return histogram_model(items, domain=domain, rules=rules)
     if method == "field-groups":
         return groups_model(items, domain=domain, rules=rules, totals=totals)
-    return assemble(items, domain=domain, rules=rules, totals=totals, public=public, progress=progress)
+    return assemble(
+        items, domain=domain, rules=rules, totals=totals, public=public, gradual=gradual, progress=progress
+    )
+
+
+def check_inference(inference: str, *, method: str, where: str | None = None) -> None:
+    """Refuse a way from measurements to rows that is not known, or that a method or a condition cannot go."""
+    if inference not in INFERENCES:
+        raise UsageError(
+            f"there is no inference {inference!r}.", hint=f"choose one of {', '.join(INFERENCES)}"
+        )
+    if inference == "gum" and method in OWN:
+        raise UsageError(
+            f"the method {method!r} has a model of its own, which rows are drawn from.",
+            hint="leave --inference out",
+        )
+    if inference == "gum" and where is not None:
+        raise UsageError(
+            "rows that are moved until they fit all tables cannot be drawn given a condition.",
+            hint="leave --inference out, or choose among the rows of the whole table",
+        )
