@@ -18,6 +18,8 @@ import numpy.typing as npt
 from populace.forecast.errors import distance
 from populace.forecast.population import Population
 from populace.forecast.spread import PAIR_BETWEEN, Spread
+from populace.infer.coarse import parted
+from populace.infer.observations import shared_groupings
 from populace.infer.possible import Possible, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
@@ -68,7 +70,7 @@ class Level:
         groupings = _groupings(items, population=population)
         domain = schema.domain.grouped(groupings.values())
         columns, pairs, rows = dict.fromkeys(domain, 0.0), dict[Clique, float](), 0.0
-        for item in items:
+        for item in parted(items, domain=schema.domain, groupings=groupings)[0]:
             clique, precision = item.marginal.clique, 1 / (float(item.variance) * item.counts.size)
             rows += precision
             # Counts of codes by which groups were chosen do not speak for the groups.
@@ -182,12 +184,12 @@ def _evenness(shares: npt.NDArray[np.float64]) -> float:
 def _groupings(items: Sequence[Measurement], *, population: Population) -> dict[str, Grouping]:
     """Return the groups in which pairs were measured, or would have been: none by a method that groups no codes."""
     schema = population.schema
-    several = [item.marginal for item in items if len(item.marginal.clique) > 1]
-    groupings = {own.column: own for marginal in several for own in marginal.groupings}
+    together = [item for item in items if len(item.marginal.clique) > 1]
+    groupings = shared_groupings(together, classes=schema.rules.classes)
     single = [item for item in items if len(item.marginal.clique) == 1 and not item.marginal.groupings]
     ordered = {name for name, column in schema.variables.items() if column.ordered}
     chosen = compress(map(combined, repeats(single)), ordered=ordered, classes=schema.rules.classes)
-    whole = {name for marginal in several for name in marginal.clique} - groupings.keys()
+    whole = {name for item in together for name in item.marginal.clique} - groupings.keys()
     if any(grouping.column in whole for grouping in chosen):
         return groupings
     return {grouping.column: grouping for grouping in chosen} | groupings
