@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -87,6 +88,8 @@ def run() -> None:
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     if not any(name in os.environ for name in threads):
         os.environ.update(dict.fromkeys(threads[:2], "1"))
+    # Modules and tables of one command live until its end: looking for cycles among them would find none.
+    gc.set_threshold(100_000, 50, 100)
     sys.exit(main(sys.argv[1:]))
 
 
