@@ -8,17 +8,20 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
+from populace import pipeline
 from populace.errors import UsageError
 from populace.evaluate.replay import Meeting, privacy_loss
-from populace.privacy.budget import Budget
+from populace.privacy.budget import MOST_EPSILON, Budget
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.loss import Currency, price
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount, Spend, law_from_json
 from populace.privacy.noise import ExactNoise
 from populace.privacy.samplers import exponential_counts
+from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 
 SMALL = ExponentialCount(Fraction(2), 3)
@@ -137,6 +140,29 @@ def test_a_share_of_the_budget_buys_it(delta):
     assert law.scale == 24 if delta == "0" else law.scale > 24
     share = 2 * budget.share(asked(law, unit=unit))
     assert Fraction(4999, 10_000) < share <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.rows} {unit.neighbours.value}")
+def test_the_sharpest_law_that_a_run_can_buy_has_no_bias(unit):
+    """At the largest ε allowed the noise is all but 0; its bias, q/(1 − q), must not overflow after it was paid for."""
+    law = Budget.of(MOST_EPSILON, Fraction(0), unit=unit).measure_within(Fraction(1), marginals=1, most=10**6)
+    assert 0 <= law.bias < 1e-300
+    assert SMALL.bias == pytest.approx(1 / math.expm1(0.5))
+    assert ExponentialCount(Fraction(10**6), 10**6).bias == pytest.approx(10**6 - 0.5)
+
+
+def test_a_run_at_the_largest_epsilon_ends_with_a_release(tmp_path):
+    schema = Schema.parse('[table]\nmax_rows = 1000\n\n[columns.a]\nkind = "integer"\nmin = 0\nmax = 3\n')
+    found = pipeline.synthesize(
+        pa.table({"a": [0, 1, 1, 3]}),
+        schema=schema,
+        epsilon=MOST_EPSILON,
+        delta=0,
+        method="histogram-exponential",
+        ledger=tmp_path / "l.db",
+    )
+    found.save(tmp_path / "release", report=False)
+    assert sorted(found.synthetic["a"].to_pylist()) == [0, 1, 1, 3]
 
 
 def test_the_law_reads_back_and_refuses_what_cannot_be_drawn():

@@ -122,7 +122,9 @@ class ExponentialCount:
     @property
     def bias(self) -> float:
         """A bound on how far the mean of a is from x, whatever x is: at 0 noise can only raise a count."""
-        return 1 / math.expm1(1 / self.scale)
+        # q/(1 − q), q = exp(−1/scale): in this form no exponential overflows, however sharp the law is.
+        rate = 1 / float(self.scale)
+        return -math.exp(-rate) / math.expm1(-rate)
 
     def to_json(self) -> LawJson:
         """Return the law as it is written in the ledger."""
