@@ -5,6 +5,7 @@ Only here, in `evaluate` and in the CLI do the private side and the post-process
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import PublicTable
 from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable, check_size
-from populace.private.unprotected import read_public
+from populace.private.unprotected import check_apart, read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection
@@ -140,7 +141,11 @@ def measure(
     slack = spent_delta(chosen, delta=offered)
     wanted = asked_workload(workload)
     schema = as_schema(schema)
+    account = dataset or schema.dataset or dataset_name(data)
+    path = Path(ledger) if ledger else default_path()
     check_public(chosen, given=public is not None)
+    if public is not None:
+        check_apart(public, data=data, accounts={account, *private_names(path)})
     check_method(chosen, schema, epsilon=spent, delta=slack)
     keys = set_aside(schema, delta=slack)
     check_size(sized(schema))
@@ -155,9 +160,9 @@ def measure(
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
-    book = Ledger.open(Path(ledger) if ledger else default_path())
+    book = Ledger.open(path)
     run = book.reserve(
-        dataset or schema.dataset or dataset_name(data),
+        account,
         epsilon=spent,
         delta=slack,
         unit=schema.unit,
@@ -334,6 +339,12 @@ def as_schema(schema: Schema | Path | str) -> Schema:
 def dataset_name(data: Any) -> str:
     """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
     return Path(data).stem if isinstance(data, (str, Path)) else "table"
+
+
+def private_names(ledger: Path) -> set[str]:
+    """Return the names of tables that a ledger knows to be private; none where there is no ledger yet."""
+    known = Ledger.existing(ledger).accounts() if os.path.lexists(ledger) else ()
+    return {account.dataset for account in known}
 
 
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:

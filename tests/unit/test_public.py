@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from itertools import combinations
 
+import narwhals
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -19,6 +20,7 @@ from populace.infer.assemble import assemble
 from populace.infer.prior import drawn
 from populace.marginals import Domain, Marginal
 from populace.measurements import Measurement, Measurements
+from populace.privacy.ledger import Ledger
 from populace.private.unprotected import read_public
 from populace.progress import silent
 from populace.public import Borrowed, Public
@@ -187,3 +189,57 @@ def test_borrowed_tables_survive_their_file_and_forged_ones_are_refused():
     told[0]["cells"] = "0 1 2 3 4 6"
     with pytest.raises(PopulaceError):
         Borrowed.from_json(told)
+
+
+ASKED = {"schema": SCHEMA, "epsilon": "0.001", "delta": "1e-9"}
+
+
+def saved(path, *, seed):
+    path.parent.mkdir(exist_ok=True)
+    pyarrow.csv.write_csv(frame(people(40, seed=seed)), path)
+    return path
+
+
+@pytest.mark.parametrize("method", ["auto", "dpsyn"])
+@pytest.mark.parametrize("way", ["path", "text", "detour", "symbolic link", "hard link"])
+def test_the_private_file_is_not_taken_for_a_public_one(way, method, tmp_path):
+    data = saved(tmp_path / "x.csv", seed=1)
+    public = tmp_path / "other.csv"
+    if way == "symbolic link":
+        public.symlink_to(data)
+    elif way == "hard link":
+        public.hardlink_to(data)
+    else:
+        public = {"path": data, "text": str(data), "detour": tmp_path / "x" / ".." / "x.csv"}[way]
+        (tmp_path / "x").mkdir()
+    with pytest.raises(UsageError, match="is the private table"):
+        pipeline.measure(data, public=public, method=method, ledger=tmp_path / "l.db", **ASKED)
+    assert not (tmp_path / "l.db").exists()
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_the_private_frame_is_not_taken_for_a_public_one(wrap, tmp_path):
+    rows = frame(people(40, seed=1))
+    public = narwhals.from_native(rows) if wrap else rows
+    with pytest.raises(UsageError, match="is the private table"):
+        pipeline.synthesize(rows, public=public, ledger=tmp_path / "l.db", **ASKED)
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_a_file_named_as_a_private_table_is_not_read_as_a_public_one(tmp_path, monkeypatch):
+    old, new = saved(tmp_path / "old.csv", seed=1), saved(tmp_path / "new.csv", seed=2)
+    asked = {**ASKED, "schema": replace(SCHEMA, dataset=None), "ledger": tmp_path / "l.db"}
+    pipeline.measure(new, public=old, **asked)
+    before = Ledger.existing(tmp_path / "l.db").verify()
+    monkeypatch.setattr(pipeline, "read_public", None)
+    # Swapped, and a table of another folder that has the name of this one.
+    for data, public in ((old, new), (old, saved(tmp_path / "away" / "old.csv", seed=3))):
+        with pytest.raises(UsageError, match=r"names a private table.*\n.*swapped.*copy"):
+            pipeline.measure(data, public=public, **asked)
+    assert Ledger.existing(tmp_path / "l.db").verify() == before
+
+
+def test_frames_have_no_name_by_which_they_could_be_refused(tmp_path):
+    asked = {**ASKED, "schema": replace(SCHEMA, dataset=None), "ledger": tmp_path / "l.db"}
+    Ledger.open(tmp_path / "l.db").open_account("table", epsilon=1, delta="1e-6")
+    pipeline.measure(frame(people(40, seed=1)), public=frame(people(40, seed=2)), **asked)

@@ -4,15 +4,57 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from populace.errors import DataError
+from populace.errors import DataError, UsageError
 from populace.private.read import check_header, open_source, read_codes
 from populace.public import Public
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
+
+
+def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
+    """Refuse the private table as the public one, as far as names tell; neither table is read for it.
+
+    `accounts` are the names of tables that are known to be private. A frame has no name of its own.
+    """
+    if _same(public, data):
+        raise UsageError(
+            "the public table is the private table: its exact counts would be in the release.",
+            hint="give a table that everybody may know, or leave --public out",
+        )
+    if isinstance(public, str | os.PathLike):
+        path = Path(public)
+        private = [name for name in (path.stem, path.name) if name in accounts]
+        if private:
+            raise UsageError(
+                f"{private[0]!r} names a private table: it has an account, or this run opens one. A public table is "
+                "read without protection.",
+                hint="were the two tables swapped? If this one truly is public, give a copy of it under another name",
+            )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two tables are one object, or one file under any of its names."""
+    paths = [isinstance(each, str | os.PathLike) for each in (one, other)]
+    if all(paths):
+        try:
+            return Path(one).absolute() == Path(other).absolute() or Path(one).samefile(other)
+        except (OSError, ValueError):
+            # Whoever opens them says what is wrong with them.
+            return False
+    return not any(paths) and _native(one) is _native(other)
+
+
+def _native(frame: Any) -> Any:
+    """Return a frame without the wrapper that narwhals may have put around it."""
+    # Files need nothing of it.
+    import narwhals as nw
+
+    return nw.to_native(frame, pass_through=True)
 
 
 def read_public(data: Any, *, schema: Schema) -> Public:
