@@ -14,7 +14,10 @@ from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
+    ExponentialCount,
+    GaussianWithin,
     Spend,
+    Stability,
     fraction_from_json,
     law_from_json,
 )
@@ -65,6 +68,27 @@ def test_rate_of_a_choice_has_the_factor_two():
 def test_unknown_laws_are_refused(told):
     with pytest.raises(UsageError):
         law_from_json(told)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        *LAWS,
+        GaussianWithin(Fraction(9), Fraction(1, 100)),
+        ExponentialCount(Fraction(2), 3),
+        Stability(DiscreteGaussian(Fraction(9)), 20),
+        Stability(DiscreteLaplace(Fraction(3)), 20),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("field", ["delta", "variance", "scale", "epsilon", "answers"])
+def test_a_field_that_a_law_does_not_have_may_be_a_spend(law, field):
+    """Dropped without a word, `delta` beside Laplace noise or beside a threshold would never be paid."""
+    told = law.to_json()
+    assert law_from_json(told) == law
+    if field not in told:
+        with pytest.raises((UsageError, ValueError), match=r"has no|one law"):
+            law_from_json(told | {field: "1/100"})
 
 
 @pytest.mark.parametrize(

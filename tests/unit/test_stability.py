@@ -20,6 +20,7 @@ from populace.privacy.loss import Currency, gdp_delta, price
 from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
+    GaussianWithin,
     Noise,
     Spend,
     Stability,
@@ -190,6 +191,14 @@ def test_a_threshold_is_a_whole_number_above_zero(told):
         law_from_json({"law": "stability", "variance": "1", "threshold": told})
     with pytest.raises(UsageError):
         Stability(DiscreteGaussian(Fraction(1)), True)
+
+
+def test_keys_are_not_told_with_noise_that_takes_a_part_of_delta_itself():
+    """The books charge what a threshold takes; what the noise names would be on top of it."""
+    with pytest.raises(UsageError, match="keys cannot be told"):
+        Stability(GaussianWithin(Fraction(100), Fraction(1, 100)), 200)
+    with pytest.raises(UsageError, match="has no 'delta'"):
+        law_from_json({"law": "stability", "variance": "100", "delta": "1/100", "threshold": "200"})
 
 
 def test_a_budget_makes_the_law_that_a_share_and_a_part_of_delta_pay_for():

@@ -173,7 +173,8 @@ class Stability:
     threshold: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, DiscreteGaussian | DiscreteLaplace):
+        # No subclass either: the part of δ that GaussianWithin names would never be charged.
+        if type(self.noise) not in (DiscreteGaussian, DiscreteLaplace):
             raise UsageError(f"keys cannot be told with {self.noise}.", hint="give Gaussian or Laplace noise")
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 1:
             raise UsageError(f"the threshold is {self.threshold!r}.", hint="give a whole number of 1 or more")
@@ -208,11 +209,21 @@ def fraction_from_json(text: object) -> Fraction:
 
 
 def law_from_json(told: Mapping[str, str]) -> Law:
-    """Return the law that `to_json` wrote.
+    """Return the law that `to_json` wrote; a field that the law does not have is refused.
 
     >>> law_from_json({"law": "discrete-laplace", "scale": "7/3"})
     DiscreteLaplace(scale=Fraction(7, 3))
     """
+    law = _law_told(told)
+    if unknown := sorted(set(told) - set(law.to_json())):
+        raise UsageError(
+            f"the law {told['law']!r} has no {unknown[0]!r}.",
+            hint="use the version of populace that wrote it; an unknown field may be a spend",
+        )
+    return law
+
+
+def _law_told(told: Mapping[str, str]) -> Law:
     name = told["law"]
     if name == "discrete-gaussian":
         return DiscreteGaussian(fraction_from_json(told["variance"]))
