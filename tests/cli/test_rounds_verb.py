@@ -83,3 +83,10 @@ def test_what_is_wrong_is_told_before_anything_is_spent(
     assert said in capsys.readouterr().err
     assert desk.entries == before
     assert not (desk.folder / "release").exists()
+
+
+def test_the_statement_says_that_a_name_changes_nothing(desk: Desk) -> None:
+    prepare(desk)
+    assert desk.synth(method="nist2018", workload="pairs") == 0
+    page = (desk.folder / "release" / "statement.md").read_text("utf-8")
+    assert "nist2018 measures the same whatever is asked" in page
