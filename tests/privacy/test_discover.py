@@ -272,7 +272,7 @@ def test_refused_questions_cost_and_read_nothing(question, tmp_path):
 
 def test_a_threshold_beyond_the_part_of_delta_reads_nothing(tmp_path):
     barrier, run, table = unread(tmp_path, keys=Fraction(1, 10**6))
-    with pytest.raises(OverBudget, match="set aside for keys"):
+    with pytest.raises(OverBudget, match="set aside is left"):
         barrier.discover_values("city", law=Stability(DiscreteGaussian(Fraction(9, 4)), 7))
     assert (table.reads, run.record().spends) == (0, ())
 

@@ -155,13 +155,19 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
     """Noise of scale 1,400 takes so many rows for the 1,130 below which pairs are public once in 10⁹ runs."""
     real = people(30_000, seed=1)
     common = {"schema": SCHEMA, "method": "dpsyn", "public": people(500, seed=2), "delta": "1e-6"}
-    for epsilon, words in (("0.02", "of which nothing was used"), ("8", "for the noise of pairs alone")):
+    parts = {"noise": "0", "keys": "0", "keys_used": "0", "unused": "0"}
+    for epsilon, part, words in (
+        ("0.1", "unused", "all of it set aside and not used"),
+        ("8", "noise", "all of it for noise"),
+    ):
         out = tmp_path / epsilon
         made = pipeline.synthesize(real, epsilon=epsilon, ledger=tmp_path / f"{epsilon}.db", **common)
         made.save(out, report=False)
         assert verify(out).passed
         assert words in (out / "statement.md").read_text()
-        assert json.loads((out / "statement.json").read_text())["delta_exact"] == "1e-6"
+        told = json.loads((out / "statement.json").read_text())
+        assert told["delta_exact"] == "1e-6"
+        assert told["delta_parts"] == parts | {part: "1e-6"}
 
 
 def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
@@ -212,7 +218,7 @@ def test_what_it_cannot_do_is_refused_before_anything_is_spent(tmp_path):
         "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 9999\n\n' for name in NAMES)
     )
     with pytest.raises(UsageError, match="cells together"):
-        pipeline.measure(rows, schema=wide, public=rows, **common)
+        pipeline.measure(rows, schema=wide, public=people(9, seed=2), **common)
     assert not (tmp_path / "l.db").exists()
 
 

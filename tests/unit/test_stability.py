@@ -239,11 +239,20 @@ class TestBooks:
         assert booked.spends[0].delta == key_delta(law, unit=unit) <= KEYS
         assert booked.left.keys == KEYS - booked.spends[0].delta
         assert booked.left.cap == record.cap - booked.spends[0].price
-        with pytest.raises(OverBudget, match="set aside for keys"):
+        with pytest.raises(OverBudget, match="set aside is left"):
             run.charge(asked(law, unit=unit))
         assert len(run.spends()) == 1
         assert RunRecord.from_json(booked.to_json()) == booked
         booked.check()
+
+    def test_noise_takes_the_part_that_it_names_and_no_more_than_there_is(self, ledger):
+        run = reserve(ledger, keys=Fraction("1e-9"))
+        law = GaussianWithin(Fraction(10**6), Fraction("6e-10"))
+        run.charge(asked(law, verb="measure"))
+        with pytest.raises(OverBudget, match="4e-10 of the 1e-9 set aside is left") as refused:
+            run.charge(asked(law, verb="measure"))
+        assert "for keys" not in str(refused.value)
+        assert run.record().used_keys == Fraction("6e-10")
 
     def test_keys_without_a_part_of_delta_are_refused(self, ledger):
         run = reserve(ledger)
@@ -319,7 +328,7 @@ class TestBooks:
         run.charge(asked(self.law(run)))
         body = run.spends()[0].to_json()
         append_raw(ledger.path, Event(kind=Kind.SPEND, dataset="adult", run=run.id, body=body))
-        self.refused(ledger, "set aside for keys")
+        self.refused(ledger, "set aside is left")
 
 
 def restore(path, log):

@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 
 from populace.marginals import Marginal
 from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Noise
+from populace.privacy.ledger import Ledger
+from populace.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    GaussianWithin,
+    Noise,
+    Spend,
+    Stability,
+)
 from populace.privacy.record import RunRecord
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace
 from populace.release.cost import reach, stages
@@ -60,6 +68,45 @@ def told(record: RunRecord, schema: Schema) -> Statement:
 
 def paged(statement: Statement) -> str:
     return markdown(statement, measured=MEASURED, version="0.0")
+
+
+@pytest.mark.parametrize(
+    ("laws", "parts", "words"),
+    [
+        ([], {"unused": "0.01"}, "all of it set aside and not used"),
+        ([DiscreteLaplace(Fraction(9))], {"unused": "0.01"}, "all of it set aside and not used"),
+        ([GaussianWithin(Fraction(400), Fraction(1, 100))], {"noise": "0.01"}, "all of it for noise"),
+        (
+            [GaussianWithin(Fraction(400), Fraction(1, 400))],
+            {"noise": "0.0025", "unused": "0.0075"},
+            "not used",
+        ),
+        ([Stability(DiscreteLaplace(Fraction(9)), 200)], {"keys": "0.01"}, "all of it for values or rows"),
+        (
+            [GaussianWithin(Fraction(400), Fraction(1, 400)), Stability(DiscreteLaplace(Fraction(9)), 200)],
+            {"noise": "0.0025", "keys": "0.0075"},
+            "of which 0.0075 for values or rows that one person alone has, and 0.0025 for noise",
+        ),
+    ],
+    ids=["nothing asked", "pure", "noise", "some noise", "keys", "both"],
+)
+def test_delta_went_where_the_laws_of_the_spends_say(laws, parts, words, made, tmp_path):
+    """Whatever the method is called: noise that names a part of δ is noise, and a threshold is for keys."""
+    unit = Unit(name="person")
+    common = {"unit": unit, "schema_digest": "", "rehearsal": False, "method": "whatever"}
+    run = Ledger.open(tmp_path / "l.db").reserve(
+        "d", epsilon=1, delta="0.01", keys=Fraction(1, 100), **common
+    )
+    for law in laws:
+        verb = "discover" if isinstance(law, Stability) else "measure"
+        run.charge(Spend(verb=verb, what="x", law=law, answers=1, l1=1, l2_squared=1))
+    statement = told(run.record(), made[1])
+    found = statement["delta_parts"]
+    took = [charged.delta for charged in run.record().spends if isinstance(charged.spend.law, Stability)]
+    assert Fraction(found.pop("keys_used")) == sum(took) <= Fraction(found["keys"])
+    assert found == {"noise": "0", "keys": "0", "unused": "0"} | parts
+    assert sum(map(Fraction, found.values())) == Fraction(statement["delta_exact"])
+    assert words in markdown(statement, measured=[Marginal(("age",))], version="0.0")
 
 
 def test_the_statement_has_every_key_and_survives_json(made: tuple[RunRecord, Schema]) -> None:

@@ -182,8 +182,8 @@ class Books:
         if record.delta > (unused := run.keys - run.used_keys if record.delta else Fraction(0)):
             raise OverBudget(
                 f"to {record.spend} takes {short(record.delta)} of delta; {short(unused)} of the "
-                f"{short(run.keys)} set aside for keys is left.",
-                hint="ask with a higher threshold, or set more of delta aside for keys",
+                f"{short(run.keys)} set aside is left.",
+                hint="tell keys above a higher threshold, let Gaussian noise name less of delta, or set more aside",
             )
         self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
         self.used[run.run] += record.price

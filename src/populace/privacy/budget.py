@@ -105,7 +105,8 @@ def _shown(value: object) -> str:
 class Budget:
     """The budget of one run as public arithmetic: a share of it becomes the least noise it can pay for.
 
-    `keys` is the part of the run's δ that is set aside for telling keys, and is no part of the cap.
+    `keys` is the part of the run's δ that is set aside for telling keys, and for Gaussian noise among pure questions;
+    it is no part of the cap.
 
     >>> from populace.schema.unit import Unit
     >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())

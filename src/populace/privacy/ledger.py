@@ -131,7 +131,8 @@ class Ledger:
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
-        `keys` is the part of δ that is set aside for telling keys. Proof: docs/proofs/discover.md.
+        `keys` is the part of δ that is set aside for telling keys, and for Gaussian noise among pure questions.
+        Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
         An account that does not exist yet is opened with exactly this run's budget.
         """

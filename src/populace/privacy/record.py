@@ -68,7 +68,8 @@ class RunRecord:
     `epsilon` and `delta` are what the run reserved before it read a row. `guarantee` is what may be promised:
     the same, less what a plan fixed in advance gave back. `used` is the sum of the prices; it carries no
     guarantee of its own, because the run may have chosen its questions after seeing answers.
-    `keys` is the part of δ set aside for telling keys; the cap is that of (ε, δ − keys).
+    `keys` is the part of δ set aside for questions that take a part of it themselves: telling keys, and Gaussian noise
+    among pure questions. The cap is that of (ε, δ − keys).
     `digest` is the hash of the run's last row and so of everything the ledger held before it.
     """
 
@@ -130,7 +131,7 @@ class RunRecord:
 
     @property
     def used_keys(self) -> Fraction:
-        """The sum of the parts of δ that telling keys took."""
+        """The sum of the parts that questions took of the δ set aside, by whichever law."""
         return sum((record.delta for record in self.spends), Fraction(0))
 
     def share(self, record: SpendRecord) -> Fraction:
@@ -254,13 +255,13 @@ class RunRecord:
             if self.used > self.cap:
                 raise too_cheap(f"run {self.run} spent more than its cap")
             if self.used_keys > self.keys:
-                raise too_cheap(f"run {self.run} told keys for more than the delta set aside for them")
+                raise too_cheap(f"run {self.run} took more of delta than was set aside")
             self.check_return(self.returned)
         except UsageError as failure:
             raise too_cheap(f"run {self.run} broke a rule: {failure.message.removesuffix('.')}") from failure
 
     def check_cap(self) -> None:
-        """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside for keys."""
+        """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside."""
         check_keys(self.keys, delta=self.delta)
         if not fits(self.cap, currency=self.currency, epsilon=self.epsilon, delta=self.delta - self.keys):
             raise too_cheap(f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows")
@@ -326,7 +327,7 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
         "plan": Plan(told["plan"]),
         "currency": Currency(told["currency"]),
         "cap": fraction_from_json(told["cap"]),
-        # Runs that tell no keys, and all runs of older ledgers, set nothing aside.
+        # Most runs, and all runs of older ledgers, set nothing aside.
         "keys": fraction_from_json(told.get("keys", "0")),
         "workload": None if told.get("workload") is None else str(told["workload"]),
         "public": None if told.get("public") is None else PublicTable.from_json(told["public"]),
@@ -334,10 +335,10 @@ def _reservation(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_keys(keys: Fraction, *, delta: Fraction) -> None:
-    """Refuse to set aside for keys what is no part of δ. Where it is all of δ, everything else is pure."""
+    """Refuse to set aside what is no part of δ. Where it is all of δ, everything else is pure."""
     if not 0 <= keys <= delta:
         raise UsageError(
-            f"{short(keys)} of a delta of {short(delta)} is set aside for keys.",
+            f"{short(keys)} of a delta of {short(delta)} is set aside.",
             hint="set aside no more than the whole delta",
         )
 

@@ -18,7 +18,7 @@ _FIELDS = ("verb", "what", "law", "answers", "l1", "l2_squared", "price", "delta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendRecord:
-    """A spend as it was charged, with the price that was booked for it and, where keys are told, its part of δ."""
+    """A spend as it was charged, with the price that was booked for it and its part of the δ set aside."""
 
     spend: Spend
     price: Fraction

@@ -28,7 +28,7 @@ _LN_2_ABOVE = Fraction(7, 10)
 
 
 def key_delta(law: Law, *, unit: Unit) -> Fraction:
-    """Return the part of δ that a spend under this law takes, rounded up: 0 unless keys are told.
+    """Return the part of δ that a spend under this law takes, rounded up: 0 for most laws.
 
     Gaussian noise among pure questions takes the part that it names. Proof: docs/proofs/filters.md.
     Under replace-one both neighbours may have keys of their own, so the probability counts twice.

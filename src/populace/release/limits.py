@@ -1,7 +1,8 @@
-"""What a privacy statement does not cover, in sentences that are the same for all data."""
+"""What a privacy statement does not cover and a method leaves out, in sentences that are the same for all data."""
 
 from __future__ import annotations
 
+from populace.privacy.mechanisms import WHOLE_ROWS, Stability
 from populace.privacy.record import RunRecord
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
@@ -34,6 +35,21 @@ def not_covered(record: RunRecord, schema: Schema) -> list[str]:
         "curator's screen.",
         "The guarantee needs the ledger to be kept: whoever restores an older copy or starts a new one can spend the "
         "same budget twice.",
+    ]
+
+
+def left_out(record: RunRecord, schema: Schema) -> list[str]:
+    """Return what a method leaves out by its nature."""
+    if record.method == "field-groups" and not schema.groups and record.public is None:
+        return [
+            "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
+            "belong together, and columns of different groups are independent of each other here."
+        ]
+    laws = [charged.spend.law for charged in record.spends if charged.spend.what == WHOLE_ROWS]
+    return [
+        f"Rows are here only if, with their noise, more than {law.threshold} are alike: all rarer ones are missing."
+        for law in laws
+        if isinstance(law, Stability)
     ]
 
 

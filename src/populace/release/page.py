@@ -158,17 +158,19 @@ def _origin(origin: str) -> str:
 
 
 def _parts(statement: Statement) -> str:
-    """Return what δ is made of where a part of it is set aside for telling values."""
+    """Return what δ is made of where a part of it was set aside."""
     parts = statement.get("delta_parts")
-    if parts and statement["method"] == "dpsyn":
-        return (
-            ", for the noise of pairs alone" if parts["keys_used"] != "0" else ", of which nothing was used"
-        )
-    return (
-        f", of which {parts['keys']} for values or rows that one {_cell(statement['unit'])} alone has"
-        if parts
-        else ""
-    )
+    if not parts:
+        return ""
+    words = [
+        (parts["keys"], f"for values or rows that one {_cell(statement['unit'])} alone has"),
+        (parts["noise"], "for noise"),
+        (parts["unused"], "set aside and not used"),
+    ]
+    told = [(part, what) for part, what in words if part != "0"]
+    if len(told) == 1:
+        return f", all of it {told[0][1]}"
+    return ", of which " + ", and ".join(f"{part} {what}" for part, what in told)
 
 
 def _unit(statement: Statement) -> str:

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
 
 from populace.privacy.loss import Currency, cap
-from populace.privacy.mechanisms import WHOLE_ROWS, Stability
+from populace.privacy.mechanisms import Stability
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
 from populace.release.drawing import (
@@ -25,7 +25,7 @@ from populace.release.drawing import (
     told_implicates,
     told_selection,
 )
-from populace.release.limits import named, not_covered
+from populace.release.limits import left_out, named, not_covered
 from populace.schema.columns import Column, Origin
 from populace.schema.dates import Dated
 from populace.schema.ranges import Beyond, Range
@@ -71,7 +71,7 @@ class Total(TypedDict):
 class SpendLine(TypedDict):
     """One question that was paid for; `price` is exact, `share` is its part of the whole budget.
 
-    Where values were told, `delta` is what the question took of the part of δ that is set aside for them.
+    `delta` is what the question itself took of δ: telling values or rows, or Gaussian noise among pure questions.
     """
 
     verb: str
@@ -84,11 +84,16 @@ class SpendLine(TypedDict):
 
 
 class DeltaParts(TypedDict):
-    """What δ is made of where values are learnt: the noise's own part, and the part for values of one unit alone."""
+    """What δ is made of where a part of it was set aside, by the laws of the questions that took it; all adds up to δ.
+
+    `noise` is for noise. `keys` is for values and rows that one unit alone has, of which telling them took `keys_used`.
+    `unused` was set aside, and then no question asked for it; it stays promised.
+    """
 
     noise: str
     keys: str
     keys_used: str
+    unused: str
 
 
 class DomainLine(TypedDict):
@@ -179,7 +184,7 @@ def state(
         reading=_reading(record, found=found),
         warnings=[
             *_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema),
-            *_left_out(record, schema=schema),
+            *left_out(record, schema),
         ],
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
@@ -205,11 +210,7 @@ def state(
     if implicates > 1:
         statement["implicates"] = told_implicates(implicates)
     if record.keys:
-        statement["delta_parts"] = DeltaParts(
-            noise=exact_text(delta - record.keys),
-            keys=exact_text(record.keys),
-            keys_used=str(record.used_keys),
-        )
+        statement["delta_parts"] = _delta_parts(record)
     return statement
 
 
@@ -294,6 +295,18 @@ def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
     return line
 
 
+def _delta_parts(record: RunRecord) -> DeltaParts:
+    told = [charged.delta for charged in record.spends if isinstance(charged.spend.law, Stability)]
+    noise = record.used_keys - sum(told)
+    rest = record.keys - noise
+    return DeltaParts(
+        noise=exact_text(record.guarantee[1] - rest),
+        keys=exact_text(rest) if told else "0",
+        keys_used=str(sum(told)),
+        unused="0" if told else exact_text(rest),
+    )
+
+
 def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
     function = schema.layout.functions.get(column.name)
     return DomainLine(
@@ -368,21 +381,6 @@ def _warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> li
             "schema has for everything else."
         )
     return lines
-
-
-def _left_out(record: RunRecord, *, schema: Schema) -> list[str]:
-    """Return what a method leaves out by its nature."""
-    if record.method == "field-groups" and not schema.groups and record.public is None:
-        return [
-            "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
-            "belong together, and columns of different groups are independent of each other here."
-        ]
-    laws = [charged.spend.law for charged in record.spends if charged.spend.what == WHOLE_ROWS]
-    return [
-        f"Rows are here only if, with their noise, more than {law.threshold} are alike: all rarer ones are missing."
-        for law in laws
-        if isinstance(law, Stability)
-    ]
 
 
 def _stamped(record: RunRecord) -> list[str]:
