@@ -80,14 +80,10 @@ def synthesize(
     are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
     "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
+    What fails after the measurements were paid for raises an exception that holds them, as `measurements`.
     """
     schema = as_schema(schema)
-    check_inference(inference, method=method_named(method), where=where)
-    check_rows(rows, implicates=implicates)
-    drawn = rows if rows is not None or implicates == 1 else schema.max_rows
-    check_size(schema, rows=None if drawn is None else drawn * implicates)
-    if where is not None:
-        checked_where(where, schema=schema)
+    check_drawn(schema, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
     measurements = measure(
         data,
         schema=schema,
@@ -101,6 +97,51 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
+    try:
+        return complete(
+            measurements,
+            inference=inference,
+            rows=rows,
+            where=where,
+            implicates=implicates,
+            seed=seed,
+            like=data,
+            progress=progress,
+        )
+    except BaseException as failure:
+        # Paid for: whatever becomes of the rest, an interrupt included, must not lose them.
+        vars(failure)["measurements"] = measurements
+        failure.add_note(
+            "what was measured is paid for and not lost: it is this exception's `measurements`. Save it, or go on with "
+            "`populace.pipeline.complete(measurements)`, free of cost"
+        )
+        raise
+
+
+def check_drawn(
+    schema: Schema, *, method: str, inference: str, rows: int | None, where: str | None, implicates: int
+) -> None:
+    """Refuse, from public facts alone and before anything is spent, rows that could not be drawn afterwards."""
+    check_inference(inference, method=method_named(method), where=where)
+    check_rows(rows, implicates=implicates)
+    drawn = rows if rows is not None or implicates == 1 else schema.max_rows
+    check_size(schema, rows=None if drawn is None else drawn * implicates)
+    if where is not None:
+        checked_where(where, schema=schema)
+
+
+def complete(
+    measurements: Measurements,
+    *,
+    inference: str = "tree",
+    rows: int | None = None,
+    where: str | None = None,
+    implicates: int = 1,
+    seed: int | None = None,
+    like: Any = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Fit a model to measurements that are paid for, and draw rows from it. Nothing more is spent."""
     model = fit_run(measurements, inference=inference, progress=progress)
     given, selection = _given(model, where, schema=measurements.schema)
     return _release(
@@ -111,7 +152,7 @@ def synthesize(
         rows=rows,
         implicates=implicates,
         seed=seed,
-        like=data,
+        like=like,
         progress=progress,
     )
 

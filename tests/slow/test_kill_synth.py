@@ -64,7 +64,10 @@ def test_killed_runs_leave_every_release_paid_for(tmp_path):
     after = Ledger.open(tmp_path / "ledger.db")
     after.verify()
     paid = {run.run for run in after.runs("rows")}
-    finished = [path for path in tmp_path.glob("out-*") if path.is_dir()]
+    kept = list(tmp_path.glob("out-*-measured"))
+    for folder in kept:
+        assert Measurements.load(folder).record.run in paid
+    finished = [path for path in tmp_path.glob("out-*") if path.is_dir() and path not in kept]
     for folder in finished:
         assert verify(folder).passed
         assert Measurements.load(folder).record.run in paid

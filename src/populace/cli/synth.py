@@ -31,6 +31,9 @@ def synth(
     synthetic table, the privacy statement, the noisy measurements, the model, a codebook, a report that
     opens offline, and a manifest. Its path is the last line on stdout.
 
+    Until the release is whole, what was paid for lies beside it, in a folder whose name ends in -measured.
+    If anything fails it stays there, and fit and generate go on from it.
+
     \b
     Examples:
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
@@ -41,15 +44,17 @@ def synth(
     """
     from populace.cli.account import begin, tell_account
     from populace.cli.notes import tell_lost
-    from populace.pipeline import synthesize
+    from populace.cli.stages import keeping
+    from populace.pipeline import check_drawn, complete, measure
 
     check_new_folder(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
     described, found = begin(
         data, schema=schema, epsilon=epsilon, delta=delta, method=method, public=public, ledger=ledger
     )
+    check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
     with progress() as moved:
-        release = synthesize(
+        measurements = measure(
             data,
             schema=described,
             epsilon=epsilon,
@@ -57,16 +62,22 @@ def synth(
             method=method,
             workload=workload,
             public=public,
-            inference=inference,
-            rows=rows,
-            where=where,
-            implicates=implicates,
-            seed=seed,
             ledger=ledger,
             progress=moved,
         )
-        moved("writing the release", 0.0)
-        release.save(out, format=table_format, report=not no_report)
+        with keeping(measurements, out=out, inference=inference):
+            release = complete(
+                measurements,
+                inference=inference,
+                rows=rows,
+                where=where,
+                implicates=implicates,
+                seed=seed,
+                like=data,
+                progress=moved,
+            )
+            moved("writing the release", 0.0)
+            release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_lost(release)
     if json:
