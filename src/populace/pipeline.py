@@ -179,9 +179,9 @@ def measure(
     """
     spent, offered = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
-    slack = spent_delta(chosen, delta=offered)
     wanted = asked_workload(workload)
     schema = as_schema(schema)
+    slack = spent_delta(chosen, epsilon=spent, delta=offered, unit=schema.unit)
     account = dataset or schema.dataset or dataset_name(data)
     path = Path(ledger) if ledger else default_path()
     check_public(chosen, given=public is not None)

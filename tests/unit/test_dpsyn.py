@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -20,7 +21,7 @@ from populace.privacy.noise import ExactNoise
 from populace.privacy.stability import key_delta
 from populace.release.verify import verify
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
+from populace.schema.unit import Neighbours, Unit
 from populace.strategy.dpsyn import Level, split, wants_total
 
 NAMES = ("area", "year", "work", "pay")
@@ -170,6 +171,32 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
         assert told["delta_parts"] == parts | {part: "1e-6"}
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [Unit(), Unit(rows=3, id="who"), Unit(rows=3, id="who", neighbours=Neighbours.REPLACE_ONE)],
+    ids=["one", "three", "three replaced"],
+)
+def test_no_delta_is_taken_where_none_can_be_used(unit, tmp_path):
+    """Below θ/35 the partition alone is measured, with Laplace noise: the account keeps its δ."""
+    schema = replace(SCHEMA, unit=unit)
+    real = people(90, seed=1).append_column("who", pa.array(np.arange(90) // 3))
+    edge = Fraction(schema.unit.marginal_l1, 35)
+    for epsilon, taken in ((edge - Fraction(1, 10**9), 0), (edge, Fraction("1e-6"))):
+        record = pipeline.measure(
+            real,
+            schema=schema,
+            epsilon=epsilon,
+            delta="1e-6",
+            method="dpsyn",
+            public=people(50, seed=2),
+            ledger=tmp_path / f"{bool(taken)}.db",
+        ).record
+        assert record.guarantee == (epsilon, taken)
+        assert record.keys == taken
+        assert record.used_keys == 0
+        assert len(record.spends) == (2 if taken else 1)
+
+
 def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
     budget = Budget.of(Fraction(1), Fraction(0), unit=Unit(rows=3, id="who"))
     delta = Fraction(1, 10**7)
@@ -193,8 +220,6 @@ def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
 
 
 def test_books_refuse_gaussian_noise_that_takes_less_of_delta_than_it_names(tmp_path):
-    from dataclasses import replace
-
     record = run("8", ledger=tmp_path / "l.db").measurements.record
     record.check()
     last = record.spends[-1]

@@ -26,7 +26,7 @@ from populace.pipeline import as_schema
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.progress import Progress, silent
 from populace.schema.schema import Schema
-from populace.strategy.methods import method_named, spent_delta
+from populace.strategy.methods import method_named
 from populace.strategy.workload import Workload, asked_workload
 
 # Rehearsals on invented populations, and whole ones on a public table.
@@ -165,14 +165,14 @@ def plan(
     told = progress or silent
     schema, rows = as_schema(schema), _rows(population)
     chosen, wanted = method_named(method), asked_workload(workload)
-    slack = spent_delta(chosen, delta=parse_delta(delta))
+    offered = parse_delta(delta)
     closed = settled(schema)
     wish = wanted(closed)
     if epsilon is None and target_error is None:
         raise UsageError("neither epsilon nor a target error is given.", hint="give one of them")
 
     def terms(spent: Fraction) -> Terms:
-        return Terms.of(schema, epsilon=spent, delta=slack, method=chosen, workload=wish)
+        return Terms.of(schema, epsilon=spent, delta=offered, method=chosen, workload=wish)
 
     def error(spent: Fraction) -> float:
         rng = np.random.default_rng(seed)
@@ -213,7 +213,7 @@ def plan(
         open=schema.unknown,
         population=rows,
         epsilon=spent,
-        delta=slack,
+        delta=asked.delta,
         method=chosen,
         workload=wish.label,
         columns=Spread.of([_mean(run.columns) for run in found]).between(COLUMNS_BETWEEN),

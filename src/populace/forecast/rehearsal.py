@@ -62,7 +62,7 @@ class Terms:
         cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: str, workload: Workload
     ) -> Terms:
         """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
-        delta = spent_delta(method, delta=delta)
+        delta = spent_delta(method, epsilon=epsilon, delta=delta, unit=schema.unit)
         check_method(method, schema, epsilon=epsilon, delta=delta)
         check_rounds(method, workload, domain=settled(schema).domain)
         keys = set_aside(schema, delta=delta)

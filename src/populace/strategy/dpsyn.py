@@ -13,6 +13,7 @@ from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.public import Borrowed
 from populace.schema.schema import Schema
+from populace.schema.unit import Unit
 from populace.strategy.histogram import check_declared
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
@@ -48,6 +49,15 @@ def wants_total(epsilon: Fraction, *, theta: int) -> bool:
     (True, False)
     """
     return epsilon >= Fraction(theta, 35)
+
+
+def can_use_delta(epsilon: Fraction, *, unit: Unit) -> bool:
+    """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
+
+    >>> can_use_delta(Fraction(1, 35), unit=Unit()), can_use_delta(Fraction(1, 36), unit=Unit())
+    (True, False)
+    """
+    return wants_total(epsilon, theta=unit.marginal_l1)
 
 
 def split(epsilon: Fraction, *, theta: int, total: int | None) -> Split:

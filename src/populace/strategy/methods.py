@@ -13,6 +13,7 @@ from typing import Any
 from populace.errors import UsageError
 from populace.marginals import Domain
 from populace.schema.schema import Schema
+from populace.schema.unit import Unit
 from populace.strategy.oracle import Strategy
 from populace.strategy.workload import Workload
 
@@ -40,12 +41,14 @@ class _Home:
     """Where a method is: a module beside this one, its function, and one that refuses before anything is spent.
 
     A method with `queries` reads how a workload is asked in rounds; the function of that name refuses what it cannot.
+    One with `slack` cannot use δ below some ε; the function of that name says so, from public facts alone.
     """
 
     module: str
     strategy: str
     check: str | None = None
     queries: str | None = None
+    slack: str | None = None
     delta: Delta = Delta.SPENT
     public: Uses = Uses.NOTHING
 
@@ -57,7 +60,12 @@ _HOMES = {
     "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
     "aim": _Home(module="aim", strategy="aim"),
     "dpsyn": _Home(
-        module="dpsyn", strategy="dpsyn", check="check_dpsyn", delta=Delta.KEYS, public=Uses.ALWAYS
+        module="dpsyn",
+        strategy="dpsyn",
+        check="check_dpsyn",
+        slack="can_use_delta",
+        delta=Delta.KEYS,
+        public=Uses.ALWAYS,
     ),
     "field-groups": _Home(
         module="field_groups",
@@ -120,12 +128,16 @@ def method_named(name: str) -> str:
     return found
 
 
-def spent_delta(method: str, *, delta: Fraction) -> Fraction:
-    """Return the δ that a method spends of what it is offered: nothing where its noise is pure.
+def spent_delta(method: str, *, epsilon: Fraction, delta: Fraction, unit: Unit) -> Fraction:
+    """Return the δ that a method takes of what it is offered: nothing where it could not use it at this ε.
 
-    >>> spent_delta("histogram", delta=Fraction(1, 10**9)), spent_delta("mst", delta=Fraction(1, 2))
-    (Fraction(0, 1), Fraction(1, 2))
+    >>> offered = {"epsilon": Fraction(1, 40), "delta": Fraction(1, 2), "unit": Unit()}
+    >>> [str(spent_delta(method, **offered)) for method in ("histogram", "mst", "dpsyn")]
+    ['0', '1/2', '0']
     """
+    home = _HOMES.get(method)
+    if home is not None and home.slack is not None and not home.load(home.slack)(epsilon, unit=unit):
+        return Fraction(0)
     return Fraction(0) if method in PURE else delta
 
 
