@@ -14,7 +14,8 @@ import pytest
 
 from populace.pipeline import synthesize
 from populace.privacy.ledger import Ledger, Run
-from populace.privacy.record import RunRecord
+from populace.privacy.record import PublicTable, RunRecord
+from populace.release.answers import Answers
 from populace.release.bundle import Release
 from populace.release.drawing import Selection
 from populace.release.statement import RowsFrom, state
@@ -69,19 +70,23 @@ def test_a_statement_from_the_configuration_is_seen(tmp_path: Path, monkeypatch:
 
 
 def test_statement_can_only_see_the_record_and_the_schema() -> None:
-    """There is no argument through which a configuration could reach it; the last four tell of rows already drawn."""
+    """There is no argument through which a configuration could reach it.
+
+    `answers` tell which columns were measured, and the last four of rows already drawn.
+    """
     assert list(inspect.signature(state).parameters) == [
-        *("record", "schema"),
+        *("record", "schema", "answers"),
         *("rows", "rows_from", "selection", "implicates"),
     ]
 
 
 def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
     record = made(tmp_path).measurements.record
-    plain = state(record, schema=SCHEMA, rows=4, rows_from=RowsFrom.NOISE)
+    plain = state(record, schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.NOISE)
     drawn = state(
         record,
         schema=SCHEMA,
+        answers=Answers(),
         rows=4,
         rows_from=RowsFrom.NOISE,
         selection=Selection(where="a == 1", share=0.5),
@@ -89,6 +94,15 @@ def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
     )
     told = {"total", "where", "implicates"}
     assert {key for key in drawn if drawn.get(key) != plain.get(key)} == told
+
+
+def test_what_answers_are_about_changes_no_word_about_cost(tmp_path: Path) -> None:
+    record = replace(made(tmp_path).measurements.record, public=PublicTable("p.csv", "0"))
+    answers = (Answers(), Answers(measured=((),), lent=(("a",), ("b",), ("a", "b"))))
+    one, other = (
+        state(record, schema=SCHEMA, answers=each, rows=4, rows_from=RowsFrom.NOISE) for each in answers
+    )
+    assert {key for key in one if one.get(key) != other.get(key)} == {"warnings", "not_covered"}
 
 
 def test_every_word_about_cost_comes_from_the_record(tmp_path: Path) -> None:
@@ -107,6 +121,8 @@ def test_every_word_about_cost_comes_from_the_record(tmp_path: Path) -> None:
         {"spends": record.spends[1:]},
         {"rehearsal": True},
     ):
-        other = state(replace(record, **change), schema=SCHEMA, rows=4, rows_from=RowsFrom.CURATOR)
-        same = state(record, schema=SCHEMA, rows=4, rows_from=RowsFrom.CURATOR)
+        other = state(
+            replace(record, **change), schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.CURATOR
+        )
+        same = state(record, schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.CURATOR)
         assert other != same

@@ -269,6 +269,8 @@ def test_groups_are_found_in_a_public_table(tmp_path):
     assert found.record.spends[0].spend.law == DiscreteLaplace(3 / Fraction(found.record.epsilon))
     release = release_from(found, fit_run(found))
     assert release.statement["public"]
+    (line,) = (line for line in release.statement["not_covered"] if "declared public" in line)
+    assert "which columns were counted together (“a × c”, “b × d”); no count of it is here." in line
     assert not any("nothing was learnt" in line for line in release.statement["warnings"])
     declared = replace(schema, groups=(("a", "b"),))
     assert closest(read_public(public, schema=schema), domain=schema.domain)[0] == ("a", "c")

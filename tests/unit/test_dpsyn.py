@@ -171,6 +171,41 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
         assert told["delta_parts"] == parts | {part: "1e-6"}
 
 
+@pytest.mark.parametrize(("epsilon", "level"), [("0.01", Level.NOTHING), *LEVELS.items()])
+def test_the_statement_says_what_was_taken_from_the_public_table(epsilon, level, tmp_path):
+    made = run(epsilon, ledger=tmp_path / "l.db")
+    (line,) = (line for line in made.statement["not_covered"] if "declared public" in line)
+    taken = {
+        Level.PAIRS: "Nothing was taken from it: every table of counts here was measured in the private one.",
+    }.get(
+        level,
+        "Taken from it: counts of all 4 columns; all 6 pairs; 1 combination of 3 columns of 4, “area × work × pay”.",
+    )
+    assert taken in line
+    only = [warning for warning in made.statement["warnings"] if "Of the private table only" in warning]
+    assert len(only) == (level is Level.NOTHING)
+    if only:
+        assert "only the number of rows by “area × year” was measured" in only[0]
+        assert "about “work”, “pay” comes from the public table" in only[0]
+    made.save(tmp_path / "out", report=False)
+    assert all(word in (tmp_path / "out" / "statement.md").read_text() for word in (taken, *only))
+
+
+def test_without_a_partition_only_the_number_of_rows_is_about_the_private_table(tmp_path):
+    made = pipeline.synthesize(
+        people(300, seed=1),
+        schema=replace(SCHEMA, partition=()),
+        epsilon="0.01",
+        delta="1e-6",
+        method="dpsyn",
+        public=people(300, seed=2),
+        ledger=tmp_path / "l.db",
+    )
+    (only,) = (warning for warning in made.statement["warnings"] if "private table only" in warning)
+    assert "only the number of rows was measured" in only
+    assert all(f"“{name}”" in only for name in NAMES)
+
+
 @pytest.mark.parametrize(
     "unit",
     [Unit(), Unit(rows=3, id="who"), Unit(rows=3, id="who", neighbours=Neighbours.REPLACE_ONE)],

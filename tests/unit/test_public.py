@@ -128,7 +128,12 @@ def test_runs_name_the_public_table_everywhere_and_keep_what_they_took(tmp_path)
     statement = json.loads((tmp_path / "out" / "statement.json").read_text())
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert statement["public"] == {"name": "last year.csv", "digest": digest}
-    assert any("last year.csv" in line for line in statement["not_covered"])
+    (line,) = (line for line in statement["not_covered"] if "last year.csv" in line)
+    pairs = [clique for clique in release.measurements.public.tables if len(clique) == 2]
+    assert "Taken from it: counts of all" in line
+    every = len(pairs) == len(list(combinations(SCHEMA.domain, 2)))
+    assert f"all {len(pairs)} pairs" in line if every else all(" × ".join(pair) in line for pair in pairs[:5])
+    assert not any("Of the private table only" in warning for warning in statement["warnings"])
     assert digest in (tmp_path / "out" / "statement.md").read_text()
     assert manifest["parents"]["measurements"]["public"] == digest
     assert "--public" in manifest["command"]

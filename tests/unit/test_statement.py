@@ -29,6 +29,7 @@ from populace.privacy.mechanisms import (
 )
 from populace.privacy.record import RunRecord
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace
+from populace.release.answers import Answers
 from populace.release.cost import reach, stages
 from populace.release.page import markdown
 from populace.release.statement import (
@@ -63,7 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Schema]:
 
 
 def told(record: RunRecord, schema: Schema) -> Statement:
-    return state(record, schema=schema, rows=100, rows_from=RowsFrom.NOISE)
+    return state(record, schema=schema, answers=Answers(), rows=100, rows_from=RowsFrom.NOISE)
 
 
 def paged(statement: Statement) -> str:
@@ -237,7 +238,7 @@ def test_delta_is_large_beside_many_rows(made: tuple[RunRecord, Schema]) -> None
         (10**9, RowsFrom.NOISE, 1),
         (10**9, RowsFrom.CURATOR, 0),
     ):
-        statement = state(record, schema=schema, rows=rows, rows_from=origin)
+        statement = state(record, schema=schema, answers=Answers(), rows=rows, rows_from=origin)
         assert len(statement["warnings"]) == warned
 
 
@@ -323,8 +324,8 @@ def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
 
 def test_the_origin_of_the_number_of_rows(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
-    noisy = state(record, schema=schema, rows=5, rows_from=RowsFrom.NOISE)["total"]
-    chosen = state(record, schema=schema, rows=5, rows_from=RowsFrom.CURATOR)["total"]
+    noisy = state(record, schema=schema, answers=Answers(), rows=5, rows_from=RowsFrom.NOISE)["total"]
+    chosen = state(record, schema=schema, answers=Answers(), rows=5, rows_from=RowsFrom.CURATOR)["total"]
     assert (noisy["origin"], chosen["origin"]) == ("noisy", "chosen by the curator")
     assert noisy["rows"] == chosen["rows"] == 5
 

@@ -31,11 +31,18 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
 
 def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Sequence[Numbers]]) -> None:
     """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet."""
+    from populace.release.answers import Answers
     from populace.release.bundle import becoming
     from populace.release.manifest import dump
     from populace.release.statement import RowsFrom, state
 
-    told = state(measurements.record, schema=measurements.schema, rows=0, rows_from=RowsFrom.CURATOR)
+    told = state(
+        measurements.record,
+        schema=measurements.schema,
+        answers=Answers.of(measurements),
+        rows=0,
+        rows_from=RowsFrom.CURATOR,
+    )
     words = {key: value for key, value in told.items() if key != "total"}
     with becoming(folder) as place:
         measurements.save(place, beside=beside)

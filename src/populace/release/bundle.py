@@ -19,6 +19,7 @@ from populace.generate import generate
 from populace.infer.intervals import interval_columns
 from populace.infer.model import Model
 from populace.measurements import Measurements
+from populace.release.answers import Answers
 from populace.release.codebook import codebook
 from populace.release.drawing import Selection
 from populace.release.frame import (
@@ -125,6 +126,7 @@ class Release:
         return state(
             self.measurements.record,
             schema=self.measurements.schema,
+            answers=Answers.of(self.measurements),
             rows=self.synthetic.num_rows,
             rows_from=RowsFrom.of(
                 self.measurements.schema, asked=self.rows_asked, some=self.selection is not None

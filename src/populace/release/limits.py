@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from populace.marginals import Clique
+from populace.measurements import counted
 from populace.privacy.mechanisms import WHOLE_ROWS, Stability
 from populace.privacy.record import RunRecord
+from populace.release.answers import Answers
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 
 
-def not_covered(record: RunRecord, schema: Schema) -> list[str]:
+def not_covered(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str]:
     """Return what nobody may read into the promise, one sentence or two for each."""
     declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
     learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
@@ -27,7 +33,7 @@ def not_covered(record: RunRecord, schema: Schema) -> list[str]:
             else "A domain made by looking at the data would not be protected."
         ),
         *_totals_lines(schema),
-        *_public_lines(record),
+        *_public_lines(record, schema, answers=answers),
         _rows_line(record.unit),
         "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
         "Learning from statistics is what the release is for and is not a breach.",
@@ -38,8 +44,14 @@ def not_covered(record: RunRecord, schema: Schema) -> list[str]:
     ]
 
 
-def left_out(record: RunRecord, schema: Schema) -> list[str]:
-    """Return what a method leaves out by its nature."""
+def left_out(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str]:
+    """Return what a method leaves out by its nature, and what it never asked the private table."""
+    unseen = [name for name in schema.domain if not any(name in clique for clique in answers.measured)]
+    if answers.lent and unseen:
+        return [
+            f"Of the private table only {_counted(answers.widest)} was measured. All that is here about "
+            f"{named(unseen)} comes from the public table and says nothing about any {record.unit.name} of the private."
+        ]
     if record.method == "field-groups" and not schema.groups and record.public is None:
         return [
             "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
@@ -64,15 +76,53 @@ def _totals_lines(schema: Schema) -> list[str]:
     ]
 
 
-def _public_lines(record: RunRecord) -> list[str]:
-    """Say whose table was taken as public, if one was."""
+def _public_lines(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str]:
+    """Say whose table was taken as public, if one was, and what was taken from it."""
     if record.public is None:
         return []
     return [
         f"The table “{record.public.name}” was declared public by the curator and used without protection. "
+        f"{_taken(record, schema, answers=answers)} "
         "Whoever has rows in it is not protected by this release as far as these rows go, and rows of the private "
         "table in it would not be protected at all."
     ]
+
+
+def _taken(record: RunRecord, schema: Schema, *, answers: Answers) -> str:
+    """Return in one sentence which counts, or which groups of columns, come from the public table."""
+    if record.method == "field-groups" and not schema.groups:
+        groups = [" × ".join(clique) for clique in answers.measured if len(clique) > 1]
+        return (
+            "Taken from it: which columns were counted together"
+            + (f" ({named(groups)})" if groups else " (none)")
+            + "; no count of it is here."
+        )
+    if not answers.lent:
+        return "Nothing was taken from it: every table of counts here was measured in the private one."
+    return f"Taken from it: {_lent(answers.lent, columns=len(schema.domain))}."
+
+
+def _lent(lent: Sequence[Clique], *, columns: int) -> str:
+    """Return which tables of counts were taken: all columns or pairs, or some by name."""
+    told = []
+    for size in sorted({len(clique) for clique in lent}):
+        names = [" × ".join(clique) for clique in lent if len(clique) == size]
+        possible = math.comb(columns, size)
+        if len(names) == possible > 1:
+            told.append(f"all {counted(possible, columns=size)}")
+        else:
+            told.append(f"{counted(len(names), columns=size)} of {possible}, {named(names)}")
+    return "; ".join(["counts of " + told[0], *told[1:]])
+
+
+def _counted(cliques: Sequence[Clique]) -> str:
+    """Return which counts were measured, where they are few.
+
+    >>> _counted([()]), _counted([("area", "year")])
+    ('the number of rows', 'the number of rows by “area × year”')
+    """
+    by = [" × ".join(clique) for clique in cliques if clique]
+    return f"the number of rows by {named(by)}" if by else "the number of rows"
 
 
 def _rows_line(unit: Unit) -> str:

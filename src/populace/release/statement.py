@@ -17,6 +17,7 @@ from populace.privacy.loss import Currency, cap
 from populace.privacy.mechanisms import Stability
 from populace.privacy.record import RunRecord
 from populace.privacy.spends import SpendRecord
+from populace.release.answers import Answers
 from populace.release.drawing import (
     Implicates,
     Kept,
@@ -153,6 +154,7 @@ def state(
     record: RunRecord,
     *,
     schema: Schema,
+    answers: Answers,
     rows: int,
     rows_from: RowsFrom,
     selection: Selection | None = None,
@@ -160,7 +162,8 @@ def state(
 ) -> Statement:
     """Return the statement of one run.
 
-    The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`.
+    The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
+    `answers` say what they were about.
     How rows were drawn from the model afterwards is told beside it and has no price.
     """
     epsilon, delta = record.guarantee
@@ -184,7 +187,7 @@ def state(
         reading=_reading(record, found=found),
         warnings=[
             *_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema),
-            *left_out(record, schema),
+            *left_out(record, schema, answers=answers),
         ],
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
@@ -195,7 +198,7 @@ def state(
         ),
         domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
         rules=_rules(schema),
-        not_covered=[*_stamped(record), *not_covered(record, schema)],
+        not_covered=[*_stamped(record), *not_covered(record, schema, answers=answers)],
         schema_digest=record.schema_digest,
         ledger_entry=record.digest,
         record=record.to_json(),

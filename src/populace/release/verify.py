@@ -25,6 +25,7 @@ from populace.privacy.mechanisms import (
     Stability,
 )
 from populace.privacy.record import RunRecord
+from populace.release.answers import Answers
 from populace.release.codebook import codebook
 from populace.release.drawing import MOST_IMPLICATES, Selection
 from populace.release.frame import read_table
@@ -229,6 +230,7 @@ def _statement(manifest: Manifest, parts: _Parts) -> str:
     expected = state(
         parts.record,
         schema=parts.schema,
+        answers=Answers.of(parts.measurements),
         rows=total["rows"],
         rows_from=origin,
         selection=selection,

@@ -1,0 +1,36 @@
+"""What the answers of a run are about: what it measured, and what it took from a public table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from populace.marginals import Clique
+from populace.measurements import Measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """The columns of each table of counts that was measured, and of each that was taken.
+
+    >>> Answers(measured=((), ("age", "sex"), ("age",))).widest
+    (('age', 'sex'),)
+    """
+
+    measured: tuple[Clique, ...] = ()
+    lent: tuple[Clique, ...] = ()
+
+    @classmethod
+    def of(cls, measurements: Measurements) -> Answers:
+        """Return what measurements hold, each table once."""
+        public = measurements.public
+        return cls(
+            measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
+            lent=() if public is None else tuple(public.tables),
+        )
+
+    @property
+    def widest(self) -> tuple[Clique, ...]:
+        """The tables that were measured, without those that are part of another."""
+        return tuple(
+            clique for clique in self.measured if not any(set(clique) < set(other) for other in self.measured)
+        )
