@@ -24,7 +24,7 @@ NAMED = ("mwem", "nist2018", "pmw", "privbayes")
 CHOOSING = ("adaptive", "aim", "mst", *NAMED)
 # Pure noise spends no delta, and telling rows needs some.
 PURE = ("field-groups", "histogram", "histogram-exponential")
-METHODS = (*CHOOSING, "independent", *PURE, "stability")
+METHODS = (*CHOOSING, "copula", "independent", *PURE, "stability")
 
 
 def check_twin(twin: Twin) -> None:
@@ -87,7 +87,7 @@ def test_neighbours_agree_under_frozen_outputs(method):
 @pytest.mark.parametrize(
     ("method", "delta"),
     [
-        *product((*CHOOSING, "independent"), ("1e-3", "0")),
+        *product((*CHOOSING, "copula", "independent"), ("1e-3", "0")),
         *product(PURE, ("0",)),
         ("stability", "1e-3"),
     ],

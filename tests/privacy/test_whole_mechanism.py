@@ -60,7 +60,8 @@ CHECKS = {
 SLOW = [
     case
     for case in CHECKS
-    if case.method in ("aim", "independent", "mwem", "nist2018", "pmw", "privbayes") and case not in PLAIN.values()
+    if case.method in ("aim", "copula", "independent", "mwem", "nist2018", "pmw", "privbayes")
+    and case not in PLAIN.values()
 ]
 SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
 SLOW += [case for case in CHECKS if case.method == "field-groups" and case.relation == "replace-one"]
@@ -91,6 +92,8 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
         assert {("score", 2), ("measure", 1), ("measure", 2)} <= found.reached
     if case is TRIPLES:
         assert ("score", 3) in found.reached
+    if case.method == "copula":
+        assert ("measure", 2) in found.reached
     if case.method == "pmw":
         assert {("score", 2), ("measure", 2)} <= found.reached
     if case.method in ("mst", "aim", "mwem", "nist2018", "privbayes"):
@@ -178,6 +181,8 @@ FAULTS = {
         PLAIN["nist2018"],
         LOSES,
     ),
+    "half the noise of coarse pairs": (mutants.noise_passed_on(HALF), PLAIN["copula"], LOSES),
+    "n without noise in groups": (mutants.rows_counted_for_noise, PLAIN["copula"], ASKS),
     "half the noise of choices": (mutants.noise_passed_on(HALF, verbs=["choose"]), PLAIN["mst"], LOSES),
 }
 WASTES = {
@@ -185,6 +190,7 @@ WASTES = {
     "twice the noise of scores": (mutants.noise_passed_on(TWICE, verbs=["score"]), PAIR),
     "twice the noise of marginals": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mwem"]),
     "twice the noise of both rounds": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["nist2018"]),
+    "twice the noise of coarse pairs": (mutants.noise_passed_on(TWICE), PLAIN["copula"]),
     "twice the noise of columns and pairs": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mst"]),
 }
 
@@ -208,6 +214,7 @@ def test_needless_noise_is_caught(fault):
 DRAWN = {
     "adaptive": (Case(method="adaptive", sizes=(3, 3), epsilon="5"), 300, ("measure", "score")),
     "aim": (Case(method="aim", epsilon="6"), 60, ("measure", "choose")),
+    "copula": (Case(method="copula", epsilon="6"), 300, ("measure",)),
     "independent": (Case(method="independent", epsilon="6"), 12, ("measure",)),
     "mst": (Case(method="mst", epsilon="4"), 12, ("measure", "choose")),
     "mwem": (Case(method="mwem", epsilon="6"), 60, ("measure", "choose")),

@@ -33,8 +33,9 @@ Method = Annotated[
         metavar="NAME",
         help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
         "(marginals chosen round by round), mwem (marginals that multiplicative weights answer worst), "
-        "pmw (marginals asked one by one), privbayes (a network: each column with its parents), mst (columns and a "
-        "tree of pairs), nist2018 (columns, then marginals that the workload lists), independent (columns), "
+        "pmw (marginals asked one by one), privbayes (a network: each column with its parents), copula (columns and "
+        "the correlations of all pairs), mst (columns and a tree of pairs), nist2018 (columns, then marginals that the "
+        "workload lists), independent (columns), "
         "dpsyn (a public table, and what epsilon is worth measuring beside it), "
         "field-groups (groups of columns that the schema declares), histogram or histogram-exponential (all columns "
         "in one table), stability (rows that are frequent), or auto, which is adaptive.",

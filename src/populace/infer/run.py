@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from populace.errors import ReleaseError, UsageError
 from populace.infer.assemble import assemble
+from populace.infer.copula import copula_model
 from populace.infer.histogram import groups_model, histogram_model
 from populace.infer.model import Model
 from populace.infer.told import told_model
@@ -20,7 +21,7 @@ from populace.schema.rules import NO_RULES, Rules, Totals
 # The methods whose estimate is moved by multiplicative weights.
 WEIGHING = ("mwem", "pmw")
 # The methods whose model is a copy of what they told, or one that they define.
-OWN = ("stability", "histogram", "histogram-exponential", "field-groups")
+OWN = ("copula", "stability", "histogram", "histogram-exponential", "field-groups")
 INFERENCES = ("tree", "gum")
 
 
@@ -77,6 +78,8 @@ def fit_items(
         return histogram_model(items, domain=domain, rules=rules)
     if method == "field-groups":
         return groups_model(items, domain=domain, rules=rules, totals=totals)
+    if method == "copula":
+        return copula_model(items, domain=domain, rules=rules, totals=totals, progress=progress)
     return assemble(
         items, domain=domain, rules=rules, totals=totals, public=public, gradual=gradual, progress=progress
     )

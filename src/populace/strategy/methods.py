@@ -59,6 +59,7 @@ class _Home:
 _HOMES = {
     "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
     "aim": _Home(module="aim", strategy="aim"),
+    "copula": _Home(module="copula", strategy="copula"),
     "dpsyn": _Home(
         module="dpsyn",
         strategy="dpsyn",
