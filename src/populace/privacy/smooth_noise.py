@@ -1,0 +1,238 @@
+"""Noise for answers whose local sensitivity is bounded smoothly: which law, and how wide, for a given ε.
+
+Parameters follow from ε and t alone, both public; the bound S itself is private, and so is the noise's scale.
+Proof: docs/proofs/smooth-noise.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+
+from flint import arb
+
+from populace.errors import UsageError
+from populace.privacy.balls import ball, bounds, rounded_down, rounded_up
+from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, Law, PolyPlace, Student
+
+# A bound that at most doubles between neighbours is t-smooth with this t, ln 2 rounded up.
+LN_2 = rounded_up(bounds(arb.const_log2)[1])
+
+# How likely an interval's end is passed when widths are compared.
+_OUTSIDE = 0.05
+_SHORT_BITS = 24
+_TAIL_BITS = 10
+# Shares of the possible tails that are compared at first.
+_SHARES = (0.01, 0.02, 0.04, 0.08, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96)
+_FINER = 14
+# Noise wider than S divided by this is as good as none.
+_LEAST_S = 2.0**-60
+
+
+class Aim(Enum):
+    """What noise is made small by."""
+
+    VARIANCE = "variance"
+    WIDTH = "width of a 95 % interval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothNoise:
+    """Noise (S/s)·X on an answer, where S bounds its local sensitivity and changes by at most e^t to a neighbour.
+
+    >>> noise = SmoothNoise(law=Cauchy(Fraction(4)), s=LN_2, t=LN_2)
+    >>> round(noise.deviation, 3), round(float(noise.price), 3)  # the price of the bound: 3.659
+    (1.443, 2.74)
+    """
+
+    law: Law
+    s: Fraction
+    t: Fraction
+
+    @property
+    def price(self) -> Fraction:
+        """What an answer costs, never too little: ε, or ρ of zCDP for a LaplaceLogNormal."""
+        return self.law.price(s=self.s, t=self.t)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise, in units of S."""
+        return math.sqrt(self.law.variance) / float(self.s)
+
+    @property
+    def half_width(self) -> float:
+        """The half width of a 95 % interval, in units of S."""
+        return self.law.exceeded(_OUTSIDE) / float(self.s)
+
+
+def best(
+    epsilon: Fraction,
+    *,
+    t: Fraction,
+    tailed: Callable[[Fraction], Law] = Cauchy,
+    aim: Aim | None = None,
+) -> SmoothNoise:
+    """Return the smallest noise that costs at most ε, of the laws that `tailed` makes of a tail's power γ.
+
+    A variance needs γ > 3, which costs more than 2t: from there on it is the aim, and before that the width of an
+    interval, unless told otherwise. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
+
+    >>> noise = best(6 * LN_2, t=LN_2)
+    >>> round(float(noise.law.gamma), 1), round(noise.deviation, 2)
+    (3.6, 0.47)
+    """
+    chosen = aim or _aim(epsilon, t=t)
+    _refuse(epsilon, t=t, aim=chosen)
+    return _best(epsilon, t, tailed, chosen)
+
+
+def smallest(
+    epsilon: Fraction, *, t: Fraction, rho: Fraction | None = None, aim: Aim | None = None
+) -> SmoothNoise:
+    """Return the smallest noise of all laws that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
+
+    >>> noise = smallest(6 * LN_2, t=LN_2)
+    >>> type(noise.law).__name__, round(noise.deviation, 2)
+    ('Student', 0.39)
+    """
+    chosen = aim or _aim(epsilon, t=t)
+    found = []
+    if rho is None or _enough(epsilon, t=_least(t, aim=chosen)):
+        found += [best(epsilon, t=t, tailed=tailed, aim=chosen) for tailed in (Cauchy, _student, PolyPlace)]
+    if rho is not None:
+        found.append(best_log_normal(rho, t=t))
+    return min(found, key=lambda noise: _error(noise, aim=chosen))
+
+
+def best_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
+    """Return the Laplace-log-normal noise of least variance that costs at most ρ in zCDP.
+
+    With ε = √(2ρ), the best σ solves 5(ε/t)σ³ − 5σ² − 1 = 0, and s = (ε − t/σ)·e^(−3σ²/2).
+    """
+    if not (rho > 0 and t > 0):
+        raise UsageError(f"rho is {rho} and t is {t}.", hint="give numbers above 0")
+    ratio = math.sqrt(2 * rho) / float(t)
+    low, high = 0.0, max(2.0, 2 / ratio)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 5 * ratio * middle**3 - 5 * middle**2 < 1 else (low, middle)
+    law = LaplaceLogNormal(rounded_up(Fraction(high), bits=_SHORT_BITS))
+    return widest(law, cost=rho, t=t)
+
+
+def gaussian_scale(epsilon: Fraction, *, delta: Fraction, t: Fraction) -> Fraction:
+    """Return σ such that Gaussian noise of standard deviation S·σ is (ε, δ)-DP: 5·√(2·ln(2/δ))/ε, rounded up.
+
+    It needs ε ≥ 4t·(1 + ln(2/δ)). Source: Nissim, Raskhodnikova and Smith 2007, Lemma 2.7.
+
+    >>> gaussian_scale(Fraction(43), delta=Fraction("1e-6"), t=LN_2) < Fraction(7, 10)
+    True
+    """
+    if not 0 < delta < 1:
+        raise UsageError(f"delta is {delta}.", hint="give a delta between 0 and 1")
+    least = bounds(lambda: 4 * ball(t) * (1 + (2 / ball(delta)).log()))[1]
+    if epsilon < least:
+        raise UsageError(
+            f"Gaussian noise on a bound of smoothness {float(t):.6g} needs an epsilon of {float(least):.4g} "
+            f"at delta {float(delta):.3g}; {float(epsilon):.6g} was given.",
+            hint="use Laplace-log-normal noise instead",
+        )
+    return rounded_up(bounds(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))[1])
+
+
+def _least(t: Fraction, *, aim: Aim) -> Fraction:
+    return 2 * t if aim is Aim.VARIANCE else t
+
+
+def _enough(epsilon: Fraction, *, t: Fraction) -> bool:
+    # A little more than above: the last digits of ε would buy noise without end.
+    return epsilon * (1 - Fraction(1, 2**16)) > t
+
+
+def _refuse(epsilon: Fraction, *, t: Fraction, aim: Aim) -> None:
+    if not t > 0:
+        raise UsageError(f"the smoothness t is {t}.", hint="give a number above 0")
+    if not _enough(epsilon, t=t):
+        raise UsageError(
+            f"epsilon {float(epsilon):.6g} is not enough for an answer with a smooth bound: it must be above "
+            f"{float(t):.6g}, or the noise cannot hide its own scale.",
+            hint="give the answer a greater epsilon, or impute from a model of noisy counts instead, "
+            "which costs nothing more",
+        )
+    if not _enough(epsilon, t=_least(t, aim=aim)):
+        raise UsageError(
+            f"noise at epsilon {float(epsilon):.6g} has no variance: that takes more than {float(2 * t):.6g}.",
+            hint="aim at a narrow interval instead",
+        )
+
+
+def _student(gamma: Fraction) -> Student:
+    return Student(gamma - 1)
+
+
+def _aim(epsilon: Fraction, *, t: Fraction) -> Aim:
+    return Aim.VARIANCE if _enough(epsilon, t=2 * t) else Aim.WIDTH
+
+
+@lru_cache(maxsize=1024)
+def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Law], aim: Aim) -> SmoothNoise:
+    """Compare tails by a loss in floating point, then make the winner as narrow as its proven price allows."""
+    least, most = (3 if aim is Aim.VARIANCE else 1), 1 + epsilon / t
+    errors: dict[Fraction, float] = {}
+
+    def error(share: float) -> float:
+        gamma = tail(share)
+        if gamma not in errors:
+            law = tailed(gamma)
+            s = _about(law, cost=float(epsilon), t=float(t))
+            noise = SmoothNoise(law=law, s=Fraction(s), t=t)
+            errors[gamma] = _error(noise, aim=aim) if s else math.inf
+        return errors[gamma]
+
+    def tail(share: float) -> Fraction:
+        return least + rounded_down(Fraction(share) * (most - least), bits=_TAIL_BITS)
+
+    place = min(range(len(_SHARES)), key=lambda place: error(_SHARES[place]))
+    low, high = (0.0, *_SHARES)[place], (*_SHARES, 1 - 2.0**-_TAIL_BITS)[place + 1]
+    for _ in range(_FINER):
+        third = (high - low) / 3
+        low, high = (low, high - third) if error(low + third) <= error(high - third) else (low + third, high)
+    law = tailed(min(errors, key=lambda gamma: errors[gamma]))
+    return widest(law, cost=epsilon, t=t)
+
+
+def _error(noise: SmoothNoise, *, aim: Aim) -> float:
+    return noise.deviation if aim is Aim.VARIANCE else noise.half_width
+
+
+def widest(law: Law, *, cost: Fraction, t: Fraction) -> SmoothNoise:
+    """Return the noise of one law with the greatest s, to about six digits, that is proven to cost no more."""
+    s = rounded_down(Fraction(_about(law, cost=float(cost), t=float(t))), bits=_SHORT_BITS)
+    away = Fraction(1, 2**_SHORT_BITS)
+    while s > 0 and law.price(s=s, t=t) > cost:
+        s = rounded_down(s * (1 - away), bits=_SHORT_BITS)
+        away *= 2
+    if s <= 0:
+        raise UsageError(f"no {law} costs as little as {float(cost):.6g}.", hint="give the answer more")
+    return SmoothNoise(law=law, s=s, t=t)
+
+
+def _about(law: Law, *, cost: float, t: float) -> float:
+    """Return about the greatest s at which an answer costs no more, or 0."""
+    low = 1.0
+    while law.loss(s=low, t=t) > cost:
+        if low < _LEAST_S:
+            return 0.0
+        low /= 2
+    while law.loss(s=2 * low, t=t) <= cost:
+        low *= 2
+    step = low
+    for _ in range(30):
+        step /= 2
+        if law.loss(s=low + step, t=t) <= cost:
+            low += step
+    return low
