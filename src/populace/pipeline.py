@@ -288,7 +288,8 @@ def _release(
     if count is None:
         count = default_rows(schema, model)
         count = count if selection is None else round(selection.share * count)
-    if given is not None and not given.parts:
+    none_told = measurements.told is not None and not len(measurements.told.counts)
+    if none_told or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
     tables = []

@@ -52,6 +52,7 @@ def test_a_tiny_table_goes_all_the_way(method: str, desk: Desk, capsys: pytest.C
     assert all(30 < rows[row] < 90 for row in common)
     if method == "stability":
         assert set(rows) == set(common)
+        assert any("all rarer ones are missing" in line for line in statement["warnings"])
 
 
 def test_three_stages_tell_the_same_rows(desk: Desk) -> None:
@@ -64,6 +65,27 @@ def test_three_stages_tell_the_same_rows(desk: Desk) -> None:
     assert main(["verify", desk.path("r")]) == 0
     rows = told(desk, "m", "measurements.json")["told"]
     assert sum(rows["counts"]) == told(desk, "r", "statement.json")["total"]["rows"]
+
+
+def test_no_row_is_invented_where_none_was_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(desk)
+    desk.write("people.csv", "sex,age\nf,1\nm,4\nf,7\n")
+    words = [
+        "--schema",
+        desk.path("schema.toml"),
+        "--ledger",
+        str(desk.ledger),
+        "--out",
+        desk.path("release"),
+    ]
+    budget = ["--epsilon", "3", "--delta", "1e-6", "--method", "stability", "--no-report", "--rows", "20"]
+    assert main(["synth", desk.path("people.csv"), *words, *budget]) == 0
+    assert "so the table is empty, however many rows were asked for" in capsys.readouterr().err
+    assert (desk.folder / "release" / "synthetic.csv").read_text("utf-8").splitlines() == ['"sex","age"']
+    statement = told(desk, "release", "statement.json")
+    assert statement["total"]["rows"] == 0
+    assert any("No row was told" in line for line in statement["warnings"])
+    assert main(["verify", desk.path("release")]) == 0
 
 
 def test_mistakes_are_named_and_cost_nothing(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -201,11 +201,18 @@ def test_no_row_that_is_rare_is_told(tmp_path):
     data = pa.table({name: np.arange(100) for name in "ab"})
     schema = Schema.from_sizes({"a": 10**5, "b": 10**5})
     found = run("stability", tmp_path, data=data, schema=schema)
-    release = release_from(found, fit_run(found), seed=1)
-    assert release.table.num_rows == 0
+    for asked in ({}, {"rows": 20}, {"rows": 20, "implicates": 2}, {"rows": 20, "where": "a < 50"}):
+        release = release_from(found, fit_run(found), seed=1, **asked)
+        assert [table.num_rows for table in release.tables] == [0] * asked.get("implicates", 1)
+        assert release.rows_asked is None
+        assert release.statement["total"]["rows"] == 0
+        told = " ".join(release.statement["warnings"])
+        assert "No row was told" in told
+        assert "The table is empty, however many rows were asked for." in told
+        assert "Rows are here only if" not in told
+    release = release_from(found, fit_run(found), rows=20)
     page = build(release.statement, measurements=found, codes=release.compared)
     assert page.summary == ("No row was frequent enough to be told.",)
-    assert any("all rarer ones are missing" in line for line in release.statement["warnings"])
 
 
 def test_domains_are_learnt_before_rows_are_told(tmp_path):

@@ -57,8 +57,8 @@ def tell_lost(release: Release) -> None:
             )
     if release.measurements.told is not None and not len(release.measurements.told.counts):
         say(
-            "note: no row was frequent enough to be told, so the table is empty (hint: leave out or coarsen columns, "
-            "or use --method auto)"
+            "note: no row was frequent enough to be told, so the table is empty, however many rows were asked for "
+            "(hint: leave out or coarsen columns, or use --method auto)"
         )
     total = max(1.0, float(intervals(release.measurements).of().estimate))
     seen = compared(release.measurements, codes=release.compared, total=total)

@@ -20,8 +20,7 @@ def told_model(told: Told, *, domain: Domain) -> Model:
 
     A hidden variable numbers the rows, and every column follows from it: one table of rows by codes for each column,
     in which the codes that no row has are one group. Where these tables would be too large, the most frequent rows
-    are kept. If no row was told, the model expects none, and rows that are asked for all the same are even over the
-    domain.
+    are kept. If no row was told, the model expects none, and a release has none.
     """
     kept = _kept(told)
     if not len(kept):

@@ -1,4 +1,4 @@
-"""What the answers of a run are about: what it measured, and what it took from a public table."""
+"""What the answers of a run are about: what it measured, took from a public table, or told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from populace.measurements import Measurements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The columns of each table of counts that was measured, and of each that was taken.
+    """The columns of each table of counts that was measured, and of each that was taken; how many rows were told.
 
     >>> Answers(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
@@ -18,14 +18,16 @@ class Answers:
 
     measured: tuple[Clique, ...] = ()
     lent: tuple[Clique, ...] = ()
+    told: int | None = None
 
     @classmethod
     def of(cls, measurements: Measurements) -> Answers:
         """Return what measurements hold, each table once."""
-        public = measurements.public
+        public, told = measurements.public, measurements.told
         return cls(
             measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
             lent=() if public is None else tuple(public.tables),
+            told=None if told is None else len(told.counts),
         )
 
     @property

@@ -59,7 +59,13 @@ def left_out(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str
         ]
     laws = [charged.spend.law for charged in record.spends if charged.spend.what == WHOLE_ROWS]
     return [
-        f"Rows are here only if, with their noise, more than {law.threshold} are alike: all rarer ones are missing."
+        (
+            f"No row was told: with their noise, no more than {law.threshold} were alike. The table is empty, however "
+            "many rows were asked for."
+            if answers.told == 0
+            else f"Rows are here only if, with their noise, more than {law.threshold} are alike: all rarer ones are "
+            "missing."
+        )
         for law in laws
         if isinstance(law, Stability)
     ]
