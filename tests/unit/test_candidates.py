@@ -8,7 +8,8 @@ import numpy as np
 
 from populace.marginals import Domain, Grouping, Marginal
 from populace.privacy.mechanisms import DiscreteGaussian
-from populace.strategy.candidates import answered, compared, usual
+from populace.strategy.candidates import answered, compared, usual, wanted_marginals
+from populace.strategy.workload import Workload
 
 NOISE = DiscreteGaussian(Fraction(4))
 WEIGHTS = {("a",): 7, ("a", "b"): 3, ("b", "c"): 2}
@@ -63,3 +64,14 @@ def test_grouped_columns_are_asked_in_their_groups():
     groups = Grouping("b", tuple(range(10)))
     found = compared(Even(100.0), WEIGHTS, noise=NOISE, groupings={"b": groups})
     assert [marginal.groupings for marginal in found.marginals] == [(), (groups,), (groups,)]
+
+
+def test_marginals_that_become_alike_add_their_weights():
+    """A column of one code says nothing: what is wanted with it is wanted without it."""
+    wanted = Workload(weights={("a", "c"): Fraction(1), ("a",): Fraction(1), ("b",): Fraction(1)})
+    assert wanted_marginals(wanted, domain=Domain({"a": 2, "b": 3, "c": 1})) == {("a",): 1000, ("b",): 500}
+    assert wanted_marginals(wanted, domain=Domain({"a": 2, "b": 3, "c": 2})) == {
+        ("a",): 1000,
+        ("b",): 1000,
+        ("a", "c"): 1000,
+    }

@@ -7,22 +7,28 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
+import mpmath as mp
 import numpy as np
 import pyarrow as pa
 import pytest
+from clerks import Clerk
 
 from populace import pipeline
 from populace.errors import LedgerError, UsageError
+from populace.marginals import Domain
 from populace.privacy.budget import Budget
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.loss import Currency, gdp_delta, price
 from populace.privacy.mechanisms import DiscreteLaplace, GaussianWithin, Spend, law_from_json
 from populace.privacy.noise import ExactNoise
 from populace.privacy.stability import key_delta
+from populace.progress import silent
+from populace.public import Public
 from populace.release.verify import verify
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
-from populace.strategy.dpsyn import Level, split, wants_total
+from populace.strategy.dpsyn import Level, dpsyn, split, wants_total
+from populace.strategy.workload import Workload
 
 NAMES = ("area", "year", "work", "pay")
 SCHEMA = Schema.parse(
@@ -86,6 +92,46 @@ def test_levels_at_the_very_boundaries(theta):
         assert found.partition == Fraction(theta, 50)
     # With much over, the partition gets no more than its most.
     assert split(Fraction(100 * theta), theta=theta, total=noisy).partition == Fraction(theta, 25)
+
+
+class Counter(Clerk):
+    """Answers without noise, and knows the partition."""
+
+    partition, groups, max_rows = ("area", "year"), (), None
+
+    def __init__(self, *, rows, unit, epsilon):
+        codes = {name: np.asarray(column) for name, column in people(rows, seed=1).to_pydict().items()}
+        sizes = dict.fromkeys(NAMES, 4)
+        public = Public(name="p", digest="0" * 64, domain=Domain(sizes), codes=codes)
+        super().__init__(codes, sizes=sizes, epsilon=epsilon, delta="0", unit=unit, public=public, exact=True)
+
+    def count(self, marginal):
+        return super().count(marginal) if marginal.clique else np.array(len(self._rows["area"]))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
+    """Rows that come and rows that go both count: replaced, a unit of r rows is a θ of 2r."""
+    theta = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    unit = Unit(rows=rows, id="who", neighbours=neighbours)
+    total, tiny = 6000, Fraction(1, 10**6)
+    first, partition, columns = Fraction(theta, 1400), Fraction(theta, 50), Fraction(1500 * theta, total)
+
+    def sizes(epsilon):
+        clerk = Counter(rows=total, unit=unit, epsilon=epsilon)
+        dpsyn(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+        assert float(clerk.used) == pytest.approx(1)
+        if clerk.measured[0].marginal.clique == ():
+            assert float(clerk.asked[0][2] * epsilon) == pytest.approx(float(first))
+        return [len(item.marginal.clique) for item in clerk.measured]
+
+    assert sizes(Fraction(theta, 35) - tiny) == [2]
+    assert sizes(Fraction(theta, 35)) == [0, 2]
+    edge = first + partition + columns
+    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2], [0, 2, 1, 1, 1, 1])
+    edge = first + partition + 6 * columns
+    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2, 1, 1, 1, 1], [0, *[2] * 7])
 
 
 def run(epsilon, *, delta="1e-6", rows=8000, ledger):
@@ -252,6 +298,35 @@ def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
     assert float(law.variance) < 0.95 * 9 * 9 / (2 * rho)
     with pytest.raises(UsageError):
         Budget.of(Fraction(1), delta, unit=Unit()).measure_gaussian(Fraction(1), marginals=1, delta=delta)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_variance_of_gaussian_noise_among_pure_questions_is_that_of_the_curve(rows, neighbours):
+    """δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) solved for μ at 30 digits, and σ² = 9·Δ²/μ²: Δ² is r², replaced 2r²."""
+    epsilon, delta, marginals = Fraction(1, 2), Fraction(1, 10**7), 9
+    unit = Unit(rows=rows, id="who", neighbours=neighbours)
+    budget = Budget.of(2 * epsilon, Fraction(0), unit=unit)
+    law = budget.measure_gaussian(Fraction(1, 2), marginals=marginals, delta=delta)
+    moved = rows**2 * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    with mp.workdps(30):
+        level, low, high = mp.mpf(1) / 2, mp.mpf(0), mp.mpf(1)
+        for _ in range(90):
+            mu = (low + high) / 2
+            gap = mp.ncdf(mu / 2 - level / mu) - mp.exp(level) * mp.ncdf(-mu / 2 - level / mu)
+            low, high = (low, mu) if gap > mp.mpf(10) ** -7 else (mu, high)
+        least = float(marginals * moved / high**2)
+    # On whole numbers the same μ takes a variance that is larger by about 1/12.
+    assert least < float(law.variance) < least + 0.1
+    spend = Spend(
+        verb="measure",
+        what="pairs",
+        law=law,
+        answers=marginals,
+        l1=unit.marginal_l1,
+        l2_squared=unit.marginal_l2_squared,
+    )
+    assert Fraction(49999, 100000) < price(spend, currency=Currency.PURE) <= epsilon
 
 
 def test_books_refuse_gaussian_noise_that_takes_less_of_delta_than_it_names(tmp_path):

@@ -125,6 +125,27 @@ def test_wide_noise_is_bounded_closely():
     assert float(found) < exact * 1.0001
 
 
+def test_what_lies_behind_the_terms_of_wide_noise_is_booked():
+    """σ = 20,000 at δ = 1e-9: a third of the tail is an integral.
+
+    Σ f(k) over k ≥ n is ∫f + f(n)/2 − f'(n)/12 up to one in 10¹², and over all k it is σ√2π.
+    """
+    noise, delta = DiscreteGaussian(Fraction(4 * 10**8)), Fraction(1, 10**9)
+
+    def wide(above: int) -> mp.mpf:
+        spread, first = mp.mpf(20_000), mp.mpf(above + 1)
+        term = mp.exp(-((first / spread) ** 2) / 2)
+        area = spread * mp.sqrt(mp.pi / 2) * mp.erfc(first / spread / mp.sqrt(2))
+        return (area + term / 2 + term * first / spread**2 / 12) / (spread * mp.sqrt(2 * mp.pi))
+
+    with mp.workdps(40):
+        threshold = least_threshold(noise, delta=delta, unit=Unit())
+        found = told_probability(Stability(noise, threshold), rows=1)
+        excess = mp.mpf(found.numerator) / found.denominator / wide(threshold - 1) - 1
+        assert 0 <= excess < 1e-4
+        assert wide(threshold - 1) <= 1e-9 < wide(threshold - 2)
+
+
 def test_a_tiny_probability_is_booked_as_a_short_number():
     found = told_probability(Stability(DiscreteGaussian(Fraction(1)), 10**4), rows=1)
     assert found == Fraction(1, 2**1024)

@@ -14,7 +14,7 @@ from populace.infer.run import fit_items
 from populace.infer.weights import Patience, Weights, dense, weights_model
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
-from populace.schema.rules import NO_RULES
+from populace.schema.rules import NO_RULES, Rule, Rules, Totals
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 1, "e": 4, "f": 2, "g": 3})
 
@@ -61,6 +61,27 @@ def test_an_update_brings_the_weights_nearer_whatever_was_told():
             apart.append(entropy(target, weights._collapsed(("a", "b"))))
         assert weights._shares.sum() == pytest.approx(1)
         assert (np.diff(apart) <= 1e-12).all()
+
+
+def test_one_update_by_hand():
+    """θ = (m − a) / (|m| + a + σ), in shares of 1,000 rows: a is 1/2, m 0.7 and 0.3, σ 30 rows."""
+    weights = Weights(Domain({"a": 2, "b": 3}))
+    weights.total, weights._potentials = 1000.0, {("a",): np.zeros(2)}
+    weights._update(Observation(("a",), np.array([700.0, 300.0]), np.full(2, 900.0)))
+    moved = np.exp([0.2 / (0.7 + 0.5 + 0.03), -0.2 / (0.3 + 0.5 + 0.03)])
+    np.testing.assert_allclose(weights.table(("a",)), 1000 * moved / moved.sum())
+    np.testing.assert_allclose(weights.table(("b",)), 1000 / 3)
+
+
+def test_the_number_of_rows_is_that_of_all_tables_by_the_noise_of_their_sums():
+    """1,000 with variance 2 · 1, and 1,300 with variance 4 · 2, whichever comes last."""
+    first = Measurement(Marginal(("a",)), np.array([400, 600]), Fraction(1))
+    second = Measurement(Marginal(("e",)), np.array([400, 300, 300, 300]), Fraction(2))
+    for batches in ([[first], [second]], [[second], [first]], [[first, second]]):
+        weights = Weights(DOMAIN)
+        for items in batches:
+            weights.add(items)
+        assert weights.total == pytest.approx((1000 / 2 + 1300 / 8) / (1 / 2 + 1 / 8))
 
 
 def entropy(target, have):
@@ -119,5 +140,9 @@ def test_little_patience_still_uses_every_table_and_new_ones_first(monkeypatch):
 def test_only_free_domains_of_some_size_are_held_whole(monkeypatch):
     assert dense(DOMAIN, rules=NO_RULES, totals=())
     assert not dense(Domain({f"c{n}": 1 for n in range(70)}), rules=NO_RULES, totals=())
+    rule = Rule(text="", clique=("a", "c"), allowed=np.array([[True, True], [True, False]]))
+    classes = {name: Grouping(name, (0, 1)) for name in ("a", "c")}
+    assert not dense(DOMAIN, rules=Rules(classes=classes, rules=(rule,)), totals=())
+    assert not dense(DOMAIN, rules=NO_RULES, totals=[Totals(clique=("a",), counts=np.array([5, 5]))])
     monkeypatch.setattr(module, "MOST_CELLS", 287)
     assert not dense(DOMAIN, rules=NO_RULES, totals=())
