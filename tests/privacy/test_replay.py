@@ -20,7 +20,7 @@ from populace.privacy.loss import price
 from populace.privacy.noise import ExactNoise
 
 # Methods from the literature that are made of the same questions: a few pairs tell whether they ask by the rows.
-NAMED = ("mwem", "nist2018", "pmw", "privbayes")
+NAMED = ("gem", "mwem", "nist2018", "pmw", "privbayes")
 CHOOSING = ("adaptive", "aim", "mst", *NAMED)
 # Pure noise spends no delta, and telling rows needs some.
 PURE = ("field-groups", "histogram", "histogram-exponential")

@@ -43,6 +43,7 @@ CHECKS = {
     **{Case(method=method, delta="0"): FEW for method in METHODS},
     **dict.fromkeys(SWAPS.values(), SPARSE),
     # Of two columns there is one pair to choose: what was paid for the choice is not lost.
+    SWAPS["gem"]: {**SPARSE, "least": 0.85},
     SWAPS["mwem"]: {**SPARSE, "least": 0.7},
     SWAPS["privbayes"]: {**SPARSE, "least": 0.85},
     **{Case(method=method, delta="0", epsilon="2"): FEW for method in sorted(PURE)},
@@ -60,7 +61,7 @@ CHECKS = {
 SLOW = [
     case
     for case in CHECKS
-    if case.method in ("aim", "copula", "independent", "mwem", "nist2018", "pmw", "privbayes")
+    if case.method in ("aim", "copula", "gem", "independent", "mwem", "nist2018", "pmw", "privbayes")
     and case not in PLAIN.values()
 ]
 SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
@@ -96,7 +97,7 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
         assert ("measure", 2) in found.reached
     if case.method == "pmw":
         assert {("score", 2), ("measure", 2)} <= found.reached
-    if case.method in ("mst", "aim", "mwem", "nist2018", "privbayes"):
+    if case.method in ("mst", "aim", "gem", "mwem", "nist2018", "privbayes"):
         assert ("choose", 2) in found.reached
 
 
@@ -175,6 +176,12 @@ FAULTS = {
     "half the noise": (mutants.noise_passed_on(HALF), PLAIN["adaptive"], LOSES),
     "half the noise of scores": (mutants.noise_passed_on(HALF, verbs=["score"]), PLAIN["adaptive"], LOSES),
     "score treated as monotone, in a network": (mutants.monotone_score, PLAIN["privbayes"], LOSES),
+    "score treated as monotone, by a generator": (mutants.monotone_score, PLAIN["gem"], LOSES),
+    "half the noise of what a generator is taught": (
+        mutants.noise_passed_on(HALF, verbs=["measure"]),
+        PLAIN["gem"],
+        LOSES,
+    ),
     "half the noise of tests": (mutants.noise_passed_on(HALF, verbs=["score"]), PLAIN["pmw"], LOSES),
     "half the noise of both rounds": (
         mutants.noise_passed_on(HALF, verbs=["measure"]),
@@ -191,6 +198,10 @@ WASTES = {
     "twice the noise of marginals": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mwem"]),
     "twice the noise of both rounds": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["nist2018"]),
     "twice the noise of coarse pairs": (mutants.noise_passed_on(TWICE), PLAIN["copula"]),
+    "twice the noise of what a generator is taught": (
+        mutants.noise_passed_on(TWICE, verbs=["measure"]),
+        PLAIN["gem"],
+    ),
     "twice the noise of columns and pairs": (mutants.noise_passed_on(TWICE, verbs=["measure"]), PLAIN["mst"]),
 }
 
@@ -215,6 +226,7 @@ DRAWN = {
     "adaptive": (Case(method="adaptive", sizes=(3, 3), epsilon="5"), 300, ("measure", "score")),
     "aim": (Case(method="aim", epsilon="6"), 60, ("measure", "choose")),
     "copula": (Case(method="copula", epsilon="6"), 300, ("measure",)),
+    "gem": (Case(method="gem", epsilon="6"), 60, ("measure", "choose")),
     "independent": (Case(method="independent", epsilon="6"), 12, ("measure",)),
     "mst": (Case(method="mst", epsilon="4"), 12, ("measure", "choose")),
     "mwem": (Case(method="mwem", epsilon="6"), 60, ("measure", "choose")),

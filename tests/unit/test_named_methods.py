@@ -18,7 +18,7 @@ from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.strategy.pmw import pmw_bound
 
-METHODS = ("copula", "mwem", "pmw", "privbayes")
+METHODS = ("copula", "gem", "mwem", "pmw", "privbayes")
 
 RULED = """
 [columns.age]

@@ -32,7 +32,8 @@ Method = Annotated[
         "--method",
         metavar="NAME",
         help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
-        "(marginals chosen round by round), mwem (marginals that multiplicative weights answer worst), "
+        "(marginals chosen round by round), gem (marginals that a generator network answers worst), "
+        "mwem (marginals that multiplicative weights answer worst), "
         "pmw (marginals asked one by one), privbayes (a network: each column with its parents), copula (columns and "
         "the correlations of all pairs), mst (columns and a tree of pairs), nist2018 (columns, then marginals that the "
         "workload lists), independent (columns), "
@@ -48,7 +49,7 @@ Workload = Annotated[
         metavar="pairs|triples|FILE",
         help="Which marginals should be accurate: all pairs of columns, pairs and small triples, or those that "
         "a TOML file lists with weights. It moves accuracy to where you need it and costs nothing more; only adaptive, "
-        "aim, mwem, nist2018 and pmw heed it.",
+        "aim, gem, mwem, nist2018 and pmw heed it.",
         show_default="triples",
     ),
 ]

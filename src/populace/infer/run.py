@@ -9,6 +9,7 @@ from populace.errors import ReleaseError, UsageError
 from populace.infer.assemble import assemble
 from populace.infer.copula import copula_model
 from populace.infer.histogram import groups_model, histogram_model
+from populace.infer.mixture import mixture_model
 from populace.infer.model import Model
 from populace.infer.told import told_model
 from populace.infer.weights import dense, weights_model
@@ -21,7 +22,7 @@ from populace.schema.rules import NO_RULES, Rules, Totals
 # The methods whose estimate is moved by multiplicative weights.
 WEIGHING = ("mwem", "pmw")
 # The methods whose model is a copy of what they told, or one that they define.
-OWN = ("copula", "stability", "histogram", "histogram-exponential", "field-groups")
+OWN = ("copula", "gem", "stability", "histogram", "histogram-exponential", "field-groups")
 INFERENCES = ("tree", "gum")
 
 
@@ -76,6 +77,8 @@ def fit_items(
         return weights_model(items, domain=domain)
     if method in ("histogram", "histogram-exponential"):
         return histogram_model(items, domain=domain, rules=rules)
+    if method == "gem":
+        return mixture_model(items, domain=domain, rules=rules, totals=totals)
     if method == "field-groups":
         return groups_model(items, domain=domain, rules=rules, totals=totals)
     if method == "copula":

@@ -75,6 +75,7 @@ _HOMES = {
         delta=Delta.NONE,
         public=Uses.IF_GIVEN,
     ),
+    "gem": _Home(module="gem", strategy="gem"),
     "histogram": _Home(module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE),
     "histogram-exponential": _Home(
         module="histogram",

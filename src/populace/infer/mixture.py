@@ -1,0 +1,240 @@
+"""Rounds of measurements and what a generator makes of them: a mixture of independent columns, as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from populace.infer.effects import estimate
+from populace.infer.generator import MOST_COMPONENTS, Answer, Generator
+from populace.infer.known import known_totals
+from populace.infer.model import Model
+from populace.infer.objective import Objective
+from populace.infer.observations import Observation, even, observe, shared_groupings
+from populace.infer.possible import class_lookups
+from populace.infer.projection import norm_sub
+from populace.infer.propagation import FORBIDDEN
+from populace.infer.scaling import fit_tables
+from populace.infer.structure import Layout, Structure, restrict
+from populace.infer.tables import Table
+from populace.infer.within import share_codes
+from populace.marginals import Clique, Domain, Grouping
+from populace.measurements import Measurement
+from populace.schema.rules import NO_RULES, Rules, Totals
+
+# Steps of training after a round, and at the end.
+ROUND, WHOLE = 30, 600
+# The cells of a model under rules, all components together.
+MOST_CELLS = 2**22
+# Public totals count so many times as much as the most precise measurement.
+_SURE = 4.0
+_SWEEPS, _CLOSE = 500, 1e-9
+
+
+class Mixture:
+    """The generator of all measurements so far, on the domain in which grouped columns are seen through their grouping.
+
+    Rules and public totals are taught like measurements, as answers that are known. In the model, cells that a rule
+    forbids are empty in every component, and what is left is scaled to the totals.
+
+    >>> from fractions import Fraction
+    >>> from populace.marginals import Marginal
+    >>> mixture = Mixture(Domain({"coin": 2, "die": 6}))
+    >>> mixture.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
+    >>> mixture.refit()
+    >>> mixture.total, mixture.table(("coin",)).round(-1)
+    (40.0, array([30., 10.]))
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        groupings: Iterable[Grouping] = (),
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+    ) -> None:
+        self.groupings = {grouping.column: grouping for grouping in groupings}
+        self.domain = domain.grouped(self.groupings.values())
+        self.total = 1.0
+        self._codes = domain
+        self._rules = rules
+        self._layout = Layout(rules, domain=domain, groupings=self.groupings)
+        self._known = known_totals(
+            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
+        )
+        self._items: list[Measurement] = []
+        self._observed: tuple[Observation, ...] = ()
+        self._generator: Generator | None = None
+        self._shares: Table = np.ones((1, 1))
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Take in measurements; they count from the next refit on."""
+        self._items += measurements
+        observed = observe(self._items, domain=self._codes, groupings=self.groupings)
+        # A cell in which no row can be holds noise alone.
+        observed = tuple(
+            Observation(o.clique, o.values * self._layout.allowed(o.clique), o.variance) for o in observed
+        )
+        if self._known.rows is None:
+            self.total = max(1.0, estimate([even(o) for o in observed], domain=self.domain).total)
+        else:
+            self.total = max(1.0, float(self._known.rows))
+        self._observed = self._known.observed(observed, weight=_SURE)
+
+    def refit(self, *, steps: int = ROUND) -> None:
+        """Go on training the generator, with all measurements so far."""
+        if self._generator is None:
+            self._generator = Generator(self._columns(), components=self._room())
+        self._generator.train([*self._answers(), *self._ruled()], rows=self.total, steps=steps)
+        self._shares = self._generator.shares()
+
+    def table(self, clique: Clique) -> Table:
+        """Return the expected counts of any columns, as of the last refit; none where no row can be."""
+        if self._generator is None:
+            raise ValueError("refit() comes first")
+        table = self._generator.table(self._shares, clique) * self._layout.allowed(clique)
+        return np.asarray(self.total * table / table.sum())
+
+    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
+        """Return the expected counts of many cliques."""
+        return {clique: self.table(clique) for clique in cliques}
+
+    def fits(self, clique: Clique, *, room: int) -> bool:  # noqa: ARG002 (training takes any table)
+        """Say that a table can be taken in: a mixture does not grow."""
+        return set(clique) <= set(self.domain)
+
+    def model(self) -> Model:
+        """Return the mixture as a model: a hidden variable numbers the components, and columns follow from it alone.
+
+        The tables that were measured, as the mixture has them, are targets for its rows, so that these are fitted to
+        them and to all pairs.
+        """
+        if self._generator is None:
+            raise ValueError("refit() comes first")
+        component, layout = self._numbered(self._generator.components)
+        structure = layout.structure(self._cliques(component))
+        potentials: dict[Clique, Table] = {
+            (name, component): np.log(self._generator.column(self._shares, name).T + 1e-12)
+            for name in self.domain
+        }
+        hard = restrict(structure.hard, self._known.empty)
+        if self._known.tables:
+            potentials = self._scaled(potentials, structure=structure)
+        for clique, allowed in hard.items():
+            forbidden = np.where(allowed, 0.0, FORBIDDEN)
+            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+        model = Model(
+            domain=self._codes,
+            groupings=self.groupings,
+            potentials=potentials,
+            total=self.total,
+            hidden={component: self._generator.components, **structure.hidden},
+            exact=tuple(self._known.tables),
+            within={
+                name: share_codes(
+                    self._items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
+                )
+                for name, grouping in self.groupings.items()
+            },
+        )
+        joints = model.propagation.joints(model.beliefs)
+        cliques = [o.clique for o in self._observed if len(o.clique) > 1]
+        return replace(model, targets={clique: self.total * joints.table(clique) for clique in cliques})
+
+    def _columns(self) -> dict[str, Table]:
+        """Return the shares of single columns, even where none was measured."""
+        found = {o.clique[0]: o.values for o in self._observed if len(o.clique) == 1}
+        even = {name: np.ones(size) for name, size in self.domain.items()}
+        return {
+            name: norm_sub(found.get(name, even[name]), total=self.total) / self.total for name in self.domain
+        }
+
+    def _answers(self) -> list[Answer]:
+        """Return what was measured, and what is public, as shares."""
+        return [
+            Answer(
+                clique=o.clique,
+                shares=o.values / self.total,
+                weights=self.total**2 / o.variance,
+                noise=_noise(o, total=self.total),
+            )
+            for o in self._observed
+            if o.clique
+        ]
+
+    def _ruled(self) -> list[Answer]:
+        """Return what rules forbid as answers: classes of codes that no row has together."""
+        lookups = class_lookups(self._rules, domain=self._codes, groupings=self.groupings)
+        precise = max((float(1 / o.variance.min()) for o in self._observed), default=1.0)
+        return [
+            Answer(
+                clique=rule.clique,
+                shares=np.zeros(rule.allowed.shape),
+                weights=np.where(rule.allowed, 0.0, self.total**2 * precise),
+                codes={name: lookups[name] for name in rule.clique},
+                certain=True,
+            )
+            for rule in self._rules.rules
+            if not rule.allowed.all()
+        ]
+
+    def _room(self) -> int:
+        """Return how many components a model under the rules and totals has room for."""
+        component, layout = self._numbered(1)
+        tree, domain = layout.tree(self._cliques(component))
+        return max(1, min(MOST_COMPONENTS, MOST_CELLS // tree.cells(domain)))
+
+    def _numbered(self, components: int) -> tuple[str, Layout]:
+        """Return the name of a hidden variable for the components, and what finds where rules stand beside it."""
+        component = "component"
+        while component in self._codes:
+            component += "′"
+        domain = Domain({**self._codes.sizes, component: components})
+        return component, Layout(self._rules, domain=domain, groupings=self.groupings)
+
+    def _cliques(self, component: str) -> list[Clique]:
+        return [*((name, component) for name in self.domain), *self._known.tables]
+
+    def _scaled(self, potentials: Mapping[Clique, Table], *, structure: Structure) -> dict[Clique, Table]:
+        """Return potentials whose model has the public totals."""
+        blank = (
+            Observation(clique, np.zeros(shape), np.ones(shape))
+            for clique in chain(potentials, self._known.tables)
+            for shape in [structure.domain.shape(clique)]
+        )
+        objective = Objective(
+            list(blank),
+            domain=structure.domain,
+            total=self.total,
+            hard=restrict(structure.hard, self._known.empty),
+        )
+        flat = fit_tables(
+            objective,
+            targets={clique: table / self.total for clique, table in self._known.tables.items()},
+            start=objective.flatten(potentials),
+            sweeps=_SWEEPS,
+            close=_CLOSE,
+        )
+        return dict(zip(objective.factors, objective.tables(flat), strict=True))
+
+
+def _noise(seen: Observation, *, total: float) -> float:
+    """Return the loss of a good estimate: of cells that are below 0 as they are, of others as noise would leave it."""
+    nearest = norm_sub(seen.values, total=total)
+    lost = (nearest - seen.values) ** 2 / seen.variance
+    return 0.5 * float(lost.sum()) + 0.5 * np.count_nonzero(nearest)
+
+
+def mixture_model(
+    items: Sequence[Measurement], *, domain: Domain, rules: Rules = NO_RULES, totals: Sequence[Totals] = ()
+) -> Model:
+    """Return the model of a generator that is taught all measurements of a run from the beginning."""
+    groupings = shared_groupings(items, classes=rules.classes)
+    mixture = Mixture(domain, groupings=groupings.values(), rules=rules, totals=totals)
+    mixture.add(items)
+    mixture.refit(steps=WHOLE)
+    return mixture.model()
