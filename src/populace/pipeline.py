@@ -27,11 +27,11 @@ from populace.privacy.ledger import Ledger, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import PublicTable
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable, check_size
+from populace.private.table import PrivateTable, check_size, most_rows
 from populace.private.unprotected import check_apart, read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
-from populace.release.drawing import MOST_IMPLICATES, Selection
+from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
@@ -125,6 +125,8 @@ def check_drawn(
     check_inference(inference, method=method_named(method), where=where)
     check_rows(rows, implicates=implicates)
     drawn = rows if rows is not None or implicates == 1 else schema.max_rows
+    if rows is None and schema.totals:
+        drawn = expected_rows(schema, 0.0)
     check_size(schema, rows=None if drawn is None else drawn * implicates)
     if where is not None:
         checked_where(where, schema=schema)
@@ -286,8 +288,10 @@ def _release(
     seed = secrets.randbits(63) if seed is None else seed
     count = rows
     if count is None:
-        count = default_rows(schema, model)
-        count = count if selection is None else round(selection.share * count)
+        count = expected_rows(schema, model.total, selection=selection)
+        if not schema.totals:
+            # Noise may ask for more rows than any machine holds.
+            count = min(count, most_rows(schema, tables=implicates))
     none_told = measurements.told is not None and not len(measurements.told.counts)
     if none_told or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
@@ -342,14 +346,6 @@ def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None)
             f"the model knows nothing of rows where {selection.where}: their share of it is {selection.share:.2g}.",
             hint="ask for rows that are more common",
         )
-
-
-def default_rows(schema: Schema, model: Model) -> int:
-    """Return the number of rows that is public, or else the noisy one, at most as many as the schema allows."""
-    if schema.totals:
-        return int(schema.totals[0].counts.sum())
-    count = max(0, round(model.total))
-    return count if schema.max_rows is None else min(count, schema.max_rows)
 
 
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:

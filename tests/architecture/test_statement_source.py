@@ -17,8 +17,8 @@ from populace.privacy.ledger import Ledger, Run
 from populace.privacy.record import PublicTable, RunRecord
 from populace.release.answers import Answers
 from populace.release.bundle import Release
-from populace.release.drawing import Selection
-from populace.release.statement import RowsFrom, state
+from populace.release.drawing import RowsFrom, Selection
+from populace.release.statement import state
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})

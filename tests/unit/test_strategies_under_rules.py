@@ -11,10 +11,11 @@ from populace.infer.run import fit_run
 from populace.infer.structure import check_rules
 from populace.marginals import Domain, Grouping, Marginal
 from populace.measurements import Measurement
-from populace.pipeline import default_rows, measure, release_from
+from populace.pipeline import measure, release_from
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.mechanisms import DiscreteGaussian
 from populace.privacy.noise import ExactNoise
+from populace.release.drawing import expected_rows
 from populace.schema.rules import Rule, Rules
 from populace.schema.schema import Schema
 from populace.strategy.baseline import baseline
@@ -134,7 +135,7 @@ TOTALS = TEXT + '\n[[totals]]\nby = ["sex"]\ncounts = { f = 1200, m = 1300 }\n'
 def test_public_totals_decide_how_many_rows_there_are(tmp_path):
     measurements = run(TOTALS, tmp_path, epsilon="0.3")
     model = fit_run(measurements)
-    assert default_rows(measurements.schema, model) == 2500
+    assert expected_rows(measurements.schema, model.total) == 2500
     table = release_from(measurements, model, seed=1).table
     sex = np.array(table["sex"].to_pylist())
     assert len(sex) == 2500

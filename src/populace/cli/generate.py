@@ -38,6 +38,7 @@ def generate(
       populace generate model --out older-women --where "age >= 65 and sex == 'female'"
       populace generate model --out five --implicates 5
     """
+    from populace.cli.notes import tell_cut
     from populace.cli.stages import load_fitted
     from populace.pipeline import release_from
 
@@ -50,6 +51,7 @@ def generate(
         )
         moved("writing the release", 0.5)
         release.save(out, format=table_format, report=not no_report)
+    tell_cut(release)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -39,6 +39,18 @@ def tell_neighbours(schema: Schema, *, method: str, public: bool) -> None:
         )
 
 
+def tell_cut(release: Release) -> None:
+    """Note on stderr when noise asked for more rows than memory holds."""
+    from populace.release.drawing import RowsFrom
+
+    total = release.statement["total"]
+    if total["origin"] == RowsFrom.ROOM.value:
+        say(
+            f"note: the noisy count asks for more rows than there is memory for; {total['rows']} were drawn (hint: so "
+            "large a count is mostly noise; declare max_rows, give --rows, or ask with a larger epsilon)"
+        )
+
+
 def tell_lost(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
     from populace.infer.intervals import intervals

@@ -33,8 +33,9 @@ def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Seq
     """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet."""
     from populace.release.answers import Answers
     from populace.release.bundle import becoming
+    from populace.release.drawing import RowsFrom
     from populace.release.manifest import dump
-    from populace.release.statement import RowsFrom, state
+    from populace.release.statement import state
 
     told = state(
         measurements.record,

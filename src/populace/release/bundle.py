@@ -21,7 +21,7 @@ from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.release.answers import Answers
 from populace.release.codebook import codebook
-from populace.release.drawing import Selection
+from populace.release.drawing import RowsFrom, Selection, expected_rows
 from populace.release.frame import (
     Format,
     encode_table,
@@ -42,7 +42,7 @@ from populace.release.manifest import (
     versions,
 )
 from populace.release.page import markdown
-from populace.release.statement import RowsFrom, Statement, state
+from populace.release.statement import Statement, state
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,13 +123,17 @@ class Release:
     @property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
+        schema, rows = self.measurements.schema, self.synthetic.num_rows
         return state(
             self.measurements.record,
-            schema=self.measurements.schema,
+            schema=schema,
             answers=Answers.of(self.measurements),
-            rows=self.synthetic.num_rows,
+            rows=rows,
             rows_from=RowsFrom.of(
-                self.measurements.schema, asked=self.rows_asked, some=self.selection is not None
+                schema,
+                asked=self.rows_asked,
+                some=self.selection is not None,
+                cut=0 < rows < expected_rows(schema, self.model.total, selection=self.selection),
             ),
             selection=self.selection,
             implicates=1 + len(self.further),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypedDict
+
+from populace.schema.schema import Schema
 
 # Rows that are a smaller share of the model's are flagged.
 RARE = 0.001
@@ -16,6 +19,41 @@ class Selection:
 
     where: str
     share: float
+
+
+def expected_rows(schema: Schema, total: float, *, selection: Selection | None = None) -> int:
+    """Return the number of rows that is public, or else the noisy one, at most as many as the schema allows.
+
+    Of rows that meet a condition, it is their share of that.
+    """
+    if schema.totals:
+        count = int(schema.totals[0].counts.sum())
+    else:
+        count = max(0, round(total))
+        count = count if schema.max_rows is None else min(count, schema.max_rows)
+    return count if selection is None else round(selection.share * count)
+
+
+class RowsFrom(Enum):
+    """How the number of synthetic rows was obtained. The real number is private."""
+
+    NOISE = "noisy"
+    ROOM = "noisy, and cut to what memory holds"
+    CURATOR = "chosen by the curator"
+    TOTALS = "declared public"
+
+    @classmethod
+    def of(cls, schema: Schema, *, asked: int | None, some: bool = False, cut: bool = False) -> RowsFrom:
+        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy.
+
+        `some` says that only rows that meet a condition are released; how many there are is never declared. `cut` says
+        that they are fewer than was expected.
+        """
+        if asked is not None:
+            return cls.CURATOR
+        if schema.totals and not some:
+            return cls.TOTALS
+        return cls.ROOM if cut else cls.NOISE
 
 
 class Kept(TypedDict):
@@ -31,6 +69,21 @@ class Implicates(TypedDict):
 
     tables: int
     text: str
+
+
+def told_total(rows: int, rows_from: RowsFrom, selection: Selection | None) -> str:
+    """Return the number of synthetic rows as a statement tells it."""
+    if rows_from is RowsFrom.NOISE:
+        of = "" if selection is None else " of the rows that meet the condition"
+        return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
+    if rows_from is RowsFrom.ROOM:
+        return (
+            f"The {rows} synthetic rows are as many as the machine that drew them has memory for. The noisy count asks "
+            "for more: it is mostly noise. The real number of rows is protected."
+        )
+    if rows_from is RowsFrom.TOTALS:
+        return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
+    return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
 
 
 def told_selection(selection: Selection) -> Kept:

@@ -184,6 +184,7 @@ def _rows(statement: Statement) -> str:
     total = statement["total"]
     words = {
         "noisy": "a noisy count; the real number is protected",
+        "noisy, and cut to what memory holds": "as many as memory held; the real number is protected",
         "chosen by the curator": "chosen by the curator; the real number is protected",
         "declared public": "declared public, not protected",
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import Enum
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
@@ -21,10 +20,12 @@ from populace.release.answers import Answers
 from populace.release.drawing import (
     Implicates,
     Kept,
+    RowsFrom,
     Selection,
     rare,
     told_implicates,
     told_selection,
+    told_total,
 )
 from populace.release.limits import left_out, named, not_covered
 from populace.schema.columns import Column, Origin
@@ -41,24 +42,6 @@ WEAK_FROM = 0.2
 HARDLY_FROM = 0.5
 # Above this, or above a tenth of one row, δ is flagged.
 LARGE_DELTA = Fraction(1, 10**5)
-
-
-class RowsFrom(Enum):
-    """How the number of synthetic rows was obtained. The real number is private."""
-
-    NOISE = "noisy"
-    CURATOR = "chosen by the curator"
-    TOTALS = "declared public"
-
-    @classmethod
-    def of(cls, schema: Schema, *, asked: int | None, some: bool = False) -> RowsFrom:
-        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy.
-
-        `some` says that only rows that meet a condition are released; how many there are is never declared.
-        """
-        if asked is not None:
-            return cls.CURATOR
-        return cls.TOTALS if schema.totals and not some else cls.NOISE
 
 
 class Total(TypedDict):
@@ -182,7 +165,7 @@ def state(
         id=record.unit.id,
         dataset=record.dataset,
         method=record.method,
-        total=Total(rows=rows, origin=rows_from.value, text=_total_text(rows, rows_from, selection)),
+        total=Total(rows=rows, origin=rows_from.value, text=told_total(rows, rows_from, selection)),
         found=found,
         reading=_reading(record, found=found),
         warnings=[
@@ -331,15 +314,6 @@ def _outside(column: Column) -> Iterator[str]:
         yield f"anything else becomes {column.other!r}"
     else:
         yield "anything else becomes an empty cell"
-
-
-def _total_text(rows: int, rows_from: RowsFrom, selection: Selection | None) -> str:
-    if rows_from is RowsFrom.NOISE:
-        of = "" if selection is None else " of the rows that meet the condition"
-        return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
-    if rows_from is RowsFrom.TOTALS:
-        return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
-    return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
 
 
 def _reading(record: RunRecord, *, found: float) -> str:

@@ -27,7 +27,7 @@ from populace.privacy.mechanisms import (
 from populace.privacy.record import RunRecord
 from populace.release.answers import Answers
 from populace.release.codebook import codebook
-from populace.release.drawing import MOST_IMPLICATES, Selection
+from populace.release.drawing import MOST_IMPLICATES, RowsFrom, Selection, expected_rows
 from populace.release.frame import read_table
 from populace.release.inside import first_outside
 from populace.release.intervals import check_intervals
@@ -44,7 +44,7 @@ from populace.release.manifest import (
     versions,
 )
 from populace.release.page import markdown
-from populace.release.statement import RowsFrom, Statement, state
+from populace.release.statement import Statement, state
 from populace.schema.coding import TableCodec
 from populace.schema.columns import Origin
 from populace.schema.schema import Schema
@@ -226,7 +226,12 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
 def _statement(manifest: Manifest, parts: _Parts) -> str:
     total, version = parts.statement["total"], manifest.versions.get("populace", "")
     selection = manifest.selection
-    origin = RowsFrom.of(parts.schema, asked=manifest.rows_asked, some=selection is not None)
+    origin = RowsFrom.of(
+        parts.schema,
+        asked=manifest.rows_asked,
+        some=selection is not None,
+        cut=0 < total["rows"] < expected_rows(parts.schema, parts.model.total, selection=selection),
+    )
     expected = state(
         parts.record,
         schema=parts.schema,
