@@ -116,13 +116,16 @@ class TableCodec:
         """Return a function's values: exactly those that its map names, never another one of a bin."""
         view, column = self._layout.view(name), self._schema.columns[name]
         kind = arrow_type(column)
+        known = [view.scale.code(text) for text in view.results]
+        own = [code for code in known if code is not None]
+        if len(own) < len(known):
+            raise TypeError("a map leads to values of its column alone")
         results: list[Any] = []
-        for text in view.results:
-            code, value = view.scale.code(text), number(text)
-            if code is None:
-                raise TypeError("a map leads to values of its column alone")
+        cells = decode(column, np.array(own), rng=rng).to_pylist()
+        for text, code, cell in zip(view.results, own, cells, strict=True):
+            value = number(text)
             if view.scale.count(code) == 1 or value is None:
-                results += decode(column, np.array([code]), rng=rng).to_pylist()
+                results.append(cell)
             elif pa.types.is_string(kind):
                 results.append(text)
             else:
