@@ -245,15 +245,18 @@ def test_hidden_variables_step_aside_for_columns_of_their_name():
     np.testing.assert_allclose(model.marginal(domain)[allowed_rows(rules, domain)], 4.0)
 
 
-def test_groups_that_mix_classes_are_refused():
+def test_a_pair_grouped_across_classes_tells_of_its_other_column_and_breaks_no_rule():
     domain = Domain({"a": 4, "b": 2})
     rules = Rules(
         classes={"a": Grouping("a", (0, 0, 1, 1)), "b": Grouping("b", (0, 1))},
         rules=(Rule(text="a b", clique=("a", "b"), allowed=np.eye(2, dtype=bool)),),
     )
     pair = Marginal(("a", "b"), (Grouping("a", (0, 1, 1, 0)),))
-    with pytest.raises(UsageError, match="share a group"):
-        fit([Measurement(pair, np.ones((2, 2), dtype=np.int64), Fraction(1))], domain=domain, rules=rules)
+    counts = np.array([[40, 10], [40, 10]])
+    model = fit([Measurement(pair, counts, Fraction(1))], domain=domain, rules=rules)
+    found = model.marginal(("a", "b"))
+    np.testing.assert_allclose(found.sum(axis=0), [80, 20], rtol=1e-6)
+    assert not found[~allowed_rows(rules, domain)].any()
 
 
 def test_a_column_grouped_across_classes_is_taken_code_by_code():
