@@ -1,0 +1,193 @@
+"""A generator's mixture as a model: its tables, rules, totals and groups, and that fitting it repeats."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from populace.generate import generate
+from populace.infer import mixture as module
+from populace.infer.mixture import Mixture, mixture_model
+from populace.infer.run import fit_run
+from populace.marginals import Domain, Grouping, Marginal
+from populace.measurements import Measurement
+from populace.pipeline import measure, release_from
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.schema.coding import TableCodec
+from populace.schema.rules import Rule, Rules, Totals
+from populace.schema.schema import Schema
+
+DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
+WHOLE = np.random.default_rng(3).dirichlet(np.full(24, 0.4)).reshape(3, 4, 2) * 10_000
+
+
+def counted(clique, *, table=WHOLE, groupings=(), variance=100):
+    axes = [list(DOMAIN).index(name) for name in clique]
+    others = tuple(axis for axis in range(3) if axis not in axes)
+    kept = sorted(axes)
+    found = table.sum(axis=others).transpose([kept.index(axis) for axis in axes])
+    for grouping in groupings:
+        axis = clique.index(grouping.column)
+        found = np.stack(
+            [found.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members], axis=axis
+        )
+    return Measurement(Marginal(clique, groupings), np.rint(found).astype(np.int64), Fraction(variance))
+
+
+def items(table=WHOLE):
+    cliques = [("a",), ("b",), ("c",), *combinations(DOMAIN, 2)]
+    return [counted((), table=table), *(counted(clique, table=table) for clique in cliques)]
+
+
+def apart(one, other):
+    return 0.5 * float(np.abs(one / one.sum() - other / other.sum()).sum())
+
+
+def test_the_model_has_the_tables_of_the_mixture():
+    mixture = Mixture(DOMAIN)
+    mixture.add(items())
+    mixture.refit(steps=200)
+    model = mixture.model()
+    for clique in [("a",), ("c", "a"), ("a", "b", "c")]:
+        assert model.marginal(clique) == pytest.approx(mixture.table(clique), rel=1e-6, abs=1e-6)
+    assert model.total == pytest.approx(WHOLE.sum(), rel=0.01)
+
+
+def test_training_comes_near_to_all_pairs_at_once():
+    """Three pairs of three columns make a cycle."""
+    model = mixture_model(items(), domain=DOMAIN)
+    for pair in combinations(DOMAIN, 2):
+        assert apart(model.marginal(pair), counted(pair).counts.astype(float)) < 0.01
+
+
+def test_rows_are_those_of_the_model():
+    model = mixture_model(items(), domain=DOMAIN)
+    (rows,) = generate(model, rows=5000, rng=np.random.default_rng(1))
+    for one, other in combinations(DOMAIN, 2):
+        found = np.zeros(DOMAIN.shape((one, other)))
+        np.add.at(found, (rows[one], rows[other]), 1)
+        assert apart(found, model.marginal((one, other))) < 0.003
+
+
+def test_a_fit_repeats_to_the_last_bit():
+    one, other = (mixture_model(items(), domain=DOMAIN) for _ in range(2))
+    assert one.total == other.total
+    for clique, table in one.potentials.items():
+        assert np.array_equal(table, other.potentials[clique])
+
+
+def test_groups_are_shared_out_by_single_columns():
+    grouping = Grouping("b", (0, 1, 1, 1))
+    alone = [counted((), variance=1), *(counted((name,), variance=1) for name in DOMAIN)]
+    model = mixture_model([*alone, counted(("a", "b"), groupings=(grouping,))], domain=DOMAIN)
+    assert model.groupings == {"b": grouping}
+    assert apart(model.marginal(("b",)), WHOLE.sum(axis=(0, 2))) < 0.01
+
+
+NEVER = np.array([[True, True, False], [True, False, True]])
+RULES = Rules(
+    classes={"a": Grouping("a", (0, 0, 1)), "b": Grouping("b", (0, 1, 1, 2))},
+    rules=(Rule(text="no", clique=("a", "b"), allowed=NEVER),),
+)
+
+
+def ruled():
+    return WHOLE * NEVER[RULES.classes["a"].lookup][:, RULES.classes["b"].lookup][:, :, None]
+
+
+@pytest.mark.parametrize("measured", ["pairs", "columns"])
+def test_no_row_breaks_a_rule_and_little_is_cut_away(measured):
+    table = ruled()
+    found = items(table) if measured == "pairs" else items(table)[:4]
+    mixture = Mixture(DOMAIN, rules=RULES)
+    mixture.add(found)
+    mixture.refit(steps=400)
+    model = mixture.model()
+    pair = model.marginal(("a", "b"))
+    assert (pair[table.sum(axis=2) == 0] == 0).all()
+    # The network was taught the rule, so columns are much as measured although the rest was cut.
+    for name in DOMAIN:
+        assert apart(model.marginal((name,)), counted((name,), table=table).counts.astype(float)) < 0.03
+    assert mixture.table(("a", "b"))[table.sum(axis=2) == 0].max() == 0
+
+
+def test_rules_that_are_not_taught_are_cut_away_all_the_same():
+    mixture = Mixture(DOMAIN, rules=RULES)
+    mixture.add(items())
+    mixture.refit(steps=0)
+    assert (mixture.model().marginal(("a", "b"))[ruled().sum(axis=2) == 0] == 0).all()
+
+
+def test_fewer_components_where_rules_leave_less_room(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CELLS", 200)
+    mixture = Mixture(DOMAIN, rules=RULES)
+    mixture.add(items(ruled()))
+    mixture.refit(steps=5)
+    assert 1 <= mixture.model().hidden["component"] < 10
+
+
+@pytest.mark.parametrize("by", [[("c",)], [("c", "b")], [("a",), ("b", "c")]], ids=str)
+def test_public_totals_are_met(by):
+    counts = {clique: counted(clique).counts.copy() for clique in by}
+    rows = min(int(table.sum()) for table in counts.values())
+    for table in counts.values():
+        table.flat[int(table.argmax())] -= int(table.sum()) - rows
+    totals = [Totals(clique=clique, counts=table) for clique, table in counts.items()]
+    model = mixture_model(items(), domain=DOMAIN, totals=totals)
+    assert set(map(frozenset, model.exact)) == set(map(frozenset, by))
+    (drawn,) = generate(model, rows=rows, rng=np.random.default_rng(1))
+    for clique, table in counts.items():
+        assert model.marginal(clique) == pytest.approx(table, abs=0.05)
+        found = np.zeros(table.shape, dtype=np.int64)
+        np.add.at(found, tuple(drawn[name] for name in clique), 1)
+        assert np.abs(found - table).sum() <= 2
+
+
+NUMBERS = """
+[columns.age]
+kind = "integer"
+min = 0
+max = 30
+
+[columns.pay]
+kind = "integer"
+min = 0
+max = 12
+universe = "age >= 15"
+outside = "none"
+
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+"""
+
+
+def test_a_run_on_numbers_under_rules_can_be_conditioned(tmp_path):
+    rng = np.random.default_rng(5)
+    age = rng.integers(0, 31, 3000)
+    sex = rng.choice(["f", "m"], 3000)
+    pay = np.where(age < 15, "none", (rng.integers(0, 7, 3000) + 6 * (sex == "m")).astype(str))
+    found = measure(
+        pa.table({"age": age, "pay": pay, "sex": sex}),
+        schema=Schema.parse(NUMBERS),
+        epsilon="4",
+        delta="0",
+        method="gem",
+        ledger=tmp_path / "ledger.db",
+        noise=ExactNoise(RehearsalEntropy(1)),
+    )
+    model = fit_run(found)
+    release = release_from(found, model, where="sex == 'm' and age >= 15", implicates=2, seed=1)
+    assert len(release.further) == 1
+    for table in (release.table, *release.further):
+        assert set(table["sex"].to_pylist()) == {"m"}
+        assert sum(TableCodec(found.schema).broken(table).values()) == 0
+        assert np.nanmedian(np.array(table["pay"].to_pylist()).astype(float)) > 7
+    whole = release_from(found, model, seed=1).table
+    assert 2700 < whole.num_rows < 3300
+    assert release.table.num_rows / whole.num_rows == pytest.approx(0.5 * 16 / 31, abs=0.05)
