@@ -21,7 +21,7 @@ from populace.infer.model import Model
 from populace.infer.run import check_inference, fit_run
 from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
-from populace.privacy.budget import Number, parse_delta, parse_epsilon
+from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
@@ -39,6 +39,7 @@ from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, se
 from populace.strategy.methods import (
     METHODS,
     check_method,
+    check_noise,
     check_public,
     check_rounds,
     method_named,
@@ -200,6 +201,8 @@ def measure(
     check_known(seen.totals, rules=seen.rules, domain=seen.domain)
     wish = wanted(seen)
     check_rounds(chosen, wish, domain=seen.domain)
+    aside = spent_keys(chosen, delta=slack, learning=keys)
+    check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     source = noise or ExactNoise(SystemEntropy())
@@ -212,7 +215,7 @@ def measure(
         method=chosen,
         schema_digest=schema.digest,
         rehearsal=not is_secret(source),
-        keys=spent_keys(chosen, delta=slack, learning=keys),
+        keys=aside,
         workload=None if workload is None else wish.label,
         public=None if known is None else PublicTable(known.name, known.digest),
     )

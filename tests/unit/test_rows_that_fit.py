@@ -43,7 +43,7 @@ def test_no_method_draws_more_rows_than_fit(method, small, tmp_path):
         release = pipeline.synthesize(
             rows(1),
             schema=SCHEMA,
-            epsilon="1e-7",
+            epsilon="1e-6",
             delta="1e-9",
             method=method,
             public=rows(2) if method == "dpsyn" else None,

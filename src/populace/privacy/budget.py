@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from populace.errors import UsageError
 from populace.privacy.balls import rounded_down, rounded_up
+from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.gaussian import gaussian_cap, greatest_pure_epsilon, least_variance
 from populace.privacy.loss import Currency, cap, price
 from populace.privacy.mechanisms import (
@@ -172,6 +173,19 @@ class Budget:
         if self.currency is Currency.ZCDP:
             return Exponential(_root_down(8 * each))
         return Exponential(_short_down(each))
+
+    def bears(self, share: Fraction) -> bool:
+        """Say whether one answer for a share of the budget, a marginal or a score, has noise that fits 64 bits.
+
+        >>> from populace.schema.unit import Unit
+        >>> [Budget.of(Fraction(e), Fraction(0), unit=Unit()).bears(Fraction(1, 10**5)) for e in ("1e-6", "1e-9")]
+        [True, False]
+        """
+        widest = max(self.unit.marginal_l1, self.unit.score_shift)
+        noise = self._noise(share, answers=1, l1=widest, l2_squared=widest**2)
+        if isinstance(noise, DiscreteLaplace):
+            return noise.scale <= LARGEST_SCALE
+        return noise.variance <= LARGEST_SCALE**2
 
     def measure_share(self, noise: Noise, *, marginals: int) -> Fraction:
         """Return the share of the budget that this many marginals take under a given noise."""

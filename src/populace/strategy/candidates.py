@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from populace.infer.tables import Table
-from populace.marginals import Candidates, Clique, Domain, Grouping, Marginal
+from populace.marginals import MOST_ROWS, Candidates, Clique, Counts, Domain, Grouping, Marginal
 from populace.privacy.mechanisms import DiscreteGaussian, Noise
 from populace.strategy.workload import Workload
 
@@ -73,10 +73,22 @@ def compared(
     tables = estimate.tables(weights)
     return Candidates(
         tuple(Marginal.grouped(clique, groupings or {}) for clique in weights),
-        tuple(np.rint(tables[clique]).astype(np.int64) for clique in weights),
-        tuple(round(weights[c] * usual(noise) * np.count_nonzero(tables[c])) for c in weights),
+        tuple(whole_rows(tables[clique], weight=weights[clique]) for clique in weights),
+        tuple(
+            min(round(weights[c] * usual(noise) * np.count_nonzero(tables[c])), MOST_ROWS) for c in weights
+        ),
         tuple(weights.values()),
     )
+
+
+def whole_rows(table: Table, *, weight: int = 1) -> Counts:
+    """Return a table in whole rows, scaled down where noise has made more of them than a score in 64 bits can bear.
+
+    >>> whole_rows(np.array([0.6, 7.2])).tolist(), whole_rows(np.array([1e30, 1e30])).tolist() == 2 * [2**58]
+    ([1, 7], True)
+    """
+    over = 2 * weight * float(np.abs(table).sum()) / MOST_ROWS
+    return np.rint(table if over <= 1 else table / over).astype(np.int64)
 
 
 def wanted_marginals(workload: Workload, *, domain: Domain) -> dict[Clique, int]:

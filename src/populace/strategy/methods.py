@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from typing import Any
 
 from populace.errors import UsageError
 from populace.marginals import Domain
+from populace.privacy.budget import Budget
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.strategy.oracle import Strategy
@@ -176,6 +178,21 @@ def check_rounds(method: str, workload: Workload, *, domain: Domain) -> None:
         raise UsageError(
             f"the workload says how its marginals are asked in rounds; the method {method!r} has none.",
             hint=f"leave out [rounds], [columns] and coarse, or use {able}",
+        )
+
+
+def check_noise(workload: Workload, *, domain: Domain, budget: Budget) -> None:
+    """Refuse, before anything is spent, a budget so small that noise of some question might not fit 64 bits.
+
+    No method gives an answer about a column less than a 1000th of an even share, or one about a pair, or about what is
+    wanted, less than a 100th.
+    """
+    columns = len(domain)
+    parts = 1000 * columns + 100 * (math.comb(columns, 2) + len(workload.weights))
+    if not budget.bears(Fraction(1, parts)):
+        raise UsageError(
+            f"epsilon is too small for {columns} columns: noise might not fit 64 bits.",
+            hint="raise epsilon, give a delta above 0, or leave out columns",
         )
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from populace.infer.estimator import Estimator
 from populace.infer.weights import Weights
-from populace.marginals import Candidates, Clique, Marginal
+from populace.marginals import MOST_ROWS, Candidates, Clique, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
-from populace.strategy.candidates import MOST_CELLS, usual, wanted_marginals
+from populace.strategy.candidates import MOST_CELLS, usual, wanted_marginals, whole_rows
 from populace.strategy.independent import measure_columns
 from populace.strategy.mwem import first_estimate
 from populace.strategy.oracle import Oracle
@@ -89,7 +89,7 @@ def _question(estimate: Weights | Estimator, clique: Clique, *, noise: Noise, te
     """Return the test of one marginal: its distance from the estimate less what has to be exceeded."""
     table = estimate.table(clique)
     threshold = usual(noise) * np.count_nonzero(table) + SURE * math.sqrt(test.variance)
-    return Candidates((Marginal(clique),), (np.rint(table).astype(np.int64),), (round(threshold),))
+    return Candidates((Marginal(clique),), (whole_rows(table),), (min(round(threshold), MOST_ROWS),))
 
 
 def _order(cliques: Sequence[Clique]) -> list[Clique]:
