@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -124,3 +124,21 @@ def test_a_tally_refuses_codes_outside_their_domain():
     engine = MemoryEngine({"a": np.array([0, 3], np.uint8)}, domain=Domain({"a": 3}))
     with pytest.raises(IndexError, match="outside"):
         engine.tally()
+
+
+def test_what_is_kept_over_many_rounds_stays_within_the_memory(monkeypatch):
+    """Every round asks for other marginals: the limit is for all that is kept, and the last asked are kept."""
+    domain = Domain(dict.fromkeys((f"c{number}" for number in range(12)), 4))
+    codes = {name: np.zeros(5, np.uint8) for name in domain}
+    engine = MemoryEngine(codes, domain=domain)
+    pairs = [Marginal(pair) for pair in combinations(domain, 2)]
+    for start in range(0, len(pairs), 6):
+        engine.prepare(pairs[start : start + 6], memory=10 * 8 * 16)
+        assert sum(table.nbytes for table in engine._kept.values()) <= 10 * 8 * 16
+    counted = []
+    monkeypatch.setattr(MemoryEngine, "_count", lambda self, asked: counted.extend(asked) or [0] * len(asked))
+    engine.prepare(pairs[-10:], memory=10 * 8 * 16)
+    assert counted == []
+    assert [int(table.sum()) for table in engine.counts(pairs[-10:])] == [5] * 10
+    engine.prepare(pairs[:11], memory=10 * 8 * 16)
+    assert counted == pairs[:10]

@@ -17,7 +17,7 @@ class Engine(Protocol):
     """
 
     def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
-        """Count candidate marginals in one pass and keep them, as far as `memory` bytes reach."""
+        """Count candidate marginals in one pass and keep them; all that is kept takes at most `memory` bytes."""
         ...
 
     def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,15 +35,25 @@ class MemoryEngine:
         return f"MemoryEngine({len(self._domain)} columns)"
 
     def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
-        """Count marginals in one pass and keep them, as far as `memory` bytes reach."""
-        wanted: list[Marginal] = []
+        """Count marginals in one pass and keep them, as far as `memory` bytes reach for all that is kept.
+
+        Those of earlier calls stay as long as there is room beside them, the latest of them longest.
+        """
+        asked: dict[Marginal, None] = {}
         for marginal in dict.fromkeys(marginals):
-            memory -= 8 * int(np.prod(marginal.shape(self._domain), dtype=object))
+            memory -= self._bytes(marginal)
             if memory < 0:
                 break
-            if marginal not in self._kept:
-                wanted.append(marginal)
+            asked[marginal] = None
+        for marginal in [kept for kept in reversed(self._kept) if kept not in asked]:
+            memory -= self._bytes(marginal)
+            if memory < 0:
+                del self._kept[marginal]
+        wanted = [marginal for marginal in asked if marginal not in self._kept]
         self._kept.update(zip(wanted, self._count(wanted), strict=True))
+
+    def _bytes(self, marginal: Marginal) -> int:
+        return 8 * math.prod(marginal.shape(self._domain))
 
     def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
         """Return the exact counts of each marginal, in its public shape."""
