@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from populace.infer import generator as module
-from populace.infer.generator import Answer, Generator, mixed
+from populace.infer.generator import Answer, Generator, Independence, mixed
 
 START = {"a": np.array([0.2, 0.8]), "b": np.array([0.5, 0.3, 0.2]), "c": np.array([0.1, 0.2, 0.3, 0.4])}
 
@@ -72,19 +73,20 @@ ANSWERS = {
 def test_gradient_is_that_of_finite_differences(name, runs, monkeypatch):
     monkeypatch.setattr(module, "_RUNS", runs)
     generator = Generator(START, components=6)
-    answers = ANSWERS[name]
+    answers = [replace(each, noise=0.0) for each in ANSWERS[name]]
+    drawn = Independence(generator, answers, rows=5000.0)
     here = generator.parameters
-    lost, slope = generator.loss(answers, rows=5000.0)
-    assert lost > 0
-    assert np.abs(slope).max() > 1e-3
+    lost = generator.loss(here, answers, drawn=drawn)
+    assert lost.value > 0
+    assert np.abs(lost.gradient).max() > 1e-3
     step = 1e-6
     for place in range(here.size):
         ends = []
         for sign in (step, -step):
             moved = here.copy()
             moved[place] += sign
-            ends.append(generator.loss(answers, rows=5000.0, at=moved)[0])
-        assert slope[place] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4, abs=1e-5)
+            ends.append(generator.loss(moved, answers, drawn=drawn).value)
+        assert lost.gradient[place] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4, abs=1e-5)
 
 
 def lost(generator, answers):
@@ -113,6 +115,19 @@ def test_training_ends_when_nothing_is_missed_by_more_than_its_noise():
     far = [answer(("a",), [0.9, 0.1], weight=1e3)]
     assert 0 < generator.train(far, rows=10.0, steps=300) < 300
     assert lost(generator, far) < 3
+
+
+def test_an_answer_that_is_missed_by_no_more_than_its_noise_pulls_nowhere():
+    generator = Generator(START)
+    far = [answer(("a",), [0.9, 0.1], weight=100.0, noise=0.0)]
+    drawn = Independence(generator, far, rows=1.0)
+    lost = generator.loss(generator.parameters, far, drawn=drawn)
+    met = generator.loss(generator.parameters, [replace(far[0], noise=lost.value)], drawn=drawn)
+    assert (lost.wrong, met.wrong) == (1, 0)
+    assert np.abs(met.gradient).max() < 0.01 * np.abs(lost.gradient).max()
+    known = generator.loss(generator.parameters, [replace(far[0], certain=True)], drawn=drawn)
+    assert known.wrong == 0
+    assert np.array_equal(known.gradient, lost.gradient)
 
 
 def test_what_no_answer_speaks_of_stays_nearly_independent():

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
 
-Bits = npt.NDArray[np.bool_]
-
 # The components, noise vectors and layers of a large domain; one of few codes has fewer.
 MOST_COMPONENTS, MOST_NOISE, MOST_WIDTH = 256, 64, 128
 # How far the components of a new network are apart, and the least share of a code it starts from.
@@ -46,6 +44,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Lost:
+    """The loss of parameters, its gradient, and how many measurements are missed by more than their noise."""
+
+    value: float
+    wrong: int
+    gradient: Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Pass:
     """What the layers said on the way forward."""
 
@@ -71,7 +78,7 @@ class Generator:
         self._sizes = np.array(sizes)
         ends = np.cumsum([0, *sizes]).tolist()
         self._starts = ends[:-1]
-        self._place = {name: slice(*ends[i : i + 2]) for i, name in enumerate(self.domain)}
+        self.place = {name: slice(*ends[i : i + 2]) for i, name in enumerate(self.domain)}
         rng = np.random.default_rng(0)
         noise, width = min(MOST_NOISE, 2 * codes), min(MOST_WIDTH, 4 * codes)
         self.noise: Table = rng.standard_normal((min(components, 8 * codes), noise))
@@ -97,59 +104,52 @@ class Generator:
 
     def column(self, shares: Table, name: str) -> Table:
         """Return one column's part of all shares."""
-        return shares[:, self._place[name]]
+        return shares[:, self.place[name]]
 
     def table(self, shares: Table, clique: Clique) -> Table:
         """Return the table of some columns in the mixture, as shares of all rows."""
         return mixed([self.column(shares, name) for name in clique])
 
-    def free(self, answers: Iterable[Answer]) -> Bits:
-        """Say for every two columns whether no answer speaks of both."""
-        order = {name: place for place, name in enumerate(self.domain)}
-        found = ~np.eye(len(order), dtype=np.bool_)
-        for answer in answers:
-            for one, other in permutations(answer.clique, 2):
-                found[order[one], order[other]] = False
-        return found
+    def loss(self, flat: Table, answers: Iterable[Answer], *, drawn: Independence) -> Lost:
+        """Return what parameters lose, Σ ½ weight · (share − answer)² and what is drawn, with the gradient.
 
-    def loss(self, answers: Sequence[Answer], *, rows: float, at: Table | None = None) -> tuple[float, Table]:
-        """Return the loss of parameters and its gradient: Σ ½ weight · (share − answer)², and what is drawn."""
-        flat = self.parameters if at is None else at
+        An answer that is missed by no more than its noise is left out.
+        """
         passed = self._forward(flat)
-        drawn = _Independence(self, self.free(answers), rows=rows)
-        lost, slope = drawn.loss(passed.shares)
+        value, slope = drawn.loss(passed.shares)
+        wrong = 0
         for answer in answers:
-            more, pull = self._missed(passed.shares, answer)
-            lost += more
-            self._add(slope, passed.shares, answer, pull)
-        return lost, self._backward(flat, passed, slope)
+            parts = self._seen(passed.shares, answer)
+            missed = mixed(parts) - answer.shares
+            pull = missed * answer.weights
+            lost = 0.5 * float(np.vdot(missed, pull))
+            if lost > answer.noise:
+                value += lost
+                wrong += not answer.certain
+                for name, found in zip(answer.clique, _unmixed(parts, pull), strict=True):
+                    into = self.column(slope, name)
+                    into += found if answer.codes is None else found[:, answer.codes[name]]
+        return Lost(value, wrong, self._backward(flat, passed, slope))
 
     def train(self, answers: Sequence[Answer], *, rows: float, steps: int) -> int:
         """Teach the network answers, in at most so many steps of Adam, and return how many there were.
 
-        An answer that is missed by no more than its noise waits until it is missed by more; when all have waited for
-        a while, the network has learnt what there is to learn. What is kept is the mean of the parameters, in which
-        recent ones count most.
-        Source: Kingma and Ba 2015; waiting and the mean are those of Liu, Vietri and Wu 2021.
+        When every answer has been missed by no more than its noise for a while, the network has learnt what there is to
+        learn. What is kept is the mean of the parameters, in which recent ones count most.
+        Source: Kingma and Ba 2015; leaving answers out and the mean are those of Liu, Vietri and Wu 2021.
         """
-        drawn = _Independence(self, self.free(answers), rows=rows)
+        drawn = Independence(self, answers, rows=rows)
         flat = self.parameters.copy()
         first, second, mean = (np.zeros_like(flat) for _ in range(3))
         done = calm = 0
-        for _ in range(steps):
-            passed = self._forward(flat)
-            missed = [(answer, *self._missed(passed.shares, answer)) for answer in answers]
-            wrong = [(answer, pull) for answer, lost, pull in missed if lost > answer.noise]
-            calm = 0 if any(not answer.certain for answer, _ in wrong) else calm + 1
+        while done < steps:
+            lost = self.loss(flat, answers, drawn=drawn)
+            calm = 0 if lost.wrong else calm + 1
             if calm and (not done or calm > _CALM):
                 break
             done += 1
-            slope = drawn.loss(passed.shares)[1]
-            for answer, pull in wrong:
-                self._add(slope, passed.shares, answer, pull)
-            slopes = self._backward(flat, passed, slope)
-            first += (1 - _FIRST) * (slopes - first)
-            second += (1 - _SECOND) * (slopes**2 - second)
+            first += (1 - _FIRST) * (lost.gradient - first)
+            second += (1 - _SECOND) * (lost.gradient**2 - second)
             size = np.sqrt(second / (1 - _SECOND**done)) + _TINY
             flat -= _RATE / (1 - _FIRST**done) * first / size
             mean += (1 - _MEMORY) * (flat - mean)
@@ -195,19 +195,6 @@ class Generator:
         shift[...] = behind.sum(axis=0)
         return found
 
-    def _missed(self, shares: Table, answer: Answer) -> tuple[float, Table]:
-        """Return the loss of one answer, and its slope by the cells of its table."""
-        missed = mixed(self._seen(shares, answer)) - answer.shares
-        pull = missed * answer.weights
-        return 0.5 * float(np.vdot(missed, pull)), pull
-
-    def _add(self, slope: Table, shares: Table, answer: Answer, pull: Table) -> None:
-        """Add to the slope of all shares what a slope by the cells of one answer's table makes of it."""
-        parts = self._seen(shares, answer)
-        for name, found in zip(answer.clique, _unmixed(parts, pull), strict=True):
-            into = self.column(slope, name)
-            into += found if answer.codes is None else found[:, answer.codes[name]]
-
     def _seen(self, shares: Table, answer: Answer) -> list[Table]:
         """Return the columns of an answer, their codes summed into classes where it says so."""
         parts = [self.column(shares, name) for name in answer.clique]
@@ -222,19 +209,24 @@ class Generator:
         return np.repeat(columns, self._sizes, axis=1)
 
 
-class _Independence:
+class Independence:
     """What draws the columns of which no answer speaks together to independence.
 
     w Σ (p_ab − p_a p_b)² / (p_a p_b) over cells of such pairs, as if 2w rows had been seen to be independent. A column
     of many codes is looked at in runs of them that hold about equal shares when training begins.
     """
 
-    def __init__(self, generator: Generator, free: Bits, *, rows: float) -> None:
+    def __init__(self, generator: Generator, answers: Iterable[Answer], *, rows: float) -> None:
         shares = generator.shares().mean(axis=0)
+        order = {name: number for number, name in enumerate(generator.domain)}
+        free = ~np.eye(len(order), dtype=np.bool_)
+        for answer in answers:
+            for one, other in permutations(answer.clique, 2):
+                free[order[one], order[other]] = False
         runs: list[int] = []
         kept = []
         for number, name in enumerate(generator.domain):
-            place = generator._place[name]
+            place = generator.place[name]
             before = np.cumsum(shares[place]) - shares[place]
             numbers = np.minimum((before * _RUNS).astype(np.int64), _RUNS - 1)
             first = np.flatnonzero(np.diff(numbers, prepend=-1)) if len(numbers) > _RUNS else None

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from populace.errors import UsageError
 from populace.infer.effects import estimate
 from populace.infer.generator import MOST_COMPONENTS, Answer, Generator
 from populace.infer.known import known_totals
@@ -32,6 +33,8 @@ MOST_CELLS = 2**22
 # Public totals count so many times as much as the most precise measurement.
 _SURE = 4.0
 _SWEEPS, _CLOSE = 500, 1e-9
+# No cell that can hold rows is quite empty.
+_TRACE = 1e-12
 
 
 class Mixture:
@@ -95,8 +98,8 @@ class Mixture:
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         if self._generator is None:
-            raise ValueError("refit() comes first")
-        table = self._generator.table(self._shares, clique) * self._layout.allowed(clique)
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._layout.allowed(clique)
         return np.asarray(self.total * table / table.sum())
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
@@ -114,11 +117,11 @@ class Mixture:
         them and to all pairs.
         """
         if self._generator is None:
-            raise ValueError("refit() comes first")
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
         component, layout = self._numbered(self._generator.components)
         structure = layout.structure(self._cliques(component))
         potentials: dict[Clique, Table] = {
-            (name, component): np.log(self._generator.column(self._shares, name).T + 1e-12)
+            (name, component): np.log(self._generator.column(self._shares, name).T + _TRACE)
             for name in self.domain
         }
         hard = restrict(structure.hard, self._known.empty)
