@@ -62,7 +62,8 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     assert main(words(desk, schema=schema, population="20000")) == 0
     told = capsys.readouterr().out
     assert re.search(r"up to 10 cells +\S.* 2 pairs", told)
-    assert re.search(r"d × e .* 360 cells", told)
+    assert re.search(r"d × e .* 360 cells in \d+ groups", told)
+    assert "errors of pairs are told in groups" in told
     assert main([*words(desk, schema=schema, population="20000"), "--json"]) == 0
     pairs = json.loads(capsys.readouterr().out)["pairs"]
     assert {frozenset(pair["columns"]) for pair in pairs} == {
@@ -70,7 +71,8 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     }
     assert all(0 <= pair["low"] <= pair["mean"] <= pair["high"] <= 1 for pair in pairs)
     assert [pair["mean"] for pair in pairs] == sorted(pair["mean"] for pair in pairs)
-    assert {pair["measured_in"] for pair in pairs} <= {0, 1, 2, 3}
+    assert {pair["measured_in"] for pair in pairs} <= {0, 1, 2, 3, 4, 5}
+    assert all(1 <= pair["cells_in_groups"] <= pair["cells"] for pair in pairs)
 
 
 def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
@@ -115,9 +117,11 @@ def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture
     assert main(words(desk, population="300", epsilon="1")) == 0
     told = capsys.readouterr().out
     assert "Verdict: too few rows" in told
-    assert "coarsen to 8 codes or fewer: age (" in told
+    assert re.search(
+        r"coarsen to \d+ codes or fewer, in the schema:\n +age \(\d+ codes\): width = \d+, or edges", told
+    )
     assert "columns then err by" in told
-    assert "or grant more budget" in told
+    assert "more budget (--target-error 0.05 tells how much for columns)" in told
 
 
 def test_it_is_said_when_no_change_of_columns_suffices(
@@ -127,6 +131,38 @@ def test_it_is_said_when_no_change_of_columns_suffices(
     told = capsys.readouterr().out
     assert "neither coarser nor fewer columns make these rows enough" in told
     assert "drop:" not in told
+
+
+def test_numbers_agree_with_their_nouns_and_delta_reads_as_elsewhere(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, delta="1e-9")) == 0
+    told = capsys.readouterr().out
+    assert "δ = 1e-9, " in told
+    assert re.search(r"cells .* 1 pair$", told, flags=re.MULTILINE)
+
+
+def test_a_method_without_pairs_is_not_said_to_find_none_worth_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, method="independent")) == 0
+    assert "pairs           none are measured by this method" in capsys.readouterr().out
+
+
+def test_a_huge_epsilon_is_noted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(desk, epsilon="50")) == 0
+    assert "epsilon 50 promises little" in capsys.readouterr().err
+    assert main(words(desk)) == 0
+    assert "promises little" not in capsys.readouterr().err
+
+
+def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(desk, epsilon=None, **{"target-error": "0.03"})) == 0
+    told = capsys.readouterr().out
+    assert "Verdict: few rows" in told or "Verdict: too few rows" in told
+    assert "--target-error" not in told
 
 
 def test_absurd_populations_are_doubted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,6 +208,8 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
         ({"target-error": "3"}, "the target error is 3"),
         ({"method": "mts"}, "did you mean 'mst'"),
         ({"like": "none.csv"}, "there is no file"),
+        ({"public": "last.csv"}, "no plan can foresee what a public table saves"),
+        ({"method": "stability"}, "no schema says how often rows repeat"),
     ],
     ids=str,
 )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 import pytest
 
+from populace.forecast.coarser import how
 from populace.forecast.plan import plan
 from populace.forecast.rehearsal import settled
 from populace.forecast.smaller import owners, restricted, smaller
-from populace.forecast.verdict import COARSE, TOO_SMALL, Verdict, advise
+from populace.forecast.verdict import TOO_SMALL, Advice, Outcome, Verdict, advise
 from populace.schema.schema import Schema
 from populace.strategy.workload import Workload
 
@@ -56,40 +58,86 @@ when = "age < 18 and grown == '1'"
 """)
 
 
-def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> float:
+def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> Outcome:
     """Return an error that grows with the codes in all."""
-    return sum(coarse.get(name, size) for name, size in sizes.items() if name not in drop) / 1000
+    codes = sum(coarse.get(name, size) for name, size in sizes.items() if name not in drop)
+    return Outcome(error=codes / 1000, balance=0.5)
 
 
 class TestSteps:
-    def test_the_fewest_columns_are_coarsened(self) -> None:
-        sizes = {"a": 100, "b": 50, "c": 40, "d": 3}
-        errors = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.01}
-        found = advise(sizes, errors, goal=0.07, predict=lambda c, d: weighed(c, d, sizes=sizes))
-        assert (list(found.coarsen), found.drop, found.enough) == (["a", "b"], (), True)
-        assert found.coarsened == found.dropped == pytest.approx(0.059)
+    sizes: ClassVar = {"a": 100, "b": 50, "c": 40, "d": 3}
+    errors: ClassVar = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.01}
+
+    def advice(self, *, limit: float) -> Advice:
+        """Return the advice where an error of so much is just too large."""
+        scale = TOO_SMALL / limit
+
+        def predict(coarse: Mapping[str, int], drop: Sequence[str]) -> Outcome:
+            found = weighed(coarse, drop, sizes=self.sizes)
+            return Outcome(error=found.error * scale, balance=0.5)
+
+        return advise(self.sizes, self.errors, now=predict({}, ()), predict=predict)
+
+    def test_the_fewest_columns_are_coarsened_and_no_more_than_they_must(self) -> None:
+        found = self.advice(limit=0.13)
+        assert (found.coarsen, found.drop, found.enough) == ({"a": 32}, (), True)
+        found = self.advice(limit=0.06)
+        assert (found.coarsen, found.drop, found.enough) == (dict.fromkeys("abc", 16), (), True)
+        assert found.coarsened == found.dropped
 
     def test_the_fewest_are_dropped_and_none_of_them_coarsened(self) -> None:
-        sizes = {"a": 100, "b": 50, "c": 40, "d": 3}
-        errors = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.01}
-        found = advise(sizes, errors, goal=0.02, predict=lambda c, d: weighed(c, d, sizes=sizes))
+        found = self.advice(limit=0.02)
         assert (list(found.coarsen), found.drop, found.enough) == (["b", "c"], ("a",), True)
-        assert found.dropped == pytest.approx(0.019)
+        assert found.dropped == pytest.approx(0.019 * TOO_SMALL / 0.02)
 
     def test_steps_that_make_it_worse_are_not_told(self) -> None:
         sizes = {"a": 100, "b": 50, "c": 3}
         found = advise(
-            sizes, dict.fromkeys(sizes, 0.3), goal=0.05, predict=lambda c, d: 0.3 + len(c) + len(d)
+            sizes,
+            dict.fromkeys(sizes, 0.3),
+            now=Outcome(error=0.3, balance=2.0),
+            predict=lambda c, d: Outcome(error=0.3 + len(c) + len(d), balance=2.0),
         )
         assert (found.coarsen, found.drop, found.enough) == ({}, (), False)
         assert found.verdict is Verdict.TOO_SMALL
+
+    def test_pairs_that_are_worth_less_than_exact_columns_count_as_too_few_rows(self) -> None:
+        assert Outcome(error=0.015, balance=1.4).verdict is Verdict.TOO_SMALL
+        assert Outcome(error=0.015, balance=0.9).verdict is Verdict.ENOUGH
+
+
+class TestHow:
+    @pytest.mark.parametrize(
+        ("table", "told"),
+        [
+            ('kind = "numeric"\nmin = 0\nmax = 1000\nbins = "learn"', 'in place of bins = "learn"; inside'),
+            ('kind = "categorical"\nvalues = "learn"', 'list 7 values or fewer in place of values = "learn"'),
+            ('kind = "date"\nmin = 1950-01-01\nmax = 2019-12-31', 'width = "25 years", or edges'),
+            ('kind = "integer"\nmin = 0\nmax = 99', "width = 15, or edges"),
+            ('kind = "numeric"\nmin = 0\nmax = 70\nwidth = 1', "width = 10, or edges"),
+        ],
+        ids=lambda each: each.split("\n")[0],
+    )
+    def test_advice_is_in_the_words_of_the_schema(self, table: str, told: str) -> None:
+        assert told in how(Schema.parse(f"[columns.x]\n{table}").columns["x"], codes=8)
+
+    @pytest.mark.parametrize("codes", [8, 16, 32])
+    def test_what_it_says_leaves_so_many_codes(self, codes: int) -> None:
+        for table in (
+            'kind = "date"\nmin = 1950-03-01\nmax = 2019-12-31\n',
+            'kind = "integer"\nmin = 0\nmax = 99\n',
+            'kind = "numeric"\nmin = 0\nmax = 70\ndecimals = 2\n',
+        ):
+            column = Schema.parse(f"[columns.x]\n{table}" + ("width = 1" if "numeric" in table else ""))
+            width = how(column.columns["x"], codes=codes).split(", or")[0]
+            assert Schema.parse(f"[columns.x]\n{table}{width}").columns["x"].size <= codes
 
 
 class TestTerms:
     def test_units_of_many_rows_get_other_advice(self) -> None:
         """Ten rows a household mean ten times the noise: what suffices for one row does not for ten."""
         one, ten = (
-            plan(Schema.parse(HOUSEHOLDS.format(rows=rows)), population=3000, epsilon="0.3", delta="1e-9")
+            plan(Schema.parse(HOUSEHOLDS.format(rows=rows)), population=6000, epsilon="0.3", delta="1e-9")
             for rows in (1, 10)
         )
         assert one.advice is not None
@@ -101,11 +149,11 @@ class TestTerms:
     @pytest.mark.slow
     def test_advice_can_be_followed(self) -> None:
         """Coarsen what is named, and a plan for the columns that are left has the verdict that was promised."""
-        before = plan(SIZES, population=3000, epsilon="0.2", delta="1e-9")
+        before = plan(SIZES, population=3000, epsilon="0.5", delta="1e-9")
         assert before.advice is not None
         assert before.advice.enough
         changed = smaller(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
-        after = plan(changed, population=3000, epsilon="0.2", delta="1e-9")
+        after = plan(changed, population=3000, epsilon="0.5", delta="1e-9")
         assert after.columns.mean == pytest.approx(before.advice.dropped)
         assert after.verdict is before.advice.verdict is not before.verdict
 
@@ -121,10 +169,10 @@ class TestTerms:
 class TestSmaller:
     def test_what_is_left_keeps_its_unit_and_its_rules(self) -> None:
         schema = Schema.parse(HOUSEHOLDS.format(rows=10))
-        assert smaller(schema, coarse={"a": COARSE}, drop=["c"]).unit == schema.unit
-        ruled = smaller(WAGES, coarse={"wage": COARSE}, drop=[])
+        assert smaller(schema, coarse={"a": 8}, drop=["c"]).unit == schema.unit
+        ruled = smaller(WAGES, coarse={"wage": 8}, drop=[])
         assert ruled.zeros == WAGES.zeros
-        assert ruled.columns["wage"].size == COARSE
+        assert ruled.columns["wage"].size == 8
 
     def test_rules_about_columns_that_go_go_with_them(self) -> None:
         found = smaller(WAGES, coarse={}, drop=["age"])
@@ -133,13 +181,13 @@ class TestSmaller:
 
     def test_coarse_columns_need_not_be_learnt(self) -> None:
         assert WAGES.open == ("town",)
-        assert smaller(WAGES, coarse={"town": COARSE}, drop=[]).open == ()
-        assert smaller(WAGES, coarse={"age": COARSE}, drop=[]).open == ("town",)
+        assert smaller(WAGES, coarse={"town": 8}, drop=[]).open == ()
+        assert smaller(WAGES, coarse={"age": 8}, drop=[]).open == ("town",)
 
     def test_a_workload_of_ones_own_keeps_what_can_still_be_asked(self) -> None:
         whole = settled(WAGES)
         cliques = {("wage // 100", "wage % 100"): 1, ("wage // 100", "age"): 2, ("age", "town"): 1}
         asked = Workload(weights={clique: Fraction(weight) for clique, weight in cliques.items()})
-        part = settled(smaller(WAGES, coarse={"wage": COARSE}, drop=["town"]))
+        part = settled(smaller(WAGES, coarse={"wage": 8}, drop=["town"]))
         assert dict(restricted(asked, whole=whole, part=part).weights) == {("wage", "age"): 2}
         assert set(owners(whole).values()) == {"wage", "age", "town", "grown"}

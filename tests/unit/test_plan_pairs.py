@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.forecast.pairs import Level, Supposed, expected, pair_errors, suppose
+from populace.forecast.pairs import Level, Supposed, pair_errors, suppose
 from populace.forecast.plan import plan
 from populace.forecast.population import Population, invent
 from populace.infer.intervals import Intervals
@@ -64,7 +64,6 @@ def test_the_noise_of_a_pair_is_what_least_squares_would_leave_of_it() -> None:
     found = whole_columns(SIZES)
     items = measured(found, [("a",), ("b",), ("c",), ("a", "b"), ("c", "d")])
     level = Level.of(items, population=found)
-    assert level is not None
     assert level.groupings == {}
     rng = np.random.default_rng(3)
     drawn = np.mean([level.noise(("a", "c"), rng=rng) ** 2 for _ in range(300)])
@@ -83,7 +82,6 @@ def test_larger_pairs_get_the_precision_that_their_size_got_elsewhere() -> None:
         cells = schema.domain.cells(pair)
         items += measured(found, [pair], variance=round(10_000 / cells**0.5))
     level = Level.of(items, population=found)
-    assert level is not None
     assert level.power == pytest.approx(0.5, abs=0.02)
     inside = level.noise(("g", "h"), rng=np.random.default_rng(5))
     inside -= inside.mean(axis=0)
@@ -104,11 +102,21 @@ def test_pairs_that_were_measured_keep_their_errors_and_others_get_one() -> None
     assert all(0 <= one.room < 1 for one in told.values())
 
 
-def test_without_any_pair_there_is_no_level_to_speak_of() -> None:
-    found = population()
-    items = measured(found, [(name,) for name in "abcd"])
-    assert suppose(items, population=found, measured={}, rng=np.random.default_rng(1)) == {}
-    assert pair_errors([{}, {}], measured=[(), ()], domain=SIZES.domain) == {}
+def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> None:
+    """Each of four columns is in three pairs: a pair of as many cells has a variance larger by 3 to the power 2/3."""
+    found = whole_columns(SIZES)
+    level = Level.of(measured(found, [(name,) for name in "abcd"]), population=found)
+    inside = np.array([level.noise(("b", "c"), rng=np.random.default_rng(seed)) for seed in range(300)])
+    inside -= inside.mean(axis=1, keepdims=True)
+    inside -= inside.mean(axis=2, keepdims=True)
+    like_columns = (
+        inside.var() * 36 / 25 * 36**level.power / np.exp(np.mean(np.log([4, 6, 6, 5]))) ** level.power
+    )
+    assert like_columns == pytest.approx(100 * 3 ** (2 / 3), rel=0.1)
+
+
+def test_without_rehearsals_of_pairs_nothing_is_told() -> None:
+    assert pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES) == {}
 
 
 def test_cells_that_rules_forbid_have_no_noise() -> None:
@@ -124,10 +132,29 @@ def test_cells_that_rules_forbid_have_no_noise() -> None:
     assert errors[1] < 0.6 * errors[0]
 
 
+def told(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, Supposed]:
+    return {pair: Supposed(error=error, cells=12, room=room) for pair, (error, room) in errors.items()}
+
+
 def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
-    rich, poor = Supposed(error=0.2, room=0.8), Supposed(error=0.02, room=0.2)
-    assert expected([rich, poor]) == pytest.approx(0.8 * 0.2 + 0.2 * 0.02)
-    assert expected([Supposed(error=0.3, room=0.0)] * 2) == pytest.approx(0.3)
+    schema = Schema.from_sizes({"a": 6, "b": 6})
+    runs = [told({("a", "b"): (0.2, 0.8)}), told({("a", "b"): (0.02, 0.2)})]
+    found = pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema)["a", "b"]
+    assert found.error.mean == pytest.approx((2 * 0.2 + 0.02) / 3)
+    assert found.error.low < 0.02
+    assert found.error.high > 0.2
+    assert (found.cells, found.groups, found.measured) == (36, 12, 0)
+
+
+def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
+    schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6, "d": 90})
+    run = told(
+        {("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.2, 0.5)}
+        | {(name, "d"): (0.6, 0.5) for name in "abc"}
+    )
+    found = pair_errors([run], measured=[()], weights=[1], schema=schema)
+    assert {round(found[pair].error.mean, 3) for pair in (("a", "b"), ("a", "c"), ("b", "c"))} == {0.2}
+    assert found["a", "d"].error.mean == pytest.approx(0.6, rel=0.01)
 
 
 @pytest.mark.parametrize(("method", "pairs"), [("independent", 0), ("mst", 6), ("adaptive", 6)])
@@ -137,6 +164,6 @@ def test_methods_tell_of_all_pairs_or_of_none(method: str, pairs: int) -> None:
     for told in found.by_pair.values():
         assert told.error.low <= told.error.mean <= told.error.high
     if method == "mst":
-        assert sum(told.measured for told in found.by_pair.values()) == 3 * 3, (
-            "a tree of four columns has 3 pairs"
-        )
+        # A tree of four columns has 3 pairs; it leaves out a column that says nothing.
+        assert found.afforded.high == 3
+        assert sum(told.measured for told in found.by_pair.values()) <= 3 * found.rehearsals

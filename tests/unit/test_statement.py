@@ -177,7 +177,14 @@ def test_what_was_asked_is_told_in_columns_and_pairs(made: tuple[RunRecord, Sche
             [Marginal(("sex", "age", "work"))] * 4,
             (
                 "4 times one combination of columns or none; 4 combinations of columns were chosen",
-                "4 combinations of 3 columns",
+                "1 combination of 3 columns more than once",
+            ),
+        ),
+        (
+            [*COLUMNS[:1], *PAIRS[:2], PAIRS[0]],
+            (
+                "4 times one pair or none; 3 pairs were chosen",
+                "1 column again, and 2 pairs, 1 of them more than once",
             ),
         ),
     ],

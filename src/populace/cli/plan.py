@@ -10,6 +10,7 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.notes import tell_weak_promise
 from populace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +66,15 @@ def plan(
     ] = None,
     method: options.Method = "auto",
     workload: options.Workload = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            "--public",
+            metavar="FILE",
+            readable=False,
+            help="Refused: what a public table saves depends on how like the private one it is. Plan without it.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -79,8 +89,8 @@ def plan(
     """Tell what a run will give for its budget, before anything is spent.
 
     It reads no private row and touches no ledger. The method runs against populations that are invented from the
-    schema, with as much noise as the budget buys; so errors are those of columns as they usually are. They are told
-    as the share of rows that noise alone puts into the wrong place.
+    schema, uneven, usual and even ones, with as much noise as the budget buys. Errors are told as the share of rows
+    that noise alone puts into the wrong place.
 
     \b
     Examples:
@@ -94,6 +104,13 @@ def plan(
         check_new_folder(out)
     if epsilon is None and target_error is None:
         raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
+    if public is not None:
+        raise UsageError(
+            "no plan can foresee what a public table saves: that depends on how like the private table it is.",
+            hint="leave --public out, which plans for a run without it; --like rehearses on a public table",
+        )
+    if epsilon is not None:
+        tell_weak_promise(epsilon=epsilon, delta=delta)
     if population > MANY_ROWS:
         say(f"{population:,} rows are more than there are people: is the population right?")
     if like is not None:
@@ -127,11 +144,13 @@ def plan(
 def lines(found: Plan) -> Iterator[str]:
     """Yield the plan as people read it."""
     from populace.forecast.rehearsal import LEARNT_BINS, LEARNT_VALUES
+    from populace.release.statement import exact_text
 
     domain = found.schema.domain
     yield (
-        f"Plan for about {found.population:,} rows of {len(domain)} columns with ε = {float(found.epsilon):g}, "
-        f"δ = {float(found.delta):g}, method {found.method}. Nothing private was read; nothing was spent."
+        f"Plan for about {found.population:,} rows of {counted(len(domain), 'column')} with "
+        f"ε = {float(found.epsilon):g}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
+        "read; nothing was spent."
     )
     yield ""
     if found.open:
@@ -143,16 +162,15 @@ def lines(found: Plan) -> Iterator[str]:
     yield f"  columns         {told(found.columns)}"
     if not found.possible:
         yield "  pairs           none: there is one column"
-    elif found.pairs is None:
-        yield f"  pairs           none of {found.possible} is worth its noise"
+    elif not found.afforded.high:
+        reason = f"of {found.possible} is worth its noise" if found.by_pair else "are measured by this method"
+        yield f"  pairs           none {reason}"
     else:
-        few, low, high = (
-            round(count) for count in (found.afforded.mean, found.afforded.low, found.afforded.high)
-        )
-        yield f"  measured pairs  {told(found.pairs)}"
-        yield f"  how many pairs  {few} ({low} – {high}) of {found.possible} are worth their noise"
-    yield "In brackets: the least and the most of three rehearsals on invented tables, made wider by how far plans were"
-    yield "off on real ones. Tables held out erred by more than was foretold; with a public table, --like tells better."
+        if found.pairs is not None:
+            yield f"  measured pairs  {told(found.pairs)}"
+        yield f"  how many pairs  {number_of_pairs(found)}"
+    yield f"In brackets: the least and the most of {found.rehearsals} rehearsals on invented tables, uneven to even,"
+    yield "and as far beyond as chance goes. With a public table, --like tells better."
     yield from pair_lines(found)
     yield ""
     worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)
@@ -175,20 +193,38 @@ def lines(found: Plan) -> Iterator[str]:
     yield from verdict_lines(found)
 
 
+def number_of_pairs(found: Plan) -> str:
+    """Return how many pairs are measured, with the least and the most where rehearsals differ."""
+    few, low, high = (
+        round(count) for count in (found.afforded.mean, found.afforded.low, found.afforded.high)
+    )
+    spread = f" ({low} – {high})" if low < high else ""
+    return f"{few}{spread} of {found.possible} are worth their noise"
+
+
 def pair_lines(found: Plan) -> Iterator[str]:
     """Yield what pairs err by if they are measured, by their cells, and some by name."""
     if not found.by_pair:
         return
+    every = list(found.by_pair.items())
+    few = every[:NAMED_PAIRS]
+    shown = few + every[max(len(few), len(every) - NAMED_PAIRS) :]
+    labels = {pair: " × ".join(pair) for pair, _ in shown}
+    width = max(22, *map(len, labels.values()))
     yield ""
     yield "Which pairs are measured depends on the rows. A pair errs, if it is, by"
     for label, errors in by_cells(found):
         mean = sum(error.mean for error in errors) / len(errors)
         spread = f"{percent(mean)} ({percent(min(e.low for e in errors))} – {percent(max(e.high for e in errors))})"
-        yield f"  {label:22} {spread:24} {len(errors):6} pairs"
-    every = list(found.by_pair.items())
-    few = every[:NAMED_PAIRS]
-    for pair, one in few + every[max(len(few), len(every) - NAMED_PAIRS) :]:
-        yield f"  {' × '.join(pair):22} {told(one.error):24} {one.cells:6} cells"
+        yield f"  {label:{width}} {spread:24} {counted(len(errors), 'pair'):>12}"
+    grouped = False
+    for pair, one in shown:
+        groups = f" in {one.groups:,} groups" if one.groups < one.cells else ""
+        grouped = grouped or bool(groups)
+        yield f"  {labels[pair]:{width}} {told(one.error):24} {one.cells:6,} cells{groups}"
+    if grouped:
+        yield "  Codes that noise would hide share a group in pairs, and errors of pairs are told in groups: so a pair"
+        yield "  can err by less than a long column in it, which errs in all of its codes."
     if len(every) > 2 * NAMED_PAIRS:
         yield "  --json tells of every pair"
 
@@ -226,15 +262,29 @@ def target_lines(found: Plan) -> Iterator[str]:
 
 
 def verdict_lines(found: Plan) -> Iterator[str]:
-    """Yield whether there are enough rows, and what to do if not."""
+    """Yield whether there are enough rows, why not, and what to do then."""
+    from populace.forecast.verdict import NO_USE, THIN, TOO_SMALL, Verdict
+
     yield ""
     yield f"Verdict: {found.verdict.value} for these columns at this ε."
+    if found.verdict is Verdict.THIN:
+        yield f"  columns err by more than {percent(THIN)}"
+    elif found.verdict is Verdict.TOO_SMALL and found.columns.mean > TOO_SMALL:
+        yield f"  columns err by more than {percent(TOO_SMALL)}"
+    if found.balance > NO_USE:
+        yield (
+            f"  pairs would be {found.balance:.1f} times as far from the truth as exact columns without any "
+            "dependence are"
+        )
     advice = found.advice
     if advice is None:
         return
     if advice.coarsen:
-        names = [f"{name} ({found.schema.columns[name].size})" for name in advice.coarsen]
-        yield f"  coarsen to {max(advice.coarsen.values())} codes or fewer: {some(names)}"
+        yield f"  coarsen to {max(advice.coarsen.values())} codes or fewer, in the schema:"
+        for name in list(advice.coarsen)[:MOST_NAMED]:
+            yield f"    {name} ({found.schema.columns[name].size} codes): {found.how[name]}"
+        if len(advice.coarsen) > MOST_NAMED:
+            yield f"    and {len(advice.coarsen) - MOST_NAMED} more (--json tells all)"
     if advice.drop:
         yield f"  {'and ' if advice.coarsen else ''}drop: {some(advice.drop)}"
     if advice.coarsen or advice.drop:
@@ -242,11 +292,25 @@ def verdict_lines(found: Plan) -> Iterator[str]:
         yield f"  {left} then err by {percent(advice.dropped)}: {advice.verdict.value}"
     if not advice.enough:
         yield "  neither coarser nor fewer columns make these rows enough"
-    yield (
-        "  or grant more budget (--target-error tells how much)"
-        if advice.enough
-        else ("  only more budget (--target-error tells how much) or more rows would")
+    goal = TOO_SMALL if found.columns.mean > TOO_SMALL else THIN if found.columns.mean > THIN else None
+    # A target that was met has answered the question how much.
+    how = (
+        f"--target-error {goal} tells how much for columns" if goal and found.target is None else "a larger ε"
     )
+    yield (
+        f"  or grant more budget ({how})"
+        if advice.enough
+        else f"  only more budget ({how}) or more rows would"
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "pair"), counted(1200, "pair")
+    ('1 pair', '1,200 pairs')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def some(names: Sequence[str]) -> str:

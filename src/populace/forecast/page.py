@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from populace.forecast.pairs import PairError
-from populace.forecast.plan import REHEARSALS, Plan
+from populace.forecast.plan import Plan
 from populace.forecast.rehearsal import LEARNT_BINS, LEARNT_VALUES
-from populace.forecast.verdict import COARSE, LEAST_LEFT
+from populace.forecast.verdict import COARSE, LEAST_LEFT, NO_USE, THIN, TOO_SMALL
 from populace.release.cost import Stage
+from populace.release.statement import exact_text
 from populace.report import charts
 
 MOST_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MOST_PAIRS, MOST_POINTS = 10, 2000
-WIDTH = 620
+WIDTH, MOST_DECADES = 760, 3
+# Room beside a chart for names: so many pixels a letter, up to so many in all; longer names are cut.
+LETTER, NAMES = 7, 260
 
 
 def write(plan: Plan, folder: Path) -> None:
@@ -37,7 +42,7 @@ def render(plan: Plan) -> str:
     environment = Environment(
         loader=PackageLoader("populace.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters.update(percent=percent)
+    environment.filters.update(percent=percent, exact=exact_text)
     stages = [Stage(label=label, noise="", law="", share=share) for label, share in plan.shares.items()]
     return environment.get_template("plan.html").render(
         plan=plan,
@@ -45,8 +50,12 @@ def render(plan: Plan) -> str:
         columns=Markup(_svg(column_errors(plan))),
         pairs=Markup(_svg(pair_errors(plan))) if plan.by_pair else None,
         named=named_pairs(plan),
-        rehearsals=REHEARSALS,
-        coarse=COARSE,
+        rehearsals=plan.rehearsals,
+        coarse=COARSE[-1],
+        thin=THIN,
+        too_small=TOO_SMALL,
+        no_use=NO_USE,
+        counted=counted,
         least=LEAST_LEFT,
         values=LEARNT_VALUES,
         bins=LEARNT_BINS,
@@ -60,6 +69,15 @@ def percent(share: float) -> str:
     ('12 %', '0.0012 %')
     """
     return f"{np.format_float_positional(float(f'{100 * share:.2g}'), trim='-')} %"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "pair"), counted(1200, "pair")
+    ('1 pair', '1,200 pairs')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def named_pairs(plan: Plan) -> list[tuple[str, PairError]]:
@@ -76,8 +94,7 @@ def pair_errors(plan: Plan) -> dict[str, Any]:
         {
             "pair": " × ".join(pair),
             "cells": told.cells,
-            # A logarithm has no place for nothing.
-            "error": max(told.error.mean, 1e-6),
+            "error": _seen(told),
             "likely": "yes" if told.measured else "no",
         }
         for pair, told in every[::step]
@@ -95,14 +112,17 @@ def pair_errors(plan: Plan) -> dict[str, Any]:
                 "type": "quantitative",
                 "scale": {"type": "log", "nice": True},
                 "title": "cells of the pair",
-                "axis": {"format": ",", "labelOverlap": True},
+                "axis": {"format": ",", "values": _decades([told.cells for _, told in every])},
             },
             "y": {
                 "field": "error",
                 "type": "quantitative",
                 "scale": {"type": "log"},
                 "title": "share of rows in the wrong cell, if measured",
-                "axis": {"format": ".2~%", "labelOverlap": True},
+                "axis": {
+                    "format": ".2~%",
+                    "values": _decades([_seen(told) for _, told in every], between=(2, 5)),
+                },
             },
             "color": {
                 "field": "likely",
@@ -123,16 +143,19 @@ def column_errors(plan: Plan) -> dict[str, Any]:
         {"column": name, "error": error.mean, "low": error.low, "high": error.high} for name, error in worst
     ]
     share = {"type": "quantitative", "title": "share of rows that noise alone puts into the wrong code"}
+    # Letters are wider in some browsers than where the chart is laid out.
+    room = min(NAMES, LETTER * max(len(name) for name, _ in worst) + 10)
+    names = {"labelLimit": NAMES * 3 // 4, "minExtent": room}
     return {
         "description": "Error of columns that noise alone will cause.",
-        "width": WIDTH - 160,
+        "width": WIDTH - room - 20,
         "height": {"step": 18},
         "data": {"values": values},
-        "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None}},
+        "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None, "axis": names}},
         "layer": [
             {
                 "mark": {"type": "bar", "fill": charts.SYNTHETIC, "height": 10},
-                "encoding": {"x": {"field": "error", **share, "axis": {"format": ".1~%"}}},
+                "encoding": {"x": {"field": "error", **share, "axis": {"format": ".1~%", "tickCount": 6}}},
             },
             {
                 "mark": {"type": "rule", "color": charts.INK},
@@ -141,6 +164,24 @@ def column_errors(plan: Plan) -> dict[str, Any]:
         ],
         "config": charts.CONFIG,
     }
+
+
+def _seen(told: PairError) -> float:
+    """Return the error of a pair where a logarithm has a place for it: it has none for nothing."""
+    return max(told.error.mean, 1e-6)
+
+
+def _decades(values: Sequence[float], *, between: tuple[int, ...] = ()) -> list[float]:
+    """Return the powers of ten around some numbers, and some between; marks at all others would run into each other.
+
+    >>> _decades([30, 2000]), _decades([0.03, 0.2], between=(2, 5))
+    ([10.0, 100.0, 1000.0, 10000.0], [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
+    """
+    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    if last - first > MOST_DECADES:
+        between = ()
+    found = [float(f"{times}e{power}") for power in range(first, last) for times in (1, *between)]
+    return [*found, float(f"1e{last}")]
 
 
 def _svg(spec: dict[str, Any]) -> str:

@@ -2,13 +2,14 @@
 
 Which pairs a run measures depends on private rows, so a plan cannot tell; but the noise that a pair would have hardly
 does: it follows from the pair's cells and from the level at which the budget is shared out, which is much the same
-whichever pairs are chosen.
+whichever pairs are chosen. Nor can a plan know which columns are even, so pairs of columns that have as many codes are
+told the same: what such pairs err by in all rehearsals, those most that are worth measuring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -17,39 +18,49 @@ import numpy.typing as npt
 
 from populace.forecast.errors import distance
 from populace.forecast.population import Population
-from populace.forecast.spread import PAIR_BETWEEN, Spread
+from populace.forecast.spread import Spread, by_chance
 from populace.infer.coarse import parted
 from populace.infer.observations import shared_groupings
 from populace.infer.possible import Possible, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement, combined, repeats
+from populace.schema.schema import Schema
 from populace.strategy.compress import compress
 
 # Precision grows with a power of the cells of a pair; this one where too few pairs tell which, and never a larger one:
 # errors that are k per deviation sum to the least when precisions go with k^⅔, and k with the cells at most.
 USUAL_POWER, MOST_POWER, FEW, ALIKE = 0.4, 2 / 3, 6, 0.3
+# How far apart in powers of two the codes of two columns are that tell of each other, and how far apart ordered columns
+# are from others; by how much more a pair counts that a rehearsal measured; the part beyond either end of a bracket.
+NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 30.0, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposed:
-    """The error of a pair if it were measured, and how far its columns could depend on each other at most."""
+    """The error of a pair if it were measured, its cells then, and how far its columns could depend on each other."""
 
     error: float
+    cells: int
     room: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairError:
-    """What a pair errs by if it is measured, its cells under the schema, and how many rehearsals measured it."""
+    """What a pair errs by if it is measured, its cells under the schema, and how many rehearsals measured it.
+
+    `groups` are the cells in which it is measured, about: codes that noise would hide share one.
+    """
 
     error: Spread
     cells: int
+    groups: int
     measured: int
 
     def to_json(self) -> dict[str, Any]:
         """Return it for a machine."""
-        return {"cells": self.cells, "measured_in": self.measured, **self.error.to_json()}
+        told = {"cells": self.cells, "cells_in_groups": self.groups, "measured_in": self.measured}
+        return told | self.error.to_json()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,8 +75,12 @@ class Level:
     power: float
 
     @classmethod
-    def of(cls, items: Sequence[Measurement], *, population: Population) -> Level | None:
-        """Return the level of what was measured, or None where no pair was."""
+    def of(cls, items: Sequence[Measurement], *, population: Population) -> Level:
+        """Return the level of what was measured; where no pair was, that of columns tells what one would have got.
+
+        Precisions that make the sum of errors least go with the power 2/3 of what an error costs, and that of a column
+        is one of all pairs that it is in: a pair of as many cells gets less by (columns - 1) to the power 2/3.
+        """
         schema = population.schema
         groupings = _groupings(items, population=population)
         domain = schema.domain.grouped(groupings.values())
@@ -79,12 +94,18 @@ class Level:
                 columns[name] += precision * domain[name]
             for pair in combinations(clique, 2):
                 pairs[pair] = pairs.get(pair, 0.0) + precision * domain.cells(pair)
-        if not pairs:
-            return None
-        cells = np.log([domain.cells(pair) for pair in pairs])
-        told = np.log(list(pairs.values()))
+        if pairs:
+            cells = np.log([domain.cells(pair) for pair in pairs])
+            told = np.log(list(pairs.values()))
+        else:
+            known = [
+                combined(same) for same in repeats(item for item in items if len(item.marginal.clique) == 1)
+            ]
+            cells = np.log([item.counts.size for item in known])
+            told = -np.log([float(item.variance) for item in known])
+            told -= MOST_POWER * np.log(max(1, len(domain) - 1))
         power = USUAL_POWER
-        if len(pairs) >= FEW and float(cells.std()) > ALIKE:
+        if len(cells) >= FEW and float(cells.std()) > ALIKE:
             power = min(max(float(np.polyfit(cells, told, 1)[0]), 0.0), MOST_POWER)
         return cls(
             groupings=groupings,
@@ -124,13 +145,8 @@ def suppose(
     measured: Mapping[Clique, float],
     rng: np.random.Generator,
 ) -> dict[Clique, Supposed]:
-    """Return what each pair of columns would err by if it were measured; nothing where no pair was.
-
-    `measured` are the errors of pairs that were.
-    """
+    """Return what each pair of columns would err by if it were measured; `measured` tells it of those that were."""
     level = Level.of(items, population=population)
-    if level is None:
-        return {}
     schema, rows = population.schema, max(population.rows, 1)
     even = {name: _evenness(population.exact(Marginal((name,))) / rows) for name in schema.domain}
     possible = Possible(schema.rules) if schema.rules.rules else None
@@ -139,41 +155,95 @@ def suppose(
     found: dict[Clique, Supposed] = {}
     for pair in combinations(schema.domain, 2):
         error = known.get(frozenset(pair))
+        cells = level.domain.cells(pair)
         if error is None:
             exact = population.exact(level.marginal(pair))
             noisy = exact + level.noise(pair, rng=rng)
             if possible is not None:
                 noisy[~possible.cells(pair, classes=classes, domain=level.domain)] = 0.0
             error = distance(norm_sub(noisy, total=max(1.0, float(noisy.sum()))), exact)
-        found[pair] = Supposed(error=error, room=min(even[name] for name in pair))
+        found[pair] = Supposed(error=error, cells=cells, room=min(even[name] for name in pair))
     return found
 
 
-def expected(found: Sequence[Supposed]) -> float:
-    """Return the mean error of a pair over rehearsals, each as far as the pair could be worth measuring in it.
-
-    A pair that a run measures hangs together. In a rehearsal where one of its columns is nearly constant it could
-    not, whatever the other is like, so that says little about the pair.
-
-    >>> expected([Supposed(error=0.1, room=0.9), Supposed(error=0.4, room=0.0)])
-    0.1
-    """
-    rooms = [one.room for one in found]
-    return float(np.average([one.error for one in found], weights=rooms if any(rooms) else None))
-
-
 def pair_errors(
-    supposed: Sequence[Mapping[Clique, Supposed]], *, measured: Sequence[Collection[Clique]], domain: Domain
+    supposed: Sequence[Mapping[Clique, Supposed]],
+    *,
+    measured: Sequence[Collection[Clique]],
+    weights: Sequence[float],
+    schema: Schema,
 ) -> dict[Clique, PairError]:
-    """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any."""
-    told = [each for each in supposed if each]
+    """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any.
+
+    Pairs that rehearsals measured count most. A pair that a run measures hangs together; where one of its columns is
+    nearly constant it could not, whatever the other is like: so a pair counts by the root of how far it could depend.
+    """
+    cases = _Cases.of(supposed, measured=measured, weights=weights, schema=schema)
+    if cases is None:
+        return {}
     found = {}
-    for pair in told[0] if told else ():
-        each = [run[pair] for run in told]
-        spread = replace(Spread.of([one.error for one in each]), mean=expected(each))
+    told: dict[Clique, tuple[Spread, int]] = {}
+    for pair in combinations(schema.domain, 2):
+        kind = _kind(pair, schema=schema)
+        label = tuple(map(str, kind))
+        if label not in told:
+            told[label] = cases.like(kind)
+        error, groups = told[label]
+        cells = schema.domain.cells(pair)
         count = sum(pair in run or pair[::-1] in run for run in measured)
-        found[pair] = PairError(error=spread.between(PAIR_BETWEEN), cells=domain.cells(pair), measured=count)
+        found[pair] = PairError(error=error, cells=cells, groups=min(cells, groups), measured=count)
     return dict(sorted(found.items(), key=lambda entry: entry[1].error.mean))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cases:
+    """The pairs of all rehearsals: their kinds, errors, cells, and by how much each counts."""
+
+    kinds: npt.NDArray[np.float64]
+    errors: npt.NDArray[np.float64]
+    cells: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        supposed: Sequence[Mapping[Clique, Supposed]],
+        *,
+        measured: Sequence[Collection[Clique]],
+        weights: Sequence[float],
+        schema: Schema,
+    ) -> _Cases | None:
+        rows = []
+        for run, known, weight in zip(supposed, measured, weights, strict=True):
+            for pair, one in run.items():
+                was = pair in known or pair[::-1] in known
+                counts = weight * (one.room + 1e-9) ** 0.5 * (MEASURED if was else 1.0)
+                rows.append((*_kind(pair, schema=schema), one.error, one.cells, counts))
+        if not rows:
+            return None
+        told = np.array(rows)
+        return cls(kinds=told[:, :4], errors=told[:, 4], cells=told[:, 5], weights=told[:, 6])
+
+    def like(self, kind: tuple[float, ...]) -> tuple[Spread, int]:
+        """Return the error of pairs of a kind with its spread, and in how many cells they are measured."""
+        apart = ((self.kinds - np.array(kind)) ** 2).sum(axis=1)
+        weights = self.weights * np.exp(-(apart - apart.min()) / (2 * NEAR**2))
+        order = np.argsort(self.errors)
+        shares = np.cumsum(weights[order])
+        ends = np.searchsorted(shares, shares[-1] * np.array([BEYOND, 1 - BEYOND]))
+        low, high = self.errors[order][ends]
+        mean = float(np.average(self.errors, weights=weights))
+        groups = round(float(np.exp(np.average(np.log(self.cells), weights=weights))))
+        wider = Spread.of([float(low), float(high)], chance=by_chance([1.0], cells=[groups]), most=1.0)
+        return Spread(mean=mean, low=min(mean, wider.low), high=max(mean, wider.high)), groups
+
+
+def _kind(pair: Clique, *, schema: Schema) -> tuple[float, ...]:
+    """Return what a plan knows of a pair: the codes of either column, as powers of two, and whether it is ordered."""
+    columns = sorted(
+        (float(np.log2(schema.domain[name])), OTHER_ORDER * schema.variables[name].ordered) for name in pair
+    )
+    return columns[0] + columns[1]
 
 
 def _evenness(shares: npt.NDArray[np.float64]) -> float:

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from populace.errors import UsageError
-from populace.forecast.effort import Effort, effort
+from populace.forecast.coarser import how
+from populace.forecast.effort import Effort
+from populace.forecast.ensemble import rehearse_all
 from populace.forecast.lesson import taught
-from populace.forecast.pairs import PairError, pair_errors, suppose
-from populace.forecast.population import Population, invent, public
-from populace.forecast.rehearsal import Rehearsal, Terms, Whole, finish, rehearse, settled
+from populace.forecast.pairs import PairError
+from populace.forecast.population import Population, public
+from populace.forecast.rehearsal import Terms, Whole, finish, rehearse, settled
 from populace.forecast.smaller import owners, restricted, smaller
-from populace.forecast.spread import COLUMNS_BETWEEN, NUMBERS_BETWEEN, PAIR_BETWEEN, PAIRS_BETWEEN, Spread
-from populace.forecast.verdict import Advice, Predict, Verdict, advise
+from populace.forecast.spread import Spread
+from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
 from populace.pipeline import as_schema
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
@@ -29,12 +31,10 @@ from populace.schema.schema import Schema
 from populace.strategy.methods import method_named
 from populace.strategy.workload import Workload, asked_workload
 
-# Rehearsals on invented populations, and whole ones on a public table.
-REHEARSALS, WHOLE_REHEARSALS = 3, 2
-# Where an epsilon is looked for, and how exactly.
-LEAST, MOST, STEPS = 0.001, 100.0, 10
-# Means over more columns than so many hardly differ between rehearsals: advice then needs only one of each change.
-FEW = 30
+# Whole rehearsals on a public table.
+WHOLE_REHEARSALS = 2
+# Where an epsilon is looked for, in how many steps at most, and to which part of itself.
+LEAST, MOST, STEPS, FINE = 0.001, 100.0, 12, 0.02
 Wanted = Callable[[Schema], Workload]
 
 
@@ -59,7 +59,9 @@ class Plan:
     `pairs` and `columns` are means over columns and over the pairs that rehearsals measured; `afforded` is how many of
     the `possible` pairs these are. A run may measure others: `by_pair` tells of every pair what it errs by if it is
     measured. `open` are the columns whose domains the run will learn. Brackets reach from the least to the most of the
-    rehearsals, made wider by the factors by which predictions were off on real tables.
+    rehearsals, of which some are on uneven and some on even tables, and a little beyond, as far as chance goes.
+    `how` says what to write into the schema for columns that are to be coarser.
+    `balance` is the mean error of all pairs to expect, as a multiple of that of exact columns without dependence.
     """
 
     schema: Schema
@@ -75,10 +77,13 @@ class Plan:
     by_pair: Mapping[Clique, PairError]
     afforded: Spread
     possible: int
+    rehearsals: int
+    balance: float
     shares: Mapping[str, float]
     effort: Effort
     verdict: Verdict
     advice: Advice | None
+    how: Mapping[str, str]
     target: float | None
     needed: Fraction | None
     like: Like | None
@@ -94,12 +99,6 @@ class Plan:
             "workload": self.workload,
             "spent": 0,
             "domains_to_learn": list(self.open),
-            "bracket_factors": {
-                "column_error": COLUMNS_BETWEEN,
-                "pair_error": PAIRS_BETWEEN,
-                "one_pair": PAIR_BETWEEN,
-                "pairs_measured": NUMBERS_BETWEEN,
-            },
             "column_error": self.columns.to_json(),
             "columns": [
                 {"column": name, "codes": self.schema.domain[name], **error.to_json()}
@@ -107,7 +106,8 @@ class Plan:
             ],
             "pairs_measured": self.afforded.to_json() | {"of": self.possible},
             "pair_error": None if self.pairs is None else self.pairs.to_json(),
-            "rehearsals": REHEARSALS,
+            "rehearsals": self.rehearsals,
+            "pair_error_of_all_beside_exact_columns": float(f"{self.balance:.4g}"),
             "pairs": [{"columns": list(pair), **told.to_json()} for pair, told in self.by_pair.items()],
             "budget": {label: round(share, 4) for label, share in self.shares.items()},
             "cpu_seconds": round(self.effort.seconds, 1),
@@ -117,6 +117,7 @@ class Plan:
             if advice is None
             else {
                 "coarsen": dict(advice.coarsen),
+                "how": dict(self.how),
                 "column_error_coarsened": round(advice.coarsened, 4),
                 "drop": list(advice.drop),
                 "column_error_dropped": round(advice.dropped, 4),
@@ -165,6 +166,7 @@ def plan(
     told = progress or silent
     schema, rows = as_schema(schema), _rows(population)
     chosen, wanted = method_named(method), asked_workload(workload)
+    _check_foreseeable(chosen)
     offered = parse_delta(delta)
     closed = settled(schema)
     wish = wanted(closed)
@@ -175,8 +177,7 @@ def plan(
         return Terms.of(schema, epsilon=spent, delta=offered, method=chosen, workload=wish)
 
     def error(spent: Fraction) -> float:
-        rng = np.random.default_rng(seed)
-        return _mean(rehearse(terms(spent), invent(closed, rows=rows, rng=rng), rng=rng).columns)
+        return rehearse_all(terms(spent), rows=rows, seed=seed).outcome.error
 
     needed = None if target_error is None else solve(error, target=target_error, progress=told)
     if epsilon is not None:
@@ -189,25 +190,16 @@ def plan(
             hint="ask for less, for fewer or coarser columns, or for a larger population",
         )
     asked = terms(spent)
-    found, supposed = [], []
-    for number in range(REHEARSALS):
-        told("rehearsing", number / REHEARSALS)
-        rng = np.random.default_rng([seed, number])
-        invented = invent(closed, rows=rows, rng=rng)
-        run = rehearse(asked, invented, rng=rng)
-        found.append(run)
-        supposed.append(suppose(run.items, population=invented, measured=run.pairs, rng=rng))
-    columns = {
-        name: Spread.of([run.columns[name] for run in found]).between(COLUMNS_BETWEEN)
-        for name in closed.domain
-    }
-    possible = len(list(combinations(closed.domain, 2)))
-    verdict = Verdict.of(float(np.mean([_mean(run.columns) for run in found])))
+    found = rehearse_all(asked, rows=rows, seed=seed, pairs=True, progress=told)
+    columns, verdict = found.by_column, found.outcome.verdict
 
-    def changed(coarse: Mapping[str, int], drop: Sequence[str]) -> float:
+    def changed(coarse: Mapping[str, int], drop: Sequence[str]) -> Outcome:
         told("looking for columns to coarsen or drop", 0.5)
-        return _changed_error(asked, schema, rows=rows, seed=seed, coarse=coarse, drop=drop)
+        return _changed(asked, schema, rows=rows, seed=seed, coarse=coarse, drop=drop)
 
+    advice = (
+        None if verdict is Verdict.ENOUGH else _advice(closed, columns, now=found.outcome, predict=changed)
+    )
     return Plan(
         schema=closed,
         open=schema.unknown,
@@ -216,18 +208,21 @@ def plan(
         delta=asked.delta,
         method=chosen,
         workload=wish.label,
-        columns=Spread.of([_mean(run.columns) for run in found]).between(COLUMNS_BETWEEN),
+        columns=found.columns,
         by_column=columns,
-        pairs=_pair_error(found),
-        by_pair=pair_errors(supposed, measured=[run.pairs for run in found], domain=closed.domain),
-        afforded=Spread.of([float(len(run.pairs)) for run in found]).between(NUMBERS_BETWEEN, most=possible),
-        possible=possible,
-        shares=_shares(found),
-        effort=_effort(closed, found, rows=rows),
+        pairs=found.pairs,
+        by_pair=found.by_pair,
+        afforded=found.afforded,
+        possible=len(list(combinations(closed.domain, 2))),
+        rehearsals=len(found.runs),
+        balance=found.outcome.balance,
+        shares=found.shares,
+        effort=found.effort(rows=rows),
         verdict=verdict,
-        advice=None
-        if verdict is Verdict.ENOUGH
-        else _advice(closed, columns, verdict=verdict, predict=changed),
+        advice=advice,
+        how={name: how(schema.columns[name], codes=codes) for name, codes in advice.coarsen.items()}
+        if advice
+        else {},
         target=target_error,
         needed=needed,
         like=None
@@ -246,14 +241,28 @@ def solve(
     """
     if not 0 < target < 1:
         raise UsageError(f"the target error is {target}.", hint="give a share between 0 and 1, such as 0.02")
-    low, high = math.log(LEAST), math.log(MOST)
     if error(Fraction(MOST)) > target:
         return None
+    best, low = Fraction(MOST), math.log(LEAST)
+    slope, tried = -1.0, 0.0
     for step in range(STEPS):
         progress("looking for an epsilon", step / STEPS)
-        middle = (low + high) / 2
-        low, high = (low, middle) if error(_short(middle)) <= target else (middle, high)
-    return _short(high)
+        # Near where a straight line leads that was right so far, but never close to an end of what is left.
+        high = math.log(best)
+        margin = 0.1 * (high - low)
+        spent = _short(min(max(tried, low + margin), high - margin))
+        if spent >= best:
+            break
+        found = error(spent)
+        tried = math.log(spent) + math.log(target / max(found, 1e-12)) / slope
+        if found <= target:
+            best = spent
+            if found > target * (1 - FINE):
+                break
+        else:
+            low = math.log(spent)
+            tried += FINE / 2
+    return best
 
 
 def _short(log: float) -> Fraction:
@@ -267,27 +276,35 @@ def _short(log: float) -> Fraction:
     return Fraction(math.ceil(value * 10**digits)) / Fraction(10) ** digits
 
 
-def _advice(schema: Schema, columns: Mapping[str, Spread], *, verdict: Verdict, predict: Predict) -> Advice:
+def _advice(schema: Schema, columns: Mapping[str, Spread], *, now: Outcome, predict: Predict) -> Advice:
     """Return what to do about the columns of a schema; the error of a split one is the larger of its parts'."""
     errors: dict[str, float] = {}
     for variable, name in owners(schema).items():
         errors[name] = max(errors.get(name, 0.0), columns[variable].mean)
     sizes = {name: schema.columns[name].size for name in errors}
-    return advise(sizes, errors, goal=verdict.goal, predict=predict)
+    return advise(sizes, errors, now=now, predict=predict)
 
 
-def _changed_error(
+def _changed(
     terms: Terms, schema: Schema, *, rows: int, seed: int, coarse: Mapping[str, int], drop: Sequence[str]
-) -> float:
-    """Return the mean error of columns after a change, for the same unit, budget, method and wishes."""
+) -> Outcome:
+    """Return what comes of a change, for the same unit, budget, method and wishes."""
     draft = smaller(schema, coarse=coarse, drop=drop)
-    closed = settled(draft)
-    fewer = terms.under(draft, workload=restricted(terms.workload, whole=terms.schema, part=closed))
-    found = []
-    for number in range(REHEARSALS if len(closed.domain) <= FEW else 1):
-        rng = np.random.default_rng([seed, number])
-        found.append(_mean(rehearse(fewer, invent(closed, rows=rows, rng=rng), rng=rng).columns))
-    return float(np.mean(found))
+    fewer = terms.under(draft, workload=restricted(terms.workload, whole=terms.schema, part=settled(draft)))
+    return rehearse_all(fewer, rows=rows, seed=seed).outcome
+
+
+def _check_foreseeable(method: str) -> None:
+    """Refuse methods whose results hang on what no schema tells."""
+    reasons = {
+        "stability": "tells whole rows that are frequent, and no schema says how often rows repeat",
+        "dpsyn": "starts from a public table, and what that saves depends on how like the private one it is",
+    }
+    if method in reasons:
+        raise UsageError(
+            f"there is no plan for the method {method!r}: it {reasons[method]}.",
+            hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
+        )
 
 
 def _rows(population: int) -> int:
@@ -321,24 +338,3 @@ def _like(
         columns=Spread.of([run.columns for run in whole]),
         learnt={name: Spread.of(levels) for name, levels in learnt.items()},
     )
-
-
-def _pair_error(found: Sequence[Rehearsal]) -> Spread | None:
-    means = [_mean(run.pairs) for run in found if run.pairs]
-    return Spread.of(means).between(PAIRS_BETWEEN) if means else None
-
-
-def _shares(found: Sequence[Rehearsal]) -> dict[str, float]:
-    labels = dict.fromkeys(label for run in found for label in run.shares)
-    return {label: sum(run.shares.get(label, 0.0) for run in found) / len(found) for label in labels}
-
-
-def _effort(schema: Schema, found: Sequence[Rehearsal], *, rows: int) -> Effort:
-    each = [effort(schema, rows=rows, items=run.items, seconds=run.seconds) for run in found]
-    return Effort(
-        seconds=float(np.mean([one.seconds for one in each])), memory=max(one.memory for one in each)
-    )
-
-
-def _mean(errors: Mapping[Any, float]) -> float:
-    return float(np.mean(list(errors.values())))

@@ -1,15 +1,17 @@
 """Populations without private rows: invented from a schema alone, or read from a table that is public.
 
-Nobody knows what the private columns look like, but columns of surveys are alike in what matters to noise: some are
-nearly even, some hold one code in almost every row, the longer the more so; many long ones have codes that never
-occur; and columns of about the same length hang together in groups, the long ones most. An invented column draws
-how uneven it is and how strongly it goes with others. The draws are spread evenly over all columns, so that means
-over columns vary little from one invention to the next. Chosen on real tables: docs/decisions/plan.md.
+Nobody knows what the private columns look like. What noise does to a column depends on how evenly its rows lie over its
+codes, and that is told by one number: the part of the largest entropy that the column has. In real tables this part
+lies anywhere between 0 and 1, whatever the number of codes; tables as a whole lean to the one side or to the other.
+So an invented column takes a part of entropy out of 0 … 1, and is invented several times over, each time with another.
+How closely two columns go together has as wide a range: a column follows a trait that a third of all columns share,
+those that are about as even as itself.
+Read off the columns of real tables, not off errors: docs/decisions/plan.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from populace.marginals import Counts, Marginal, tabulate
 from populace.private.read import check_header, open_source, read_codes
 from populace.schema.columns import Column
 from populace.schema.encoder import code_type
+from populace.schema.ranges import Integer
 from populace.schema.repair import Repair
 from populace.schema.schema import Schema
 
@@ -29,15 +32,20 @@ Floats = npt.NDArray[np.float64]
 
 # Of larger populations so many rows are drawn, and each stands for several.
 MOST_DRAWN = 2**18
-# Shares of codes are exp(τ z) with normal z; τ is even between 0 and this times ln(codes) to a power. In tables of
-# many columns there are more that say the same of nearly everybody.
-UNEVEN, POWER, USUAL, MANY = 0.9, 1.2, 30, 0.1
-# Of the codes that a column has beyond so many, up to half never occur.
-MOST_EMPTY, LONG = 0.5, 12
-# How many columns share a trait, how alike in length they are, and how much all groups have in common.
-GROUP, MIXED, ALL_TOGETHER = 10, 0.7, 0.5
-# How closely columns follow the trait of their group; those of many codes more closely.
-LEAST_BOUND, MOST_BOUND, LONGER = 0.4, 0.99, 0.75
+# The part of the largest entropy that columns have, and how closely they follow their trait: evenly drawn numbers to
+# these powers. Where a table leans by 1 to the side of even and closely tied columns, the powers are so much smaller.
+ENTROPY, TIES, ENTROPY_LEANS, TIES_LEAN = 0.7, 3.0, 2.5, 1.8
+# Columns of two codes are more even: as if the rarer code had any share up to a half.
+TWO_CODES = 0.5
+# Groups of columns that share a trait, by how even they are and so much of chance; how much all traits have in common.
+GROUPS, MIXED, COMMON, COMMON_LEANS = 3, 0.25, 0.6, 0.2
+# A schema that tells sizes and nothing else leans to the other side the more columns it has: nobody has looked which of
+# them say the same of everybody.
+USUAL, WIDE = 15, 0.4
+# Steps along a circle that spread numbers evenly over it, and have nothing to do with each other: parts of roots.
+STEPS = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1)
+# Entropies are met to this part of the steepness that leads to them.
+_HALVINGS, _STEEPEST = 30, 64.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,24 +82,32 @@ def public(data: Any, *, schema: Schema, rows: int, rng: np.random.Generator) ->
     return Population(schema=schema, codes=codes, rows=rows, times=rows / drawn, read=there)
 
 
-def invent(schema: Schema, *, rows: int, rng: np.random.Generator) -> Population:
-    """Return an invented population of so many rows that keeps the rules of a schema."""
+def invent(
+    schema: Schema, *, rows: int, rng: np.random.Generator, lean: float = 0.0, turn: float = 0.0
+) -> Population:
+    """Return an invented population of so many rows that keeps the rules of a schema.
+
+    `lean` is 0 for usual tables, 1 for tables of even columns that go together and -1 for tables of the opposite kind.
+    `turn` turns the circle on which columns find how even they are: populations of several turns show each column in
+    several kinds.
+    """
     from scipy.special import ndtri
 
     drawn = max(1, min(rows, MOST_DRAWN))
     columns = schema.variables
-    lengths = np.log([max(2, column.size) for column in columns.values()])
-    most = UNEVEN * (len(columns) / USUAL) ** MANY
-    uneven = most * lengths**POWER * _spread(len(columns), rng)
-    empty = MOST_EMPTY * _spread(len(columns), rng)
-    bound = LEAST_BOUND + (MOST_BOUND - LEAST_BOUND) * _spread(len(columns), rng)
-    bound **= 1 / (1 + LONGER * (lengths - np.log(2)))
-    groups = np.argsort(np.argsort(lengths + rng.normal(0, MIXED, len(columns)))) // GROUP
-    common, traits = rng.normal(size=drawn), rng.normal(size=(int(groups.max()) + 1, drawn))
+    count = len(columns)
+    lengths = [column.size for column in columns.values()]
+    even = lean - (WIDE * float(np.log(max(count, USUAL) / USUAL)) if bare(schema) else 0.0)
+    entropy = _spread(lengths, step=STEPS[0], start=turn) ** (ENTROPY * ENTROPY_LEANS**-even)
+    bound = 1 - _spread(lengths, step=STEPS[1], start=rng.uniform()) ** (TIES * TIES_LEAN**lean)
+    tails = _spread(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
+    common = min(1.0, max(0.0, COMMON + COMMON_LEANS * lean))
+    groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
+    shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
     for place, (name, column) in enumerate(columns.items()):
-        shares = _shares(column, uneven=float(uneven[place]), empty=float(empty[place]), rng=rng)
-        trait = np.sqrt(1 - ALL_TOGETHER**2) * traits[groups[place]] + ALL_TOGETHER * common
+        shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
+        trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
         score = bound[place] * trait + np.sqrt(1 - bound[place] ** 2) * own
         ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
@@ -101,27 +117,60 @@ def invent(schema: Schema, *, rows: int, rng: np.random.Generator) -> Population
     return Population(schema=schema, codes=codes, rows=rows, times=rows / drawn)
 
 
-def _shares(column: Column, *, uneven: float, empty: float, rng: np.random.Generator) -> Floats:
-    """Return the shares of a column's codes: ordered ones rise to a peak and fall, others come in any order."""
+def bare(schema: Schema) -> bool:
+    """Say whether a schema tells nothing of its columns but how many codes each has."""
+    return all(
+        column == Integer(name=name, min=0, max=column.levels - 1, other="0")
+        for name, column in schema.columns.items()
+    )
+
+
+def _shares(column: Column, *, entropy: float, tail: bool, rng: np.random.Generator) -> Floats:
+    """Return the shares of a column's codes: ordered ones rise to a peak and fall, others come in any order.
+
+    They fall as exp(steepness · z) with the quantiles z of a normal law or, with a longer `tail`, with a power of their
+    rank; `entropy` is the part of the largest one.
+    """
     from scipy.special import ndtri
 
     size, other = column.size, column.other_code
     # A code of its own for everything else is there for safety, and hardly ever met.
     codes = np.array([code for code in range(size) if code != other or code < column.levels])
-    if len(codes) > LONG:
-        codes = np.sort(rng.permutation(codes)[: LONG + round((1 - empty) * (len(codes) - LONG))])
     count = len(codes)
-    falling = np.sort(ndtri((np.arange(count) + 0.5) / count))[::-1]
+    ranks = np.arange(count)
+    steps = -np.log1p(ranks) if tail else ndtri((count - ranks - 0.5) / count)
     if column.ordered:
-        far = np.abs(np.arange(count) - rng.integers(count)) + rng.uniform(0, 2, count)
+        far = np.abs(ranks - rng.integers(count)) + rng.uniform(0, 2, count)
         rank = np.argsort(np.argsort(far))
     else:
         rank = rng.permutation(count)
     shares = np.zeros(size)
-    shares[codes] = np.exp(uneven * (falling[rank] - falling[0]))
+    shares[codes] = _falling(steps - steps[0], entropy=entropy ** (TWO_CODES if count == 2 else 1.0))[rank]
+    return shares
+
+
+def _falling(steps: Floats, *, entropy: float) -> Floats:
+    """Return falling shares that have a part of the largest entropy.
+
+    >>> _falling(np.array([0.0, -1.0]), entropy=1.0).round(3).tolist()
+    [0.5, 0.5]
+    """
+    low, high = 0.0, _STEEPEST
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        shares = np.exp(middle * steps)
+        shares /= shares.sum()
+        found = -float((shares * np.log(np.maximum(shares, 1e-300))).sum())
+        low, high = (middle, high) if found > entropy * np.log(len(steps)) else (low, middle)
+    shares = np.exp(low * steps)
     return np.asarray(shares / shares.sum())
 
 
-def _spread(count: int, rng: np.random.Generator) -> Floats:
-    """Return numbers between 0 and 1, one in each of `count` equal parts, in any order."""
-    return (rng.permutation(count) + rng.uniform(size=count)) / count
+def _spread(lengths: Sequence[int], *, step: float, start: float) -> Floats:
+    """Return a number between 0 and 1 for each column: evenly spread over all, and over those of about one length.
+
+    >>> _spread([2, 2, 90, 90], step=0.6, start=0.0).round(2).tolist()
+    [0.5, 0.1, 0.7, 0.3]
+    """
+    ranks = np.argsort(np.argsort(lengths, kind="stable"), kind="stable")
+    return np.asarray((0.5 + step * ranks + start) % 1)

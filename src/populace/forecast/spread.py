@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-# What happened on real tables, as multiples of what was predicted: the least and the most. The number of pairs as well.
-# bench/plan.py, tables on which constants were chosen and others; docs/decisions/plan.md.
-COLUMNS_BETWEEN, PAIRS_BETWEEN, NUMBERS_BETWEEN = (0.75, 1.65), (0.7, 2.9), (0.35, 1.8)
-# The same for one pair, of which most lie inside: its noise is drawn once, and its columns are its own.
-PAIR_BETWEEN = (0.4, 2.5)
+# Of what is drawn once, one case in twenty lies beyond so many deviations on either side.
+RARE = 1.64
+# The deviation of |x| for normal x, as part of its mean.
+HALF_NORMAL = 0.756
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The mean of several rehearsals, and from where to where the truth may lie: the least and the most of them."""
+    """The mean of several rehearsals, and from where to where the truth may lie."""
 
     mean: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of some numbers."""
-        return cls(mean=float(np.mean(values)), low=min(values), high=max(values))
+    def of(
+        cls,
+        values: Sequence[float],
+        *,
+        weights: Sequence[float] | None = None,
+        chance: float = 0.0,
+        most: float = math.inf,
+    ) -> Spread:
+        """Return the spread of some numbers: from the least to the most, by chance of what is drawn once beyond.
 
-    def between(self, factors: tuple[float, float], *, most: float = 1.0) -> Spread:
-        """Return the spread made wider by how real tables differ from invented ones.
-
-        >>> Spread.of([0.2, 0.4]).between((0.5, 2.0))
-        Spread(mean=0.30000000000000004, low=0.1, high=0.8)
+        >>> Spread.of([0.2, 0.4]).high, Spread.of([0.2, 0.4], weights=[3, 1]).mean
+        (0.4, 0.25)
         """
-        low, high = self.low * factors[0], max(self.mean, min(most, self.high * factors[1]))
-        return replace(self, low=low, high=high)
+        mean = float(np.average(values, weights=weights))
+        wider = math.exp(RARE * chance)
+        return cls(mean=mean, low=min(values) / wider, high=max(mean, min(most, max(values) * wider)))
 
     def to_json(self) -> dict[str, float]:
         """Return it for a machine, to four digits."""
         return {name: float(f"{getattr(self, name):.4g}") for name in ("mean", "low", "high")}
+
+
+def by_chance(errors: Iterable[float], *, cells: Iterable[int]) -> float:
+    """Return how far a run's mean error of tables lies from its expectation by chance, as part of it.
+
+    The error of a table of k cells is about the mean of k - 1 absolute values of normal numbers.
+
+    >>> round(by_chance([0.1], cells=[2]), 3), round(by_chance([0.1] * 4, cells=[2] * 4), 3)
+    (0.756, 0.378)
+    """
+    parts = np.fromiter(errors, dtype=np.float64)
+    each = HALF_NORMAL / np.sqrt(np.maximum(np.fromiter(cells, dtype=np.float64) - 1, 1))
+    return (
+        float(np.sqrt((parts**2 * each**2).sum()) / max(float(parts.sum()), 1e-300)) if parts.any() else 0.0
+    )

@@ -8,108 +8,146 @@ from enum import Enum
 
 # With more of its rows in the wrong place a table of one column is rough, or of no use; pairs are then mostly noise.
 THIN, TOO_SMALL = 0.02, 0.05
-# Long columns are cut to so many codes.
-COARSE = 8
+# With a larger mean error of all pairs, as a multiple of that of exact columns without dependence, they are no use.
+NO_USE = 1.0
+# Long columns are cut to so many codes, or to fewer.
+COARSE = (32, 16, 8)
 # A step helps when it leaves less than this part of the error; so many columns stay in any case.
 HELPS, LEAST_LEFT = 0.9, 2
 # Of very many columns, the fewest that will do are looked for to this part of them.
 FINENESS = 16
 
-Predict = Callable[[Mapping[str, int], Sequence[str]], float]
-
 
 class Verdict(Enum):
-    """What the error of single columns says of the whole."""
+    """What the errors of columns and of pairs say of the whole."""
 
     ENOUGH = "enough rows"
     THIN = "few rows"
     TOO_SMALL = "too few rows"
 
-    @classmethod
-    def of(cls, error: float) -> Verdict:
-        """Return the verdict on a mean error of columns.
+    @property
+    def better(self) -> frozenset[Verdict]:
+        """The verdicts that are better."""
+        order = list(Verdict)
+        return frozenset(order[: order.index(self)])
 
-        >>> Verdict.of(0.01), Verdict.of(0.3)
-        (<Verdict.ENOUGH: 'enough rows'>, <Verdict.TOO_SMALL: 'too few rows'>)
-        """
-        return cls.TOO_SMALL if error > TOO_SMALL else cls.THIN if error > THIN else cls.ENOUGH
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The mean error of columns, and that of all pairs as a multiple of that of exact columns by themselves."""
+
+    error: float
+    balance: float
 
     @property
-    def goal(self) -> float:
-        """The error from which on the verdict would be a better one."""
-        return TOO_SMALL if self is Verdict.TOO_SMALL else THIN
+    def verdict(self) -> Verdict:
+        """The verdict on both.
+
+        >>> Outcome(error=0.01, balance=0.5).verdict, Outcome(error=0.03, balance=2).verdict
+        (<Verdict.ENOUGH: 'enough rows'>, <Verdict.TOO_SMALL: 'too few rows'>)
+        """
+        if self.error > TOO_SMALL or self.balance > NO_USE:
+            return Verdict.TOO_SMALL
+        return Verdict.THIN if self.error > THIN else Verdict.ENOUGH
+
+
+Predict = Callable[[Mapping[str, int], Sequence[str]], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """Columns to coarsen (to so many codes) and others to drop, and the mean error of columns after each step.
 
-    It names columns of the schema, and only steps that help; `enough` says whether they lead to a better verdict.
+    It names columns of the schema, and only steps that help; `enough` says whether they lead to a better verdict, and
+    `verdict` which one they lead to.
     """
 
     coarsen: Mapping[str, int]
     coarsened: float
     drop: tuple[str, ...]
     dropped: float
+    verdict: Verdict
     enough: bool
 
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict after all steps."""
-        return Verdict.of(self.dropped)
 
+def advise(
+    sizes: Mapping[str, int], errors: Mapping[str, float], *, now: Outcome, predict: Predict
+) -> Advice:
+    """Return the fewest changes that lead to a better verdict, or those that help at all.
 
-def advise(sizes: Mapping[str, int], errors: Mapping[str, float], *, goal: float, predict: Predict) -> Advice:
-    """Return the fewest changes that bring the mean error of columns down to a goal, or those that help at all.
-
-    `sizes` and `errors` are those of the columns of the schema; `predict` tells the mean error after columns were
-    coarsened and others dropped. Coarsening goes first, as it loses least, and columns of large errors go before
-    others.
+    `sizes` and `errors` are those of the columns of the schema; `predict` tells what comes of coarsening columns and
+    dropping others. Coarsening goes first, as it loses least, no further than it must, and columns of large errors go
+    before others.
     """
     worst = sorted(sizes, key=lambda name: -errors[name])
-    long = [name for name in worst if sizes[name] > COARSE]
-    before = predict({}, ())
+    goal = now.verdict.better
+    coarsen: dict[str, int] = {}
+    after = now
+    for codes in COARSE:
+        long = [name for name in worst if sizes[name] > codes]
 
-    def coarsened(count: int) -> float:
-        return predict(dict.fromkeys(long[:count], COARSE), ())
+        def coarsened(count: int, *, codes: int = codes, long: Sequence[str] = long) -> Outcome:
+            return predict(dict.fromkeys(long[:count], codes), ())
 
-    count = fewest(coarsened, most=len(long), goal=goal)
-    if count is not None:
-        coarsen, after = dict.fromkeys(long[:count], COARSE), coarsened(count)
-        return Advice(coarsen=coarsen, coarsened=after, drop=(), dropped=after, enough=True)
-    after = coarsened(len(long))
-    coarsen = dict.fromkeys(long, COARSE) if after < HELPS * before else {}
-    after = after if coarsen else before
+        count = fewest(lambda steps: coarsened(steps).verdict in goal, most=len(long))
+        if count is not None:
+            after = coarsened(count)
+            return Advice(
+                coarsen=dict.fromkeys(long[:count], codes),
+                coarsened=after.error,
+                drop=(),
+                dropped=after.error,
+                verdict=after.verdict,
+                enough=True,
+            )
+        if codes == COARSE[-1] and long:
+            found = coarsened(len(long))
+            if found.error < HELPS * now.error:
+                coarsen, after = dict.fromkeys(long, codes), found
     # Budget is shared by all columns, so each that goes helps those that stay: the longest first.
     order = sorted(worst, key=lambda name: -coarsen.get(name, sizes[name]))
 
     def left(drop: Sequence[str]) -> dict[str, int]:
         return {name: codes for name, codes in coarsen.items() if name not in drop}
 
-    def dropped(count: int) -> float:
+    def dropped(count: int) -> Outcome:
         return predict(left(order[:count]), tuple(order[:count]))
 
-    count = fewest(dropped, most=len(order) - LEAST_LEFT, goal=goal)
+    count = fewest(lambda steps: dropped(steps).verdict in goal, most=len(order) - LEAST_LEFT)
     if count is None:
-        return Advice(coarsen=coarsen, coarsened=after, drop=(), dropped=after, enough=False)
+        return Advice(
+            coarsen=coarsen,
+            coarsened=after.error,
+            drop=(),
+            dropped=after.error,
+            verdict=after.verdict,
+            enough=False,
+        )
     drop = tuple(order[:count])
     coarsen = left(drop)
-    after = predict(coarsen, ()) if coarsen else before
-    return Advice(coarsen=coarsen, coarsened=after, drop=drop, dropped=dropped(count), enough=True)
+    last = dropped(count)
+    return Advice(
+        coarsen=coarsen,
+        coarsened=predict(coarsen, ()).error if coarsen else now.error,
+        drop=drop,
+        dropped=last.error,
+        verdict=last.verdict,
+        enough=True,
+    )
 
 
-def fewest(error: Callable[[int], float], *, most: int, goal: float) -> int | None:
-    """Return the least number of steps, from 1, after which an error that falls with them meets a goal, or None.
+def fewest(met: Callable[[int], bool], *, most: int) -> int | None:
+    """Return the least number of steps, from 1, after which a goal is met, or None; once met, it stays so.
 
     Where there are very many steps it may be a few too many.
 
-    >>> fewest(lambda steps: 1 / steps, most=9, goal=0.25), fewest(lambda steps: 1 / steps, most=3, goal=0.25)
+    >>> fewest(lambda steps: steps >= 4, most=9), fewest(lambda steps: steps >= 4, most=3)
     (4, None)
     """
-    if most < 1 or error(most) > goal:
+    if most < 1 or not met(most):
         return None
     low, high = 0, most
     while high - low > max(1, most // FINENESS):
         middle = (low + high) // 2
-        low, high = (low, middle) if error(middle) <= goal else (middle, high)
+        low, high = (low, middle) if met(middle) else (middle, high)
     return high

@@ -148,17 +148,26 @@ def _measured(group: _Group, *, seen: set[Clique]) -> str:
     """Return what was measured; a repeat says so."""
     if len(group.cliques) < group.answers:
         return f"{group.answers} tables" if group.answers > 1 else group.lines[0]["what"]
-    sizes = Counter(len(clique) for clique in group.cliques)
-    repeats = Counter(len(clique) for clique in group.cliques if clique in seen)
-    return " and ".join(
-        counted(number, columns=size) + _again(repeats[size], of=number) for size, number in sizes.items()
-    )
+    distinct = Counter(group.cliques)
+    sizes = Counter(map(len, distinct))
+    before = Counter(len(clique) for clique in distinct if clique in seen)
+    twice = Counter(len(clique) for clique, times in distinct.items() if times > 1)
+    told = [
+        counted(number, columns=size) + _again(before[size], twice[size], of=number)
+        for size, number in sizes.items()
+    ]
+    return ", and ".join(told) if any("," in each for each in told) else " and ".join(told)
 
 
-def _again(number: int, *, of: int) -> str:
-    if number == of:
+def _again(before: int, twice: int, *, of: int) -> str:
+    """Return how many of some tables were measured before, or more than once here."""
+    if before == of:
         return " again"
-    return f", {number} of them again," if number else ""
+    if twice == of:
+        return " more than once"
+    parts = [f", {before} of them again"] if before else []
+    parts += [f", {twice} of them more than once"] if twice else []
+    return "".join(parts)
 
 
 def _choice(group: _Group, *, later: Sequence[_Group]) -> str:

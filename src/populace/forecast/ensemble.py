@@ -1,0 +1,164 @@
+"""Several rehearsals together: the method against invented populations of different kinds, and what they agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from populace.forecast.effort import Effort, effort
+from populace.forecast.pairs import PairError, Supposed, pair_errors, suppose
+from populace.forecast.population import invent
+from populace.forecast.rehearsal import Rehearsal, Terms, rehearse
+from populace.forecast.spread import Spread, by_chance
+from populace.forecast.verdict import Outcome
+from populace.forecast.worth import Worth, worth
+from populace.marginals import Clique
+from populace.progress import Progress, silent
+from populace.strategy.methods import AUTO
+
+# In tables of more columns than so many, each kind of population shows enough of them to be rehearsed once.
+FEW = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts."""
+
+    lean: float
+    turn: float
+    weight: float
+
+
+# Three points that stand for a normal law, those at the ends two deviations out: tables of uneven columns that hardly
+# go together, usual ones, and tables of even columns that do.
+FAR, RARE = 1.2, 1 / 8
+LEANING = (Part(lean=-FAR, turn=1 / 3, weight=RARE), Part(lean=FAR, turn=2 / 3, weight=RARE))
+MANY = (Part(lean=0, turn=0, weight=1 - 2 * RARE), *LEANING)
+SEVERAL = (*(Part(lean=0, turn=third / 3, weight=(1 - 2 * RARE) / 3) for third in range(3)), *LEANING)
+
+
+def cast(columns: int) -> tuple[Part, ...]:
+    """Return the rehearsals for a table of so many columns."""
+    return SEVERAL if columns <= FEW else MANY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ensemble:
+    """What rehearsals came to, with their weights, and what pairs would err by in each."""
+
+    terms: Terms
+    parts: tuple[Part, ...]
+    runs: tuple[Rehearsal, ...]
+    supposed: tuple[Mapping[Clique, Supposed], ...]
+    worths: tuple[Worth, ...]
+
+    @property
+    def weights(self) -> list[float]:
+        """How much each rehearsal counts."""
+        return [part.weight for part in self.parts]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The mean error of columns and the balance of pairs, where the method measures any."""
+        chooses = self.terms.method == AUTO or any(run.pairs for run in self.runs)
+        left = float(np.average([each.left for each in self.worths], weights=self.weights))
+        alone = float(np.average([each.alone for each in self.worths], weights=self.weights))
+        return Outcome(error=self._mean(_mean_column), balance=left / alone if chooses and alone else 0.0)
+
+    @property
+    def columns(self) -> Spread:
+        """The mean error of columns."""
+        sizes = list(self.terms.schema.domain.values())
+        chance = max(by_chance(run.columns.values(), cells=sizes) for run in self.runs)
+        return self._spread(_mean_column, chance=chance)
+
+    @property
+    def by_column(self) -> dict[str, Spread]:
+        """The error of each column."""
+        found = {}
+        for name, codes in self.terms.schema.domain.items():
+            errors = [run.columns[name] for run in self.runs]
+            chance = by_chance([1.0], cells=[codes])
+            found[name] = Spread.of(errors, weights=self.weights, chance=chance, most=1.0)
+        return found
+
+    @property
+    def pairs(self) -> Spread | None:
+        """The mean error of the pairs that were measured, or None where none were."""
+        told = [(run, part) for run, part in zip(self.runs, self.parts, strict=True) if run.pairs]
+        if not told:
+            return None
+        domain = self.terms.schema.domain
+        chance = max(by_chance(run.pairs.values(), cells=map(domain.cells, run.pairs)) for run, _ in told)
+        means = [_mean(run.pairs) for run, _ in told]
+        return Spread.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
+
+    @property
+    def by_pair(self) -> dict[Clique, PairError]:
+        """What each pair errs by if it is measured."""
+        measured = [run.pairs for run in self.runs]
+        return pair_errors(self.supposed, measured=measured, weights=self.weights, schema=self.terms.schema)
+
+    @property
+    def afforded(self) -> Spread:
+        """How many pairs were measured."""
+        return self._spread(lambda run: float(len(run.pairs)), most=np.inf)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the budget that each kind of question took."""
+        labels = dict.fromkeys(label for run in self.runs for label in run.shares)
+        return {label: self._mean(lambda run, label=label: run.shares.get(label, 0.0)) for label in labels}  # type: ignore[misc]
+
+    def effort(self, *, rows: int) -> Effort:
+        """Return the effort of a run."""
+        schema = self.terms.schema
+        each = [effort(schema, rows=rows, items=run.items, seconds=run.seconds) for run in self.runs]
+        seconds = float(np.average([one.seconds for one in each], weights=self.weights))
+        return Effort(seconds=seconds, memory=max(one.memory for one in each))
+
+    def _spread(
+        self, value: Callable[[Rehearsal], float], *, chance: float = 0.0, most: float = 1.0
+    ) -> Spread:
+        return Spread.of([value(run) for run in self.runs], weights=self.weights, chance=chance, most=most)
+
+    def _mean(self, value: Callable[[Rehearsal], float]) -> float:
+        return float(np.average([value(run) for run in self.runs], weights=self.weights))
+
+
+def rehearse_all(
+    terms: Terms,
+    *,
+    rows: int,
+    seed: int,
+    pairs: bool = False,
+    progress: Progress = silent,
+) -> Ensemble:
+    """Rehearse a run on invented populations of so many rows; with `pairs`, say what each pair would err by."""
+    parts = cast(len(terms.schema.domain))
+    runs, supposed, worths = [], [], []
+    for number, part in enumerate(parts):
+        progress("rehearsing", number / len(parts))
+        rng = np.random.default_rng([seed, number])
+        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn)
+        run = rehearse(terms, population, rng=rng)
+        runs.append(run)
+        # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.
+        asked = pairs and (run.pairs or terms.method == AUTO)
+        told = suppose(run.items, population=population, measured=run.pairs, rng=rng) if asked else {}
+        supposed.append(told)
+        worths.append(worth(run.items, population=population, columns=run.columns, pairs=run.pairs))
+    return Ensemble(
+        terms=terms, parts=parts, runs=tuple(runs), supposed=tuple(supposed), worths=tuple(worths)
+    )
+
+
+def _mean_column(run: Rehearsal) -> float:
+    return _mean(run.columns)
+
+
+def _mean(errors: Mapping[Any, float]) -> float:
+    return float(np.mean(list(errors.values())))
