@@ -278,12 +278,25 @@ def test_groups_are_found_in_a_public_table(tmp_path):
     assert release.statement["public"]
     (line,) = (line for line in release.statement["not_covered"] if "declared public" in line)
     assert "which columns were counted together (“a × c”, “b × d”); no count of it is here." in line
-    assert not any("nothing was learnt" in line for line in release.statement["warnings"])
+    warnings = " ".join(release.statement["warnings"])
+    assert "in the public table: nothing was learnt from the private one" in warnings
+    assert "columns of different groups are independent" in warnings
     declared = replace(schema, groups=(("a", "b"),))
     assert closest(read_public(public, schema=schema), domain=schema.domain)[0] == ("a", "c")
     assert groups_of(schema.domain, declared=declared.groups, public=read_public(public, schema=schema))[
         0
     ] == ("a", "b")
+
+
+def test_pairs_too_large_for_a_group_are_not_counted():
+    """Two columns of so many codes have a table that no memory holds."""
+    domain = Domain({"a": 300_000, "b": 300_000, "c": 2})
+    codes = {"a": np.arange(9), "b": np.arange(9), "c": np.zeros(9, int)}
+    assert closest(Public(name="p", digest="", domain=domain, codes=codes), domain=domain) == (
+        ("a",),
+        ("b",),
+        ("c",),
+    )
 
 
 def test_groups_of_a_public_table_stay_small():

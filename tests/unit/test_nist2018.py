@@ -226,6 +226,20 @@ def test_both_rounds_are_asked_as_listed(tmp_path):
     assert found.record.workload.startswith("own ")
 
 
+@pytest.mark.parametrize(("most", "kept"), [(30, ["SEX"]), (3, [])])
+def test_marginals_without_memory_are_left_out_and_what_they_cost_goes_to_others(
+    most, kept, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("populace.strategy.nist2018.MOST_CELLS", most)
+    found = run(tmp_path)
+    cliques = [item.marginal.clique for item in found.items]
+    if kept:
+        assert cliques[5:] == [("WAGE // 100", "SEX")]
+    else:
+        assert cliques[5:] == cliques[:5], "columns are measured again"
+    assert float(found.record.used / found.record.cap) > 0.99
+
+
 @pytest.mark.parametrize(("delta", "power"), [("1e-6", 2), ("0", 1)])
 def test_twice_the_weight_is_half_the_noise_and_the_round_costs_its_share(tmp_path, delta, power):
     found = run(tmp_path, delta=delta, epsilon="0.5")

@@ -56,8 +56,9 @@ def keeping(measurements: Measurements, *, out: Path, inference: str) -> Iterato
 
     It is on disk before the work begins: a process that is killed has no last words.
     """
-    kept = _set_down(measurements, out=out)
+    kept = None
     try:
+        kept = _set_down(measurements, out=out)
         yield
     except BaseException:
         if kept is None:
@@ -66,7 +67,8 @@ def keeping(measurements: Measurements, *, out: Path, inference: str) -> Iterato
             where, way = shlex.quote(str(kept)), "" if inference == "tree" else f" --inference {inference}"
             say(
                 f"note: what was measured is paid for and kept in {kept} (hint: `populace fit {where}{way} --out "
-                f"model` and `populace generate model --out {shlex.quote(str(out))}` go on from there, free of cost)"
+                f"model` and `populace generate model --out {shlex.quote(str(out))}` go on from there, free of cost; "
+                "say --rows, --where and other wishes for rows again)"
             )
         raise
     if kept is not None:

@@ -31,8 +31,8 @@ def synth(
     synthetic table, the privacy statement, the noisy measurements, the model, a codebook, a report that
     opens offline, and a manifest. Its path is the last line on stdout.
 
-    Until the release is whole, what was paid for lies beside it, in a folder whose name ends in -measured.
-    If anything fails it stays there, and fit and generate go on from it.
+    From when all is measured until the release is whole, the measurements lie beside it, in a folder whose name
+    ends in -measured. If fitting, drawing or writing fails they stay there, and fit and generate go on from them.
 
     \b
     Examples:

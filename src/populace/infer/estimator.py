@@ -298,8 +298,12 @@ class Estimator:
         for clique in objective.factors:
             if clique in tables:
                 table = tables[clique]
-                raised = np.maximum(table, floor * table.mean()) * self._layout.allowed(clique)
-                found[clique] = np.asarray(raised / raised.sum())
+                allowed = self._layout.allowed(clique)
+                raised = np.maximum(table, floor * table.mean()) * allowed
+                # Noise can leave nothing where rows can be.
+                found[clique] = np.asarray(
+                    raised / raised.sum() if raised.sum() > 0 else allowed / allowed.sum()
+                )
         return found
 
     def _earlier(self, objective: Objective) -> Table | None:

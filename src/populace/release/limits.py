@@ -52,10 +52,15 @@ def left_out(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str
             f"Of the private table only {_counted(answers.widest)} was measured. All that is here about "
             f"{named(unseen)} comes from the public table and says nothing about any {record.unit.name} of the private."
         ]
-    if record.method == "field-groups" and not schema.groups and record.public is None:
+    if record.method == "field-groups" and not schema.groups:
+        why = (
+            "they are neighbours in the schema: nothing was learnt about which belong together"
+            if record.public is None
+            else "they say most of each other in the public table: nothing was learnt from the private one"
+        )
         return [
-            "Columns were put together because they are neighbours in the schema: nothing was learnt about which "
-            "belong together, and columns of different groups are independent of each other here."
+            f"Columns were put together because {why}, and columns of different groups are independent of each "
+            "other here."
         ]
     laws = [charged.spend.law for charged in record.spends if charged.spend.what == WHOLE_ROWS]
     return [

@@ -81,7 +81,11 @@ def closest(public: Public, *, domain: Domain) -> tuple[Clique, ...]:
     >>> closest(Public(name="last year", digest="", domain=domain, codes=codes), domain=domain)
     (('a', 'c'), ('b',))
     """
-    said = {pair: _information(public.table(Marginal(pair))) for pair in combinations(domain, 2)}
+    said = {
+        pair: _information(public.table(Marginal(pair)))
+        for pair in combinations(domain, 2)
+        if domain.cells(pair) <= NEIGHBOUR_BINS
+    }
     group: dict[str, Clique] = {name: (name,) for name in domain}
     for pair in sorted(said, key=lambda pair: -said[pair]):
         first, second = (group[name] for name in pair)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ from populace.strategy.workload import Workload
 WIDEST = 4
 # What gets less of its round than this is drowned in noise.
 LEAST_PART = Fraction(1, 10**6)
+# All listed marginals are counted and kept at once.
+MOST_CELLS = 2**25
 
 
 def nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -35,7 +38,9 @@ def nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
     are those of the workload where the curator lists some; a workload by name leaves the second round to a tree of
     pairs that is chosen privately, as `mst` does.
     Source: the winner of the NIST differential privacy synthetic data challenge of 2018 (McKenna, Miklau and Sheldon
-    2021). The exact Gaussian accounting, and rare codes that keep apart what bins and rules do, are ours.
+    2021). Marginals for which there is no memory, as large as the columns turn out to be, are left out, the largest
+    first; where none is left, columns are measured again. The exact Gaussian accounting, and rare codes that keep apart
+    what bins and rules do, are ours.
     """
     rounds = workload.rounds or Rounds()
     listed = {} if workload.name else workload.weights
@@ -55,8 +60,10 @@ def nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple
             oracle, columns, list(groupings.values()), total=total, progress=progress
         )
     progress("measuring marginals", 0.5)
-    marginals = [_marginal(clique, groupings, rounds=rounds) for clique in listed]
-    return columns + measure_weighted(oracle, marginals, list(listed.values()), share=1 - first)
+    marginals = {clique: _marginal(clique, groupings, rounds=rounds) for clique in listed}
+    kept = _within_memory(marginals, domain=oracle.domain) or {(name,): Marginal((name,)) for name in names}
+    again = [listed.get(clique, Fraction(1)) for clique in kept]
+    return columns + measure_weighted(oracle, list(kept.values()), again, share=1 - first)
 
 
 def measure_weighted(
@@ -159,6 +166,15 @@ def check_queries(workload: Workload, *, domain: Domain) -> None:
                 f"the weight of {' × '.join(least)} leaves it less than {float(LEAST_PART):g} of its round.",
                 hint="give it more weight, or the others less",
             )
+
+
+def _within_memory(marginals: Mapping[Clique, Marginal], *, domain: Domain) -> dict[Clique, Marginal]:
+    """Return the marginals, in their order, that can be counted and kept at once: the smallest ones."""
+    cells = {clique: math.prod(marginal.shape(domain)) for clique, marginal in marginals.items()}
+    order = sorted(cells, key=cells.__getitem__)
+    ends = accumulate(cells[clique] for clique in order)
+    fitting = {clique for clique, end in zip(order, ends, strict=True) if end <= MOST_CELLS}
+    return {clique: marginal for clique, marginal in marginals.items() if clique in fitting}
 
 
 def _marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds: Rounds) -> Marginal:
