@@ -248,3 +248,40 @@ def test_frames_have_no_name_by_which_they_could_be_refused(tmp_path):
     asked = {**ASKED, "schema": replace(SCHEMA, dataset=None), "ledger": tmp_path / "l.db"}
     Ledger.open(tmp_path / "l.db").open_account("table", epsilon=1, delta="1e-6")
     pipeline.measure(frame(people(40, seed=1)), public=frame(people(40, seed=2)), **asked)
+
+
+OPEN = """
+[table]
+dataset = "open"
+
+[columns.pay]
+kind = "numeric"
+min = 0
+max = 1000
+bins = "learn"
+
+[columns.job]
+kind = "categorical"
+values = ["nurse", "baker, or cook"]
+"""
+
+
+def test_anybody_can_recompute_the_digest_of_a_frame(tmp_path):
+    """It is that of a CSV file, whatever the schema learns meanwhile."""
+    pay = [1.5, 20.0, None, 999.0] * 20
+    job = pa.array(["nurse", 'a "cook"', "baker, or cook", None] * 20).dictionary_encode()
+    public = pa.table({"id": range(80), "job": job, "pay": pay})
+    found = pipeline.measure(
+        pa.table({"pay": [3.0] * 50, "job": ["nurse"] * 50}),
+        schema=Schema.parse(OPEN),
+        epsilon=1,
+        delta="1e-6",
+        public=public,
+        ledger=tmp_path / "l.db",
+    ).record.public
+    text = "\n".join(
+        ['"pay","job"', *['"1.5","nurse"', '"20","a ""cook"""', ',"baker, or cook"', '"999",'] * 20, ""]
+    )
+    assert found.digest == hashlib.sha256(text.encode()).hexdigest()
+    (tmp_path / "same.csv").write_text(text)
+    assert read_public(tmp_path / "same.csv", schema=Schema.parse(OPEN)).digest == found.digest

@@ -39,7 +39,7 @@ def open_source(data: Any) -> Source:
 
 def check_header(source: Source, schema: Schema) -> None:
     """Refuse a table that lacks a column of the schema, or has it twice."""
-    wanted = _wanted(schema)
+    wanted = columns_read(schema)
     missing = [name for name in wanted if name not in source.names]
     if missing:
         raise DataError(f"the data has no column {listing(missing)}.", hint=_hint(missing, source, schema))
@@ -59,7 +59,7 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
     ids: list[Array] = []
     with plain_errors("the data"):
-        for batch in source.batches(_wanted(schema)):
+        for batch in source.batches(columns_read(schema)):
             cells = {name: batch.column(name) for name in codec.reads}
             for name, codes in codec.encode(cells, decimal=source.decimal).items():
                 parts[name].append(codes)
@@ -69,7 +69,7 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
         return {name: _joined(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
 
 
-def _wanted(schema: Schema) -> list[str]:
+def columns_read(schema: Schema) -> list[str]:
     """Return the columns that are read: not those that follow from others."""
     reads = [name for name in schema.columns if name not in schema.layout.functions]
     return [*reads, *([] if schema.unit.id is None else [schema.unit.id])]
@@ -87,8 +87,8 @@ def _hint(missing: list[str], source: Source, schema: Schema) -> str:
     if not any(source.names):
         return "the header names no columns"
     alike = {folded(name) for name in source.names}
-    known = [name for name in _wanted(schema) if folded(name) in alike]
-    if 2 * len(known) < len(_wanted(schema)):
+    known = [name for name in columns_read(schema) if folded(name) in alike]
+    if 2 * len(known) < len(columns_read(schema)):
         return "is the first line a header with the column names, and does the schema belong to this data?"
     near = did_you_mean(missing[0], [name for name in source.names if name not in schema.columns])
     if near:

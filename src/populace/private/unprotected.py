@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv
+
 from populace.errors import DataError, UsageError
-from populace.private.read import check_header, open_source, read_codes
+from populace.private.read import check_header, columns_read, open_source, read_codes
+from populace.private.sources import Source, plain_errors
 from populace.public import Public
 from populace.schema.schema import Schema
+from populace.schema.texts import Array, distinct, texts
 from populace.schema.unit import Unit
 
 
@@ -60,7 +66,7 @@ def _native(frame: Any) -> Any:
 def read_public(data: Any, *, schema: Schema) -> Public:
     """Return a public table in the codes of a schema; all its rows count, whatever unit the private rows have.
 
-    A file is named by its name and the SHA-256 of its bytes, a frame by the SHA-256 of its codes.
+    A file is named by its name and the SHA-256 of its bytes, a frame by that of a CSV file of it.
     """
     if isinstance(data, str):
         data = Path(data)
@@ -77,8 +83,38 @@ def read_public(data: Any, *, schema: Schema) -> Public:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     else:
-        name, whole = "table", hashlib.sha256(schema.digest.encode())
-        for column in codes.values():
-            whole.update(column.tobytes())
-        digest = whole.hexdigest()
+        name, digest = "table", written_digest(source, columns=columns_read(plain))
     return Public(name=name, digest=digest, domain=schema.domain, codes=codes)
+
+
+def written_digest(source: Source, *, columns: Sequence[str]) -> str:
+    """Return the SHA-256 of the CSV file of some columns, every cell but empty ones in quotes: anybody can write it."""
+    whole = _Hashed()
+    texts_of = pa.schema([(name, pa.string()) for name in columns])
+    options = pa.csv.WriteOptions(quoting_style="all_valid")
+    with plain_errors("the public table"), pa.csv.CSVWriter(whole, texts_of, write_options=options) as file:
+        for batch in source.batches(columns):
+            file.write_batch(
+                pa.record_batch([_texts(batch.column(name)) for name in columns], schema=texts_of)
+            )
+    return whole.digest.hexdigest()
+
+
+class _Hashed(io.RawIOBase):
+    """A file that keeps nothing of what is written to it but the hash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
+
+
+def _texts(cells: Array) -> Array:
+    values, places = distinct(cells)
+    return texts(values).cast(pa.string()).take(pa.array(places, mask=places < 0))
