@@ -3,6 +3,7 @@ import pytest
 from estimates import incidence, margin, random_clique, random_domain
 from thinned import thinned
 
+from populace.infer.joints import Joints
 from populace.infer.junction_tree import junction_tree
 from populace.infer.propagation import Propagation
 from populace.marginals import Domain
@@ -45,6 +46,28 @@ def test_any_marginal_equals_enumeration(seed):
         np.testing.assert_allclose(
             plan.joint(beliefs, clique), margin(exact, clique, domain), rtol=1e-11, atol=1e-15
         )
+
+
+def test_what_a_part_of_the_forest_tells_is_computed_once(monkeypatch):
+    """Columns that stand apart join every set of others: those are asked for once, not once for every such column."""
+    rng = np.random.default_rng(3)
+    domain = Domain(dict.fromkeys("abcdefgh", 3))
+    tree = junction_tree([("a", "b", "c"), ("b", "c", "d")], domain=domain)
+    plan = Propagation(tree, domain=domain)
+    beliefs = plan.beliefs([rng.normal(0, 1, shape) for shape in plan.shapes])
+    asked, together = [], Joints._together
+    monkeypatch.setattr(
+        Joints, "_together", lambda self, clique: asked.append(clique) or together(self, clique)
+    )
+    joints = plan.joints(beliefs)
+    for parents in (("a",), ("b", "d"), ("a", "d")):
+        for name in "efgh":
+            clique = (parents[0], name, *parents[1:])
+            alone = plan.joint(beliefs, (name,)).reshape([3 if column == name else 1 for column in clique])
+            known = np.expand_dims(plan.joint(beliefs, parents), 1)
+            asked.clear()
+            np.testing.assert_allclose(joints.table(clique), known * alone, rtol=1e-13)
+            assert len(asked) == (name == "e") + (parents == ("a",))
 
 
 @pytest.mark.parametrize("seed", range(20))

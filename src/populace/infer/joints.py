@@ -35,11 +35,36 @@ class Joints:
         for bit, i in enumerate(self._by_cells):
             for column in tree.nodes[i]:
                 self._homes[column] |= 1 << bit
+        # The part of the forest that a node lies in: nothing is shared across an empty separator.
+        self._part = list(range(len(tree.nodes)))
+        for i, parent in enumerate(tree.parents):
+            if tree.separators[i]:
+                self._part[i] = self._part[parent]
+        self._apart: dict[Clique, Table] = {}
         self._sums: dict[tuple[int, Clique], Table] = {}
         self._told: dict[tuple[int, Clique], Table] = {}
 
     def table(self, clique: Clique) -> Table:
-        """Return the probabilities of the cells of any columns, in their order."""
+        """Return the probabilities of the cells of any columns, in their order.
+
+        Columns in parts of the forest that nothing joins are independent: what each part tells is kept.
+        """
+        parts: dict[int, list[str]] = {}
+        for column in clique:
+            parts.setdefault(self._part[self._top[column]], []).append(column)
+        if len(parts) <= 1:
+            return self._together(clique)
+        whole = np.ones((1,) * len(clique))
+        for columns in parts.values():
+            own = tuple(columns)
+            if own not in self._apart:
+                self._apart[own] = self._together(own)
+            told = self._apart[own]
+            whole = whole * told.reshape([self._domain[c] if c in columns else 1 for c in clique])
+        return whole
+
+    def _together(self, clique: Clique) -> Table:
+        """Return the probabilities of columns of one part of the forest."""
         homes = -1
         for column in clique:
             homes &= self._homes[column]
