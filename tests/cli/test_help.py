@@ -51,6 +51,13 @@ def test_help_loads_no_library_of_numbers() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "populace", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count(".") == 2
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.count(".") == 2
