@@ -82,6 +82,7 @@ def test_a_release_keeps_rules_and_bins(ruled: bool, desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ruled", [True, False])
+@pytest.mark.slow
 def test_conditions_and_implicates(ruled: bool, desk: Desk) -> None:
     found = synth(
         desk, prepare(desk, ruled=ruled), "--where", "age >= 40", "--implicates", "2", "--rows", "200"
@@ -91,6 +92,7 @@ def test_conditions_and_implicates(ruled: bool, desk: Desk) -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_three_stages_without_delta(desk: Desk) -> None:
     words = prepare(desk, ruled=False)
     budget = ["--epsilon", "2", "--delta", "0", "--method", "copula"]

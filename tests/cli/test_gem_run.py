@@ -46,6 +46,7 @@ def test_a_release_holds_what_goes_together(words: list[str], desk: Desk) -> Non
     assert (statement["method"], statement["delta"]) == ("gem", 0)
 
 
+@pytest.mark.slow
 def test_three_stages_repeat_and_shape_rows(words: list[str], desk: Desk) -> None:
     assert main(["measure", *words, "--out", desk.path("m")]) == 0
     for name in ("f", "again"):

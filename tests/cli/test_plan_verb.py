@@ -44,6 +44,7 @@ def test_a_plan_tells_errors_budget_effort_and_verdict(
     assert not (desk.folder / "state").exists(), "a plan made a ledger"
 
 
+@pytest.mark.slow
 def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words(desk, **{"target-error": "0.05"}), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -54,6 +55,7 @@ def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str
     assert sum(told["budget"].values()) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +77,7 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     assert all(1 <= pair["cells_in_groups"] <= pair["cells"] for pair in pairs)
 
 
+@pytest.mark.slow
 def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +93,7 @@ def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
     assert "Learnt there: city (0 values or bins)." in page
 
 
+@pytest.mark.slow
 def test_a_target_stands_in_for_epsilon(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(desk, epsilon=None, **{"target-error": "0.05"})) == 0
     assert "takes ε = " in capsys.readouterr().out
@@ -156,6 +160,7 @@ def test_a_huge_epsilon_is_noted(desk: Desk, capsys: pytest.CaptureFixture[str])
     assert "promises little" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +170,7 @@ def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
     assert "--target-error" not in told
 
 
+@pytest.mark.slow
 def test_absurd_populations_are_doubted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(desk, population="1000000000000")) == 0
     assert "is the population right?" in capsys.readouterr().err

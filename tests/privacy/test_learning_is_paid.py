@@ -240,6 +240,7 @@ def test_groups_are_told_as_the_noise_left_them(tmp_path):
 
 
 @pytest.mark.parametrize(("high", "decimals"), [(100, 2), (10**6, 2)])
+@pytest.mark.slow
 def test_every_declared_decimal_can_be_drawn(high, decimals):
     """However wide the range, values are told apart to the decimals that the schema declares, and no further."""
     pay = UnknownBins(name="pay", min=Fraction(0), max=Fraction(high), decimals=decimals)

@@ -146,6 +146,7 @@ ODD = [Case(method=method, sizes=(3, 1, 4), delta="0", epsilon="400") for method
 @pytest.mark.parametrize(
     "case", [*PLAIN.values(), *(pytest.param(case, marks=pytest.mark.slow) for case in ODD)], ids=str
 )
+@pytest.mark.slow
 def test_no_answers_stop_a_run(case):
     """A run that fails for what it was told has been paid for all the same."""
     common = (((0,) * len(case.sizes),),) * 300

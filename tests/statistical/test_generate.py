@@ -135,6 +135,7 @@ def largest_bias(rng_of, *, rows, times):
 
 
 @pytest.mark.parametrize("rows", [3, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_counts_are_right_on_average(rows):
     assert largest_bias(np.random.default_rng, rows=rows, times=500) < 6
     assert largest_bias(lambda seed: Stuck(seed, offset=0.0), rows=rows, times=300) > 10

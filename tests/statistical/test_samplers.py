@@ -143,6 +143,7 @@ class TestRefinement:
     @pytest.mark.parametrize(
         "law", [gaussian(Fraction(9)), pytest.param(laplace(Fraction(2)), marks=pytest.mark.slow)], ids=str
     )
+    @pytest.mark.slow
     def test_short_words(self, law: Decay, monkeypatch: pytest.MonkeyPatch) -> None:
         refined = 0
         resolve = inversion.resolve
@@ -226,6 +227,7 @@ class TestBlocks:
             assert _uniform_p_value(stats.laplace.cdf(noise / scale * factor)) < REJECTED
         assert accepted(_uniform_p_value((noise % 256 + 0.5) / 256))
 
+    @pytest.mark.slow
     def test_nothing_changes_at_the_switch(self) -> None:
         at, above = Fraction(LARGEST_TABLED_VARIANCE), Fraction(LARGEST_TABLED_VARIANCE + 1)
         source = RehearsalEntropy(110)

@@ -279,6 +279,7 @@ def whole_balance(chosen, gains, costs, singles, columns, budget):
     return gains[chosen].sum() - error(np.concatenate(allocate(**given)), **given)
 
 
+@pytest.mark.slow
 def test_pairs_worth_measuring_against_all_subsets(monkeypatch):
     """A heuristic: what pairs tell of columns counts only in sum. It misses less than ½ % of all gains on average."""
     monkeypatch.setattr("populace.strategy.allocation._ROUNDS", 60)

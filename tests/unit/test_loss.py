@@ -199,6 +199,7 @@ def test_caps_are_the_largest_that_keep_the_promise(epsilon, delta):
 
 @pytest.mark.parametrize("mu", thinned(["0.01", "0.2", "1", "4"], to=2))
 @pytest.mark.parametrize("epsilon", ["0", "0.1", "1", "8"])
+@pytest.mark.slow
 def test_gaussian_curve_is_rounded_up_and_by_almost_nothing(mu, epsilon):
     found = gdp_delta(Fraction(mu) ** 2, epsilon=Fraction(epsilon))
     with mpmath.workdps(2000):  # at μ = 0.01 and ε = 8 the two terms agree to a hundred digits

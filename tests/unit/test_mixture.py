@@ -167,6 +167,7 @@ values = ["f", "m"]
 """
 
 
+@pytest.mark.slow
 def test_a_run_on_numbers_under_rules_can_be_conditioned(tmp_path):
     rng = np.random.default_rng(5)
     age = rng.integers(0, 31, 3000)

@@ -117,6 +117,7 @@ TINY = [
 
 
 @pytest.mark.parametrize("part", thinned(range(24), to=2))
+@pytest.mark.slow
 def test_every_tiny_table(part):
     for rule in (scheme(LINE, *choice) for choice in RULES):
         for table in TINY[part::24]:
@@ -135,6 +136,7 @@ def test_drawn_tables(space, seed):
 
 
 @pytest.mark.parametrize("seed", thinned(range(20), to=2))
+@pytest.mark.slow
 def test_changes_and_smoothness(seed):
     for choice in RULES:
         rule, table = scheme(LINE, *choice), drawn_table(seed, LINE, labels=2)

@@ -100,6 +100,7 @@ class TestPopulations:
         assert (found.codes["age"] < 15).any(), "the rule is never put to the test"
 
     @pytest.mark.parametrize("size", [2, 9, 300])
+    @pytest.mark.slow
     def test_columns_have_any_part_of_the_largest_entropy(self, size: int) -> None:
         schema = Schema.from_sizes({f"c{number}": size for number in range(15)})
         parts = []
@@ -239,6 +240,7 @@ class TestPlans:
         assert Spread.of([0.9], chance=one).high > 1
         assert Spread.of([0.9], chance=one, most=1.0).high == 1
 
+    @pytest.mark.slow
     def test_the_same_plan_twice(self) -> None:
         one, two = (plan(SMALL, population=3000, epsilon=1, delta="1e-9").to_json() for _ in range(2))
         assert one | {"cpu_seconds": 0} == two | {"cpu_seconds": 0}
@@ -273,6 +275,7 @@ class TestPlans:
         assert seen.levels == min(32, (seen.max + 1 - seen.min) // 60)
 
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
+    @pytest.mark.slow
     def test_rules_and_single_columns(self, delta: str) -> None:
         assert plan(RULED, population=5000, epsilon=1, delta=delta).possible == 1
         alone = plan(Schema.from_sizes({"x": 9}), population=5000, epsilon=1, delta=delta)
@@ -289,6 +292,7 @@ class TestPlans:
 
 
 class TestTargets:
+    @pytest.mark.slow
     def test_the_epsilon_found_meets_the_target_and_a_smaller_one_does_not(self) -> None:
         found = plan(SMALL, population=5000, delta="1e-9", target_error=0.02)
         assert found.needed == found.epsilon
@@ -296,6 +300,7 @@ class TestTargets:
         less = plan(SMALL, population=5000, epsilon=found.epsilon / 2, delta="1e-9")
         assert less.columns.mean > 0.02
 
+    @pytest.mark.slow
     def test_a_plan_for_a_target_meets_it(self) -> None:
         """So that no plan for a target of 2 % says that columns err by more than 2 %."""
         found = plan(SMALL, population=5000, delta="1e-9", target_error=0.02)
@@ -353,6 +358,7 @@ class TestLearningLikeAPublicTable:
         assert found is not None
         return found
 
+    @pytest.mark.slow
     def test_its_own_values_and_bins_are_learnt(self) -> None:
         found = self.found(rows=4000)
         assert found.learnt["city"].low == found.learnt["city"].high == 3
@@ -363,6 +369,7 @@ class TestLearningLikeAPublicTable:
         """60 rows leave 20 to a town, fewer than any threshold for δ = 1e-9 lets through."""
         assert self.found(rows=60).learnt["city"].high == 0
 
+    @pytest.mark.slow
     def test_closed_domains_are_not_learnt(self) -> None:
         frame = pa.table({name: [0, 1] * 500 for name in SMALL.domain})
         found = plan(SMALL, population=1000, epsilon=1, delta="1e-9", like=frame).like

@@ -134,6 +134,7 @@ class TestHow:
 
 
 class TestTerms:
+    @pytest.mark.slow
     def test_units_of_many_rows_get_other_advice(self) -> None:
         """Ten rows a household mean ten times the noise: what suffices for one row does not for ten."""
         one, ten = (

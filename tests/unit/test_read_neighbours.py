@@ -214,6 +214,7 @@ def test_a_hostile_line_touches_no_other_in_any_encoding(
 
 @pytest.mark.usefixtures("short_lines")
 @pytest.mark.parametrize(("encoding", "separator"), thinned(product(ENCODINGS, ",;"), to=4))
+@pytest.mark.slow
 def test_many_hostile_lines_touch_no_other(
     tmp_path: Path, encoding: str, separator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def noisy(codes, cliques, *, deviation, seed):
     ("deviation", "rows"),
     [(5, 100_000), *(pytest.param(deviation, 1_000_000, marks=pytest.mark.slow) for deviation in (5, 60))],
 )
+@pytest.mark.slow
 def test_many_rows_break_no_rule(deviation, rows):
     rules = ten_rules()
     items = noisy(ten_columns(1), [*((name,) for name in TEN), *PAIRS], deviation=deviation, seed=2)

@@ -256,6 +256,7 @@ def test_the_design_is_what_it_says(people: pd.DataFrame) -> None:
     assert people.weight.between(1, 15).all()
 
 
+@pytest.mark.slow
 def test_weights_sum_to_the_population_on_average() -> None:
     """Horvitz–Thompson totals over 200 surveys of one population.
 

@@ -215,6 +215,7 @@ def test_golden_deviations():
 @pytest.mark.parametrize(
     ("family", "epsilon"), thinned([(family, e) for family in FAMILIES for e in ("1.6", "2", "4", "9")], to=4)
 )
+@pytest.mark.slow
 def test_no_other_tail_is_better(epsilon, family):
     epsilon = Fraction(epsilon)
     ours = best(epsilon, t=LN_2, tailed=family)
@@ -226,6 +227,7 @@ def test_no_other_tail_is_better(epsilon, family):
 
 
 @pytest.mark.parametrize("epsilon", thinned(["0.75", "1", "1.3"], to=1))
+@pytest.mark.slow
 def test_little_budget_gives_the_narrowest_interval(epsilon):
     ours = best(Fraction(epsilon), t=LN_2)
     assert ours.deviation == math.inf or float(ours.law.gamma) > 3
@@ -234,6 +236,7 @@ def test_little_budget_gives_the_narrowest_interval(epsilon):
         assert ours.half_width <= other.half_width * 1.001
 
 
+@pytest.mark.slow
 def test_the_smallest_is_picked():
     for epsilon in (Fraction(1), Fraction(2), 6 * LN_2, Fraction(10)):
         error = "deviation" if epsilon > 2 * LN_2 else "half_width"
@@ -245,6 +248,7 @@ def test_the_smallest_is_picked():
     assert type(smallest(Fraction(2), t=LN_2).law) is Student
 
 
+@pytest.mark.slow
 def test_a_little_delta_buys_light_tails():
     epsilon = Fraction("0.5")
     rho = zcdp_cap(epsilon, Fraction("1e-6"))
