@@ -110,8 +110,9 @@ def test_no_row_breaks_a_rule_and_little_is_cut_away(measured):
     model = mixture.model()
     pair = model.marginal(("a", "b"))
     assert (pair[table.sum(axis=2) == 0] == 0).all()
-    # The network was taught the rule, so columns are much as measured although the rest was cut.
+    # The network was taught the rule, and what is left is scaled to its columns.
     for name in DOMAIN:
+        assert apart(model.marginal((name,)), mixture.table((name,))) < 0.002
         assert apart(model.marginal((name,)), counted((name,), table=table).counts.astype(float)) < 0.03
     assert mixture.table(("a", "b"))[table.sum(axis=2) == 0].max() == 0
 
@@ -121,6 +122,15 @@ def test_rules_that_are_not_taught_are_cut_away_all_the_same():
     mixture.add(items())
     mixture.refit(steps=0)
     assert (mixture.model().marginal(("a", "b"))[ruled().sum(axis=2) == 0] == 0).all()
+
+
+@pytest.mark.parametrize("name", DOMAIN)
+def test_cutting_away_leaves_columns_as_they_were(name):
+    """A network that knows nothing of a rule loses much to it: its columns stay all the same."""
+    mixture = Mixture(DOMAIN, rules=RULES)
+    mixture.add(items(ruled())[:4])
+    mixture.refit(steps=0)
+    assert apart(mixture.model().marginal((name,)), mixture.table((name,))) < 0.02
 
 
 def test_fewer_components_where_rules_leave_less_room(monkeypatch):

@@ -32,7 +32,7 @@ ROUND, WHOLE = 30, 600
 MOST_CELLS = 2**22
 # Public totals count so many times as much as the most precise measurement.
 _SURE = 4.0
-_SWEEPS, _CLOSE = 500, 1e-9
+_RAKES, _SWEEPS, _CLOSE = 10, 500, 1e-9
 # No cell that can hold rows is quite empty.
 _TRACE = 1e-12
 
@@ -125,7 +125,7 @@ class Mixture:
             for name in self.domain
         }
         hard = restrict(structure.hard, self._known.empty)
-        if self._known.tables:
+        if hard or self._known.tables:
             potentials = self._scaled(potentials, structure=structure)
         for clique, allowed in hard.items():
             forbidden = np.where(allowed, 0.0, FORBIDDEN)
@@ -203,7 +203,7 @@ class Mixture:
         return [*((name, component) for name in self.domain), *self._known.tables]
 
     def _scaled(self, potentials: Mapping[Clique, Table], *, structure: Structure) -> dict[Clique, Table]:
-        """Return potentials whose model has the public totals."""
+        """Return potentials whose model has the mixture's columns as far as rules let it, and the public totals."""
         blank = (
             Observation(clique, np.zeros(shape), np.ones(shape))
             for clique in chain(potentials, self._known.tables)
@@ -215,13 +215,13 @@ class Mixture:
             total=self.total,
             hard=restrict(structure.hard, self._known.empty),
         )
+        columns = {(name,): self.table((name,)) / self.total for name in self.domain}
         flat = fit_tables(
-            objective,
-            targets={clique: table / self.total for clique, table in self._known.tables.items()},
-            start=objective.flatten(potentials),
-            sweeps=_SWEEPS,
-            close=_CLOSE,
+            objective, targets=columns, start=objective.flatten(potentials), sweeps=_RAKES, close=_CLOSE
         )
+        if self._known.tables:
+            exact = {clique: table / self.total for clique, table in self._known.tables.items()}
+            flat = fit_tables(objective, targets=exact, start=flat, sweeps=_SWEEPS, close=_CLOSE)
         return dict(zip(objective.factors, objective.tables(flat), strict=True))
 
 
