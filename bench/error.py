@@ -50,12 +50,24 @@ COMMAND = [sys.executable, "-c", "from populace.cli.main import run; run()"]
 
 
 def once(
-    data: Path, *, schema: Path, method: str, epsilon: str, delta: str, keep: Path | None = None
+    data: Path,
+    *,
+    schema: Path,
+    method: str,
+    epsilon: str,
+    delta: str,
+    workload: Path | None = None,
+    keep: Path | None = None,
+    columns: Path | None = None,
 ) -> dict[str, float]:
-    """Run one release in a child process and score it; `keep` is where the released rows are to stay."""
+    """Run one release in a child process and score it; `keep` is where the released rows are to stay.
+
+    The ruler reads typed columns as they are where `columns`, or a domain as schema, names them.
+    """
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "release"
         words = ["synth", str(data), "--schema", str(schema), "--epsilon", epsilon, "--delta", delta]
+        words += [] if workload is None else ["--workload", str(workload)]
         words += ["--method", method, "--ledger", f"{place}/ledger.db", "--out", str(out), "--no-report"]
         begun, quiet = time.perf_counter(), subprocess.DEVNULL
         child = subprocess.Popen(
@@ -69,7 +81,7 @@ def once(
         if status:
             raise SystemExit(f"synth failed on {data.stem} with {method} at epsilon {epsilon}")
         (rows,) = out.glob("synthetic.*")
-        told = score(data, rows, domain=schema if schema.suffix == ".json" else None)
+        told = score(data, rows, domain=columns or (schema if schema.suffix == ".json" else None))
         if keep is not None:
             shutil.copy(rows, keep)
     return {
