@@ -215,7 +215,7 @@ class Mixture:
             total=self.total,
             hard=restrict(structure.hard, self._known.empty),
         )
-        columns = {(name,): self.table((name,)) / self.total for name in self.domain}
+        columns: dict[Clique, Table] = {(n,): self.table((n,)) / self.total for n in self.domain}
         flat = fit_tables(
             objective, targets=columns, start=objective.flatten(potentials), sweeps=_RAKES, close=_CLOSE
         )
