@@ -229,7 +229,7 @@ class TestPlans:
         assert found.columns.low < 0.7 * found.columns.mean
         assert found.columns.high > 1.3 * found.columns.mean
         assert found.afforded.low < found.afforded.mean <= found.afforded.high <= found.possible
-        assert found.rehearsals == 5
+        assert found.rehearsals == 8
 
     def test_brackets_reach_as_far_as_chance_does(self) -> None:
         """The error of one pair of codes is |x| of a normal x; that of many codes hardly varies."""

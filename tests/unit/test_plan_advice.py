@@ -102,8 +102,9 @@ class TestSteps:
         assert found.verdict is Verdict.TOO_SMALL
 
     def test_pairs_that_are_worth_less_than_exact_columns_count_as_too_few_rows(self) -> None:
-        assert Outcome(error=0.015, balance=1.4).verdict is Verdict.TOO_SMALL
-        assert Outcome(error=0.015, balance=0.9).verdict is Verdict.ENOUGH
+        assert Outcome(error=0.025, balance=1.4).verdict is Verdict.TOO_SMALL
+        assert Outcome(error=0.025, balance=0.9).verdict is Verdict.THIN
+        assert Outcome(error=0.015, balance=1.4).verdict is Verdict.ENOUGH
 
 
 class TestHow:

@@ -140,10 +140,18 @@ def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6})
     runs = [told({("a", "b"): (0.2, 0.8)}), told({("a", "b"): (0.02, 0.2)})]
     found = pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema)["a", "b"]
-    assert found.error.mean == pytest.approx((2 * 0.2 + 0.02) / 3)
+    assert found.error.mean == pytest.approx(0.8 * 0.2 + 0.2 * 0.02)
     assert found.error.low < 0.02
     assert found.error.high > 0.2
     assert (found.cells, found.groups, found.measured) == (36, 12, 0)
+
+
+def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
+    schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6})
+    run = told({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
+    found = pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema)
+    assert found["b", "c"].error.mean == pytest.approx(0.3, rel=0.01)
+    assert (found["a", "c"].measured, found["b", "c"].measured) == (1, 0)
 
 
 def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:

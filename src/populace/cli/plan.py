@@ -267,11 +267,9 @@ def verdict_lines(found: Plan) -> Iterator[str]:
 
     yield ""
     yield f"Verdict: {found.verdict.value} for these columns at this ε."
-    if found.verdict is Verdict.THIN:
-        yield f"  columns err by more than {percent(THIN)}"
-    elif found.verdict is Verdict.TOO_SMALL and found.columns.mean > TOO_SMALL:
-        yield f"  columns err by more than {percent(TOO_SMALL)}"
-    if found.balance > NO_USE:
+    if found.verdict is not Verdict.ENOUGH:
+        yield f"  columns err by more than {percent(TOO_SMALL if found.columns.mean > TOO_SMALL else THIN)}"
+    if found.verdict is Verdict.TOO_SMALL and found.balance > NO_USE:
         yield (
             f"  pairs would be {found.balance:.1f} times as far from the truth as exact columns without any "
             "dependence are"
@@ -292,11 +290,9 @@ def verdict_lines(found: Plan) -> Iterator[str]:
         yield f"  {left} then err by {percent(advice.dropped)}: {advice.verdict.value}"
     if not advice.enough:
         yield "  neither coarser nor fewer columns make these rows enough"
-    goal = TOO_SMALL if found.columns.mean > TOO_SMALL else THIN if found.columns.mean > THIN else None
-    # A target that was met has answered the question how much.
-    how = (
-        f"--target-error {goal} tells how much for columns" if goal and found.target is None else "a larger ε"
-    )
+    goal = TOO_SMALL if found.columns.mean > TOO_SMALL else THIN
+    # Who asked for a target knows the question.
+    how = f"--target-error {goal} tells how much" if found.target is None else "a larger ε"
     yield (
         f"  or grant more budget ({how})"
         if advice.enough

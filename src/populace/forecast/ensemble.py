@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from populace.marginals import Clique
 from populace.progress import Progress, silent
 from populace.strategy.methods import AUTO
 
-# In tables of more columns than so many, each kind of population shows enough of them to be rehearsed once.
-FEW = 40
+# How often usual tables are rehearsed where there are up to so many columns; above, each kind shows enough of them.
+OFTEN = {20: 6, 40: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class Part:
 # go together, usual ones, and tables of even columns that do.
 FAR, RARE = 1.2, 1 / 8
 LEANING = (Part(lean=-FAR, turn=1 / 3, weight=RARE), Part(lean=FAR, turn=2 / 3, weight=RARE))
-MANY = (Part(lean=0, turn=0, weight=1 - 2 * RARE), *LEANING)
-SEVERAL = (*(Part(lean=0, turn=third / 3, weight=(1 - 2 * RARE) / 3) for third in range(3)), *LEANING)
 
 
 def cast(columns: int) -> tuple[Part, ...]:
     """Return the rehearsals for a table of so many columns."""
-    return SEVERAL if columns <= FEW else MANY
+    times = next((times for most, times in OFTEN.items() if columns <= most), 1)
+    usual = (Part(lean=0, turn=number / times, weight=(1 - 2 * RARE) / times) for number in range(times))
+    return (*usual, *LEANING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,18 +62,20 @@ class Ensemble:
 
     @property
     def outcome(self) -> Outcome:
-        """The mean error of columns and the balance of pairs, where the method measures any."""
+        """The mean error of columns, and the balance of pairs in usual tables, where the method measures any."""
         chooses = self.terms.method == AUTO or any(run.pairs for run in self.runs)
-        left = float(np.average([each.left for each in self.worths], weights=self.weights))
-        alone = float(np.average([each.alone for each in self.worths], weights=self.weights))
-        return Outcome(error=self._mean(_mean_column), balance=left / alone if chooses and alone else 0.0)
+        usual = [each for each, part in zip(self.worths, self.parts, strict=True) if not part.lean]
+        alone = sum(each.alone for each in usual)
+        balance = sum(each.left for each in usual) / alone if chooses and alone else 0.0
+        return Outcome(error=self.columns.mean, balance=balance)
 
     @property
     def columns(self) -> Spread:
-        """The mean error of columns."""
+        """The mean error of columns: over rehearsals its logarithm counts, as forecasts are off by factors."""
         sizes = list(self.terms.schema.domain.values())
         chance = max(by_chance(run.columns.values(), cells=sizes) for run in self.runs)
-        return self._spread(_mean_column, chance=chance)
+        means = [_mean(run.columns) for run in self.runs]
+        return Spread.of_factors(means, weights=self.weights, chance=chance)
 
     @property
     def by_column(self) -> dict[str, Spread]:
@@ -94,7 +96,7 @@ class Ensemble:
         domain = self.terms.schema.domain
         chance = max(by_chance(run.pairs.values(), cells=map(domain.cells, run.pairs)) for run, _ in told)
         means = [_mean(run.pairs) for run, _ in told]
-        return Spread.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
+        return Spread.of_factors(means, weights=[part.weight for _, part in told], chance=chance)
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
@@ -105,13 +107,14 @@ class Ensemble:
     @property
     def afforded(self) -> Spread:
         """How many pairs were measured."""
-        return self._spread(lambda run: float(len(run.pairs)), most=np.inf)
+        return Spread.of([float(len(run.pairs)) for run in self.runs], weights=self.weights)
 
     @property
     def shares(self) -> dict[str, float]:
         """The share of the budget that each kind of question took."""
         labels = dict.fromkeys(label for run in self.runs for label in run.shares)
-        return {label: self._mean(lambda run, label=label: run.shares.get(label, 0.0)) for label in labels}  # type: ignore[misc]
+        told = {label: [run.shares.get(label, 0.0) for run in self.runs] for label in labels}
+        return {label: float(np.average(shares, weights=self.weights)) for label, shares in told.items()}
 
     def effort(self, *, rows: int) -> Effort:
         """Return the effort of a run."""
@@ -119,14 +122,6 @@ class Ensemble:
         each = [effort(schema, rows=rows, items=run.items, seconds=run.seconds) for run in self.runs]
         seconds = float(np.average([one.seconds for one in each], weights=self.weights))
         return Effort(seconds=seconds, memory=max(one.memory for one in each))
-
-    def _spread(
-        self, value: Callable[[Rehearsal], float], *, chance: float = 0.0, most: float = 1.0
-    ) -> Spread:
-        return Spread.of([value(run) for run in self.runs], weights=self.weights, chance=chance, most=most)
-
-    def _mean(self, value: Callable[[Rehearsal], float]) -> float:
-        return float(np.average([value(run) for run in self.runs], weights=self.weights))
 
 
 def rehearse_all(
@@ -154,10 +149,6 @@ def rehearse_all(
     return Ensemble(
         terms=terms, parts=parts, runs=tuple(runs), supposed=tuple(supposed), worths=tuple(worths)
     )
-
-
-def _mean_column(run: Rehearsal) -> float:
-    return _mean(run.columns)
 
 
 def _mean(errors: Mapping[Any, float]) -> float:

@@ -33,7 +33,7 @@ from populace.strategy.compress import compress
 USUAL_POWER, MOST_POWER, FEW, ALIKE = 0.4, 2 / 3, 6, 0.3
 # How far apart in powers of two the codes of two columns are that tell of each other, and how far apart ordered columns
 # are from others; by how much more a pair counts that a rehearsal measured; the part beyond either end of a bracket.
-NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 30.0, 0.05
+NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 1000.0, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +175,9 @@ def pair_errors(
 ) -> dict[Clique, PairError]:
     """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any.
 
-    Pairs that rehearsals measured count most. A pair that a run measures hangs together; where one of its columns is
-    nearly constant it could not, whatever the other is like: so a pair counts by the root of how far it could depend.
+    It is what pairs of about as many codes erred by where rehearsals measured some. Others count where none were: by
+    how far they could depend, since a pair that a run measures hangs together, and where one of its columns is nearly
+    constant it could not.
     """
     cases = _Cases.of(supposed, measured=measured, weights=weights, schema=schema)
     if cases is None:
@@ -217,7 +218,7 @@ class _Cases:
         for run, known, weight in zip(supposed, measured, weights, strict=True):
             for pair, one in run.items():
                 was = pair in known or pair[::-1] in known
-                counts = weight * (one.room + 1e-9) ** 0.5 * (MEASURED if was else 1.0)
+                counts = weight * (MEASURED if was else one.room + 1e-9)
                 rows.append((*_kind(pair, schema=schema), one.error, one.cells, counts))
         if not rows:
             return None

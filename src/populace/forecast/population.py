@@ -41,7 +41,7 @@ TWO_CODES = 0.5
 GROUPS, MIXED, COMMON, COMMON_LEANS = 3, 0.25, 0.6, 0.2
 # A schema that tells sizes and nothing else leans to the other side the more columns it has: nobody has looked which of
 # them say the same of everybody.
-USUAL, WIDE = 15, 0.4
+USUAL, WIDE = 15, 0.5
 # Steps along a circle that spread numbers evenly over it, and have nothing to do with each other: parts of roots.
 STEPS = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1)
 # Entropies are met to this part of the steepness that leads to them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,16 @@ class Spread:
         mean = float(np.average(values, weights=weights))
         wider = math.exp(RARE * chance)
         return cls(mean=mean, low=min(values) / wider, high=max(mean, min(most, max(values) * wider)))
+
+    @classmethod
+    def of_factors(cls, values: Sequence[float], *, weights: Sequence[float], chance: float) -> Spread:
+        """Return the spread of shares whose logarithms are averaged.
+
+        >>> round(Spread.of_factors([0.1, 0.4], weights=[1, 1], chance=0.0).mean, 3)
+        0.2
+        """
+        mean = float(np.exp(np.average(np.log(np.maximum(values, 1e-12)), weights=weights)))
+        return replace(cls.of(values, chance=chance, most=1.0), mean=mean)
 
     def to_json(self) -> dict[str, float]:
         """Return it for a machine, to four digits."""

@@ -8,8 +8,9 @@ from enum import Enum
 
 # With more of its rows in the wrong place a table of one column is rough, or of no use; pairs are then mostly noise.
 THIN, TOO_SMALL = 0.02, 0.05
-# With a larger mean error of all pairs, as a multiple of that of exact columns without dependence, they are no use.
-NO_USE = 1.0
+# With a larger mean error of all pairs, as a multiple of that of exact columns without dependence, they are no use;
+# a little above 1, since invented tables hang together more or less than real ones do.
+NO_USE = 1.1
 # Long columns are cut to so many codes, or to fewer.
 COARSE = (32, 16, 8)
 # A step helps when it leaves less than this part of the error; so many columns stay in any case.
@@ -46,7 +47,7 @@ class Outcome:
         >>> Outcome(error=0.01, balance=0.5).verdict, Outcome(error=0.03, balance=2).verdict
         (<Verdict.ENOUGH: 'enough rows'>, <Verdict.TOO_SMALL: 'too few rows'>)
         """
-        if self.error > TOO_SMALL or self.balance > NO_USE:
+        if self.error > TOO_SMALL or (self.error > THIN and self.balance > NO_USE):
             return Verdict.TOO_SMALL
         return Verdict.THIN if self.error > THIN else Verdict.ENOUGH
 
