@@ -217,6 +217,8 @@ class TestPlans:
         assert few.columns.mean > 2 * rich.columns.mean > 4 * many.columns.mean
         assert few.afforded.mean <= many.afforded.mean <= many.possible == 6
         assert all(error.low <= error.mean <= error.high for error in many.by_column.values())
+        each = [error.mean for error in many.by_column.values()]
+        assert many.columns.mean == pytest.approx(sum(each) / len(each))
         assert many.pairs is not None
         assert many.pairs.mean > many.columns.mean
 

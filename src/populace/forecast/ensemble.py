@@ -71,11 +71,11 @@ class Ensemble:
 
     @property
     def columns(self) -> Spread:
-        """The mean error of columns: over rehearsals its logarithm counts, as forecasts are off by factors."""
+        """The mean error of columns."""
         sizes = list(self.terms.schema.domain.values())
         chance = max(by_chance(run.columns.values(), cells=sizes) for run in self.runs)
         means = [_mean(run.columns) for run in self.runs]
-        return Spread.of_factors(means, weights=self.weights, chance=chance)
+        return Spread.of(means, weights=self.weights, chance=chance, most=1.0)
 
     @property
     def by_column(self) -> dict[str, Spread]:
@@ -96,7 +96,7 @@ class Ensemble:
         domain = self.terms.schema.domain
         chance = max(by_chance(run.pairs.values(), cells=map(domain.cells, run.pairs)) for run, _ in told)
         means = [_mean(run.pairs) for run, _ in told]
-        return Spread.of_factors(means, weights=[part.weight for _, part in told], chance=chance)
+        return Spread.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
