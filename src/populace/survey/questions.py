@@ -1,0 +1,94 @@
+"""Questions whose noise follows a smooth bound, and the choice of bins: all public, asked of the barrier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from populace.marginals import Marginal
+from populace.survey.bins import Binning
+from populace.survey.imputed import Value
+from populace.survey.nearest import Ties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Donors:
+    """How missing values of one column are filled: from the k nearest complete rows by some other columns.
+
+    `match` are columns of the schema, nearest in codes where they are ordered and one-hot where not; `groupings` of
+    the marginal coarsen them (age in tens). A row is incomplete where `column` is missing by a user-missing code or
+    an unreadable cell; outside its universe it has no value and is neither donor nor incomplete.
+    `default` is the public value where there is no donor.
+    """
+
+    column: str
+    match: Marginal
+    low: Fraction
+    high: Fraction
+    default: Fraction
+    k: int = 1
+    take: Value = Value.COPY
+    ties: Ties = Ties.NEXT
+
+
+class Statistic(Enum):
+    """What is asked about imputed rows of a subpopulation."""
+
+    FREQUENCY = "frequency"  # rows where `where` holds, imputed values decided on
+    SUM = "sum"  # of values, divided by a fixed size
+    SQUARES = "squares"  # Σ (value − centre)², divided by a fixed size less 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImputedQuestion:
+    """One number about rows whose missing values were filled from their nearest neighbours.
+
+    `where` is decided by columns that are never imputed; `between` keeps rows whose (imputed) value lies in a closed
+    range, so that membership depends on what was imputed. Its bound is ln 2-smooth. Proof: docs/proofs/nearest.md
+    """
+
+    statistic: Statistic
+    donors: Donors
+    where: str | None = None
+    between: tuple[Fraction, Fraction] | None = None
+    size: Fraction = Fraction(1)
+    centre: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Base weights of the design: 1 for everybody, or a column of them, whole numbers of `unit` up to `largest`."""
+
+    column: str | None = None
+    unit: Fraction = Fraction(1)
+    largest: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedQuestion:
+    """How many of the population meet a condition, by weights that meet public totals of bins.
+
+    `by` cuts rows into base bins (its cells in order), which `binning` joins; `populations` are the public totals of
+    the base bins. Its bound is β-smooth. Proof: docs/proofs/binning.md
+    """
+
+    by: Marginal
+    binning: Binning
+    populations: tuple[Fraction, ...]
+    where: str | None = None
+    base: Base = Base()
+    beta: Fraction = Fraction(1, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinChoice:
+    """Which of several sets of bins keeps weights low and says most: |S|/W₀ by the exponential mechanism."""
+
+    by: Marginal
+    binnings: tuple[Binning, ...]
+    populations: tuple[Fraction, ...]
+    base: Base = Base()
+
+
+SmoothQuestion = ImputedQuestion | WeightedQuestion

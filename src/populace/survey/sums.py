@@ -1,0 +1,84 @@
+"""Sums that can be asked about private rows: each row adds a whole number of steps, never more than is public.
+
+A row's product of numbers, each held to its public range, is told in steps of 1/`STEPS` of the most it can be, and
+added to the one cell of a marginal that the row lies in. So one row moves the cells by at most `STEPS` in L1 and in
+L2, whatever it holds. Proof: docs/proofs/sums.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.marginals import Counts, Marginal
+
+STEPS = 2**24
+ALL_ROWS = Marginal(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A number of each row: a column's value held to a public range, less a public centre.
+
+    >>> Factor(column="AGE", low=Fraction(0), high=Fraction(99), centre=Fraction(40)).most
+    Fraction(59, 1)
+    """
+
+    column: str
+    low: Fraction
+    high: Fraction
+    centre: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high or not self.most:
+            raise UsageError(
+                f"numbers of {self.column!r} from {self.low} to {self.high} cannot be added up.",
+                hint="give the lower end of the range first, and some room",
+            )
+
+    @property
+    def most(self) -> Fraction:
+        """The greatest distance from 0 that the number can have."""
+        return max(abs(self.low - self.centre), abs(self.high - self.centre))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """What each row adds, and to which cell: the product of its factors, 1 where there are none.
+
+    A row counts only where `where` holds (a condition in the schema's language), and where every factor and every
+    column of `known` has a value: neither missing nor outside its universe.
+
+    >>> income = Factor(column="INCOME", low=Fraction(0), high=Fraction(50_000))
+    >>> Sum(by=Marginal(("SEX",)), factors=(income, income)).most
+    Fraction(2500000000, 1)
+    """
+
+    by: Marginal = ALL_ROWS
+    where: str | None = None
+    factors: tuple[Factor, ...] = ()
+    known: tuple[str, ...] = ()
+
+    @property
+    def most(self) -> Fraction:
+        """The most that one row can add or take away."""
+        return prod((factor.most for factor in self.factors), start=Fraction(1))
+
+    @property
+    def step(self) -> Fraction:
+        """What one step of an answer is worth."""
+        return self.most / STEPS
+
+    def values(self, answer: Counts) -> npt.NDArray[np.float64]:
+        """Return an answer, in steps, as numbers."""
+        return answer.astype(np.float64) * float(self.step)
+
+    def __str__(self) -> str:
+        what = " · ".join(factor.column for factor in self.factors) or "rows"
+        by = f" by {', '.join(self.by.clique)}" if self.by.clique else ""
+        return f"sum of {what}{by}{f' where {self.where}' if self.where else ''}"
