@@ -38,9 +38,10 @@ def test_a_tiny_table_goes_all_the_way(method: str, desk: Desk, capsys: pytest.C
         "--out",
         desk.path("release"),
     ]
-    budget = ["--epsilon", "3", "--delta", "1e-6", "--method", method, "--no-report"]
+    budget = ["--epsilon", "3", "--delta", "1e-6", "--method", method, "--workload", "pairs", "--no-report"]
     assert main(["synth", desk.path("people.csv"), *words, *budget]) == 0
     said = capsys.readouterr().err
+    assert "--workload changes nothing" in said
     assert ("nothing is known about which columns belong together" in said) is (method == "field-groups")
     statement = told(desk, "release", "statement.json")
     assert statement["method"] == method

@@ -39,17 +39,19 @@ def begin(
     epsilon: str,
     delta: str,
     method: str,
+    workload: Path | str | None,
     public: Path | None,
     ledger: Path | None,
 ) -> tuple[Schema, Found]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
-    from populace.cli.notes import tell_neighbours, tell_weak_promise
+    from populace.cli.notes import tell_deaf, tell_neighbours, tell_weak_promise
     from populace.pipeline import dataset_name
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)
     found = look_up(described.dataset or dataset_name(data), ledger=ledger)
     tell_weak_promise(epsilon=epsilon, delta=delta)
+    tell_deaf(method, workload=workload)
     tell_neighbours(described, method=method, public=public is not None)
     return described, found
 

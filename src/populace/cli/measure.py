@@ -35,7 +35,14 @@ def measure(
 
     check_new_folder(out)
     described, found = begin(
-        data, schema=schema, epsilon=epsilon, delta=delta, method=method, public=public, ledger=ledger
+        data,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        workload=workload,
+        public=public,
+        ledger=ledger,
     )
     with progress() as moved:
         measurements = pipeline.measure(

@@ -39,6 +39,17 @@ def tell_neighbours(schema: Schema, *, method: str, public: bool) -> None:
         )
 
 
+def tell_deaf(method: str, *, workload: object) -> None:
+    """Note on stderr, before anything is spent, that a method measures the same whatever is wanted."""
+    from populace.strategy.methods import heeds, method_named
+
+    if workload is not None and not heeds(method_named(method)):
+        say(
+            f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
+            "--method auto, or leave it out)"
+        )
+
+
 def tell_cut(release: Release) -> None:
     """Note on stderr when noise asked for more rows than memory holds."""
     from populace.release.drawing import RowsFrom

@@ -50,7 +50,14 @@ def synth(
     check_new_folder(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
     described, found = begin(
-        data, schema=schema, epsilon=epsilon, delta=delta, method=method, public=public, ledger=ledger
+        data,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        workload=workload,
+        public=public,
+        ledger=ledger,
     )
     check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
     with progress() as moved:

@@ -53,6 +53,8 @@ class _Home:
     slack: str | None = None
     delta: Delta = Delta.SPENT
     public: Uses = Uses.NOTHING
+    heeds: bool = True
+    """Whether it heeds a workload."""
 
     def load(self, name: str) -> Any:
         return getattr(import_module(f"populace.strategy.{self.module}"), name)
@@ -61,7 +63,7 @@ class _Home:
 _HOMES = {
     "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
     "aim": _Home(module="aim", strategy="aim"),
-    "copula": _Home(module="copula", strategy="copula"),
+    "copula": _Home(module="copula", strategy="copula", heeds=False),
     "dpsyn": _Home(
         module="dpsyn",
         strategy="dpsyn",
@@ -69,6 +71,7 @@ _HOMES = {
         slack="can_use_delta",
         delta=Delta.KEYS,
         public=Uses.ALWAYS,
+        heeds=False,
     ),
     "field-groups": _Home(
         module="field_groups",
@@ -76,22 +79,28 @@ _HOMES = {
         check="check_field_groups",
         delta=Delta.NONE,
         public=Uses.IF_GIVEN,
+        heeds=False,
     ),
     "gem": _Home(module="gem", strategy="gem"),
-    "histogram": _Home(module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE),
+    "histogram": _Home(
+        module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE, heeds=False
+    ),
     "histogram-exponential": _Home(
         module="histogram",
         strategy="histogram_exponential",
         check="check_histogram_exponential",
         delta=Delta.NONE,
+        heeds=False,
     ),
-    "independent": _Home(module="independent", strategy="independent"),
-    "mst": _Home(module="mst", strategy="mst"),
+    "independent": _Home(module="independent", strategy="independent", heeds=False),
+    "mst": _Home(module="mst", strategy="mst", heeds=False),
     "mwem": _Home(module="mwem", strategy="mwem"),
     "nist2018": _Home(module="nist2018", strategy="nist2018", queries="check_queries"),
     "pmw": _Home(module="pmw", strategy="pmw"),
-    "privbayes": _Home(module="privbayes", strategy="privbayes"),
-    "stability": _Home(module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS),
+    "privbayes": _Home(module="privbayes", strategy="privbayes", heeds=False),
+    "stability": _Home(
+        module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS, heeds=False
+    ),
 }
 
 
@@ -179,6 +188,15 @@ def check_rounds(method: str, workload: Workload, *, domain: Domain) -> None:
             f"the workload says how its marginals are asked in rounds; the method {method!r} has none.",
             hint=f"leave out [rounds], [columns] and coarse, or use {able}",
         )
+
+
+def heeds(method: str) -> bool:
+    """Say whether a method heeds a workload.
+
+    >>> heeds("aim"), heeds("mst")
+    (True, False)
+    """
+    return method not in _HOMES or _HOMES[method].heeds
 
 
 def check_noise(workload: Workload, *, domain: Domain, budget: Budget) -> None:

@@ -1,0 +1,16 @@
+"""A method that never looks at a workload is known not to."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from populace.strategy.methods import METHODS, heeds
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_told_to_heed_a_workload_where_its_code_does(method: str) -> None:
+    code = ast.walk(ast.parse(inspect.getsource(METHODS[method])))
+    assert heeds(method) is any(isinstance(node, ast.Name) and node.id == "workload" for node in code)
