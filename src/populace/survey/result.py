@@ -1,0 +1,76 @@
+"""What an estimate says: a number, the parts of its error, and an interval that holds them all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+Group = tuple[tuple[str, str], ...]
+
+# Noise decides that a subpopulation is too small; the note says no more than that.
+TOO_FEW = "too few to say"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One number of one query, for one group, with the standard errors of its parts.
+
+    `sampling_error` is what another sample of the same design would change, `imputation_error` what other values in
+    place of missing ones would, and `privacy_error` what other noise would. None stands for a part that is not known;
+    an estimate of None is one that the noise does not let anybody say. `low` and `high` hold the truth of the
+    population 19 times out of 20. `degrees` are those of the sampling error: how many free differences it rests on.
+
+    >>> found = Estimate(query="income", estimate=5.0, sampling_error=3.0, privacy_error=4.0, low=-5.0, high=15.0)
+    >>> found.total_error
+    5.0
+    """
+
+    query: str
+    group: Group = ()
+    estimate: float | None
+    sampling_error: float | None = None
+    imputation_error: float = 0.0
+    privacy_error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    degrees: float | None = None
+    note: str = ""
+
+    @property
+    def total_error(self) -> float | None:
+        """The standard error of all parts together: they are independent, so their squares add up."""
+        if self.estimate is None:
+            return None
+        return math.hypot(self.sampling_error or 0.0, self.imputation_error, self.privacy_error or 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, with the total error in its place."""
+        return {
+            "query": self.query,
+            "group": dict(self.group),
+            "estimate": self.estimate,
+            "sampling_error": self.sampling_error,
+            "imputation_error": self.imputation_error,
+            "privacy_error": self.privacy_error,
+            "total_error": self.total_error,
+            "low": self.low,
+            "high": self.high,
+            "degrees": self.degrees,
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Estimate:
+        """Return what `to_json` wrote."""
+        kept = {key: told[key] for key in told if key not in ("group", "total_error")}
+        return cls(group=tuple((str(name), str(value)) for name, value in told["group"].items()), **kept)
+
+
+def too_few(query: str, *, group: Group = ()) -> Estimate:
+    """Return the row of a subpopulation that is lost in noise.
+
+    >>> too_few("income", group=(("region", "north"),)).note
+    'too few to say'
+    """
+    return Estimate(query=query, group=group, estimate=None, note=TOO_FEW)
