@@ -163,6 +163,7 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         ("[table]\nid = 'x'\n" + VALUES + "values = ['a']", "is the id", "take it out"),
         (COLUMN, "no kind", "categorical"),
         (COLUMN + "vaules = ['a']", "unknown key 'vaules'", "did you mean 'values'?"),
+        (COLUMN + "kind = 'int'", "kind is 'int'", "did you mean 'integer'?"),
         (COLUMN + "kind = 'catgorical'", "kind is 'catgorical'", "did you mean 'categorical'?"),
         (COLUMN + "kind = 'date'", "from where to where", "min and max"),
         (COLUMN + "kind = ['a']", "not a text", "quotes"),

@@ -90,7 +90,7 @@ def init(
 def grant(
     dataset: Dataset,
     epsilon: options.Epsilon,
-    delta: options.Delta,
+    delta: options.Delta = "0",
     ledger: options.LedgerFile = None,
     json: options.Json = False,
 ) -> None:

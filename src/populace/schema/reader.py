@@ -53,6 +53,19 @@ class _Shared(TypedDict):
     type: Type | None
 
 
+# What other tools call a kind.
+_OTHER_NAMES = {
+    "int": Kind.INTEGER,
+    "float": Kind.NUMERIC,
+    "double": Kind.NUMERIC,
+    "decimal": Kind.NUMERIC,
+    "str": Kind.CATEGORICAL,
+    "string": Kind.CATEGORICAL,
+    "text": Kind.CATEGORICAL,
+    "bool": Kind.CATEGORICAL,
+    "boolean": Kind.CATEGORICAL,
+    "factor": Kind.CATEGORICAL,
+}
 _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
@@ -121,6 +134,10 @@ def _kind(table: Table) -> Kind:
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
         raise SchemaError(f"{table.place} has no kind.", hint="kind is one of " + ", ".join(Kind))
+    if kind in _OTHER_NAMES:
+        raise SchemaError(
+            f"{table.place}: kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind].value!r}?"
+        )
     return table.choice("kind", default=Kind.CATEGORICAL)
 
 

@@ -18,6 +18,7 @@ from populace.schema.numbers import exact
 _E = TypeVar("_E", bound=Enum)
 _HEADER = re.compile(r"\s*\[\s*columns\s*\.([^\"'\]]+)\]\s*(?:#.*)?")
 _BARE = re.compile(r"\s*[A-Za-z0-9_-]+\s*")
+_COMMAS = re.compile(r"([^=#]+)=\s*(-?[0-9]{1,3}(?:,[0-9]{3})+)\s*(?:#.*)?")
 _QUOTED_TWICE = re.compile(r'\s*(when|universe)\s*=\s*"[^"]*"\s*[^\s#]')
 
 
@@ -141,6 +142,8 @@ def toml_hint(text: str, error: Exception) -> str | None:
 
     >>> toml_hint("[columns.marital status]", ValueError("Expected ']' (at line 1, column 18)"))
     'quote a name with blanks or signs: [columns."marital status"]'
+    >>> toml_hint("max = 500,000", ValueError("Expected newline (at line 1, column 10)"))
+    'write thousands without commas: max = 500_000'
     """
     message = str(error)
     if twice := re.search(r"Cannot declare \('columns', (.*?),?\) twice", message):
@@ -152,6 +155,8 @@ def toml_hint(text: str, error: Exception) -> str | None:
     line = lines[int(place[1]) - 1] if place and int(place[1]) <= len(lines) else ""
     if (header := _HEADER.fullmatch(line)) and not _BARE.fullmatch(header[1]):
         return f'quote a name with blanks or signs: [columns."{header[1].strip()}"]'
+    if number := _COMMAS.fullmatch(line):
+        return f"write thousands without commas: {number[1].strip()} = {number[2].replace(',', '_')}"
     if condition := _QUOTED_TWICE.match(line):
         return f'inside {condition[1]} = "…" use single quotes: {condition[1]} = "SEX == \'2\'"'
     return None
