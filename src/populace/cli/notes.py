@@ -50,6 +50,24 @@ def tell_deaf(method: str, *, workload: object) -> None:
         )
 
 
+def tell_unread(release: Release) -> None:
+    """Note on stderr where most released rows have no value of a column of numbers or dates, as if none were read."""
+    from populace.schema.dates import Dated
+    from populace.schema.ranges import Range
+
+    for name, column in release.measurements.schema.columns.items():
+        codes = release.compared.get(name)
+        if not isinstance(column, Range) or codes is None or not len(codes):
+            continue
+        if 2 * int((codes == column.other_code).sum()) > len(codes):
+            hint = (
+                'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y"'
+                if isinstance(column, Dated)
+                else "are its numbers written with units, or its missing values as texts that the schema does not know?"
+            )
+            say(f"note: most rows have no value of {name!r} that could be read (hint: {hint})")
+
+
 def tell_cut(release: Release) -> None:
     """Note on stderr when noise asked for more rows than memory holds."""
     from populace.release.drawing import RowsFrom

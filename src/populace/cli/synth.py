@@ -43,7 +43,7 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
     from populace.cli.account import begin, tell_account
-    from populace.cli.notes import tell_cut, tell_lost
+    from populace.cli.notes import tell_cut, tell_lost, tell_unread
     from populace.cli.stages import keeping
     from populace.pipeline import check_drawn, complete, measure
 
@@ -87,6 +87,7 @@ def synth(
             release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_cut(release)
+    tell_unread(release)
     tell_lost(release)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
