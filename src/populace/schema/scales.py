@@ -165,7 +165,7 @@ class Scale:
     def words(self, code: int) -> str:
         """Return a bin for a message."""
         if self.spans is None or code >= self.levels:
-            return repr(self.text(code))
+            return repr(self.text(code)) if self.text(code) else "empty cells"
         first, last = self._shown(self.spans.first[code]), self._shown(self.spans.last[code])
         return first if first == last else f"{first} … {last}".strip()
 
