@@ -1,0 +1,196 @@
+"""Intervals that hold sampling error, imputation error and privacy noise together.
+
+The sampling variance is itself an estimate: it rests on few clusters, and it is told with noise. Given its noisy value,
+what it may be is drawn from its own distribution (variances are positive, so values that noise alone explains are cut
+off), an error is drawn for each, and noise of the published laws is added. The interval is the middle 95 % of such
+errors. Draws are evenly spread over each distribution and put together in a fixed order, so the same answers
+always give the same interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from populace.privacy.mechanisms import DiscreteLaplace, Noise
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+DRAWS = 1 << 12
+# Laplace terms beyond these are told by their variance alone: many small ones add up to a Gaussian.
+APART = 6
+# With fewer draws than these left, the noise says nothing about a variance but its size.
+FEWEST = 1 << 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """A sum of independent noise: the variance of what is Gaussian, and the scales of what is Laplace.
+
+    >>> from fractions import Fraction
+    >>> from populace.privacy.mechanisms import DiscreteGaussian
+    >>> total = Terms.of(DiscreteGaussian(Fraction(9)), weights=[2.0]) + Terms(gaussian=13.0)
+    >>> total.deviation
+    7.0
+    """
+
+    gaussian: float = 0.0
+    laplace: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, law: Noise, *, weights: npt.ArrayLike) -> Terms:
+        """Return the noise of a weighted sum of answers that all have noise of one law."""
+        told = np.abs(np.asarray(weights, dtype=np.float64).ravel())
+        if isinstance(law, DiscreteLaplace) and law.scale > 1:
+            # From here on the steps of integer noise are too fine to see.
+            return cls(laplace=tuple((told[told > 0] * float(law.scale)).tolist()))
+        return cls(gaussian=float((told**2).sum()) * float(law.variance))
+
+    @property
+    def variance(self) -> float:
+        """The variance of the sum."""
+        return self.gaussian + 2 * sum(scale**2 for scale in self.laplace)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the sum."""
+        return math.sqrt(self.variance)
+
+    def __add__(self, other: Terms) -> Terms:
+        return Terms(gaussian=self.gaussian + other.gaussian, laplace=self.laplace + other.laplace)
+
+    def draws(self, *, first: int) -> Floats:
+        """Return evenly spread draws of the sum; `first` numbers the orders in which they are put together."""
+        scales = sorted(self.laplace, reverse=True)
+        rest = self.gaussian + 2 * sum(scale**2 for scale in scales[APART:])
+        found = math.sqrt(rest) * normal_draws(first)
+        for number, scale in enumerate(scales[:APART], start=first + 1):
+            found = found + scale * _laplace_draws(number)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A sampling variance as it was found: `value` holds `bias` on average beside the variance, and `noise`.
+
+    The value less the noise, over its mean, is χ² with `degrees`, over them.
+    """
+
+    value: float
+    degrees: float
+    bias: float = 0.0
+    noise: Terms = field(default_factory=Terms)
+
+    @property
+    def variance(self) -> float:
+        """The variance as a standard error tells it: as it was found, or what it may be where noise hides it."""
+        found = self.value - self.bias
+        unsure = math.hypot(self.noise.deviation, self.bias * math.sqrt(2 / self.degrees))
+        return found if found > unsure else float(np.median(self.draws()))
+
+    def draws(self) -> Floats:
+        """Return what the variance may be, given what was found."""
+        told = self.value - self.noise.draws(first=20)
+        found = told * self.degrees / _chi_draws(_rounded(self.degrees))
+        kept = found[found > self.bias] - self.bias
+        if kept.size < FEWEST:
+            # Of a variance this far below its noise nothing is known but that noise can hide it.
+            return np.abs(self.noise.draws(first=20)) + self.bias * math.sqrt(2 / self.degrees)
+        # As many as there were, so that they meet other draws one by one.
+        return np.resize(kept, DRAWS)[_order(40)]
+
+
+def half_width(
+    spread: Spread | None, *, noise: Terms, imputation: float = 0.0, level: float = LEVEL
+) -> float:
+    """Return how far the truth is from an estimate at most, in so many of all cases.
+
+    `imputation` is a variance. Without a spread there is no sampling error.
+
+    >>> few = Spread(value=1.0, degrees=5)
+    >>> [round(half_width(each, noise=Terms()), 2) for each in (few, Spread(value=1.0, degrees=1e6))]
+    [2.57, 1.96]
+    >>> round(half_width(None, noise=Terms(laplace=(1.0,))), 1)
+    3.0
+    """
+    scales = sorted(noise.laplace, reverse=True)
+    normal = noise.gaussian + imputation + 2 * sum(scale**2 for scale in scales[APART:])
+    shift = np.zeros(1)
+    for number, scale in enumerate(scales[:APART], start=1):
+        shift = shift + scale * _laplace_draws(number)
+    deviation = np.sqrt(normal + (np.zeros(1) if spread is None else spread.draws()))
+    if not deviation.any():
+        return float(np.quantile(np.abs(shift), level))
+    return _passed(shift, deviation, level=level)
+
+
+def _passed(shift: Floats, deviation: Floats, *, level: float) -> float:
+    """Return the q for which |shift + deviation·Z| ≤ q in so many of all cases, Z standard normal."""
+    deviation = np.maximum(deviation, deviation.max() * 1e-9)
+    far = float(np.abs(shift).max() + deviation.max() * special.ndtri((1 + level) / 2))
+    low, high = 0.0, far
+    found = min(1.96 * math.sqrt(float((shift**2).mean() + (deviation**2).mean())), far)
+    for _ in range(60):
+        above, below = (found - shift) / deviation, (found + shift) / deviation
+        missed = float((special.ndtr(above) - special.ndtr(-below)).mean()) - level
+        low, high = (found, high) if missed < 0 else (low, found)
+        slope = float(((np.exp(-(above**2) / 2) + np.exp(-(below**2) / 2)) / deviation).mean()) / math.sqrt(
+            2 * math.pi
+        )
+        step = found - missed / slope if slope > 0 else math.inf
+        step = step if low < step < high else (low + high) / 2
+        if abs(step - found) <= 1e-9 * far:
+            break
+        found = step
+    return found
+
+
+def combined(terms: Sequence[Terms]) -> Terms:
+    """Return the sum of independent noise."""
+    return Terms(
+        gaussian=sum(each.gaussian for each in terms),
+        laplace=tuple(scale for each in terms for scale in each.laplace),
+    )
+
+
+@lru_cache(maxsize=64)
+def _order(number: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([2026, number]).permutation(DRAWS)
+
+
+@lru_cache(maxsize=64)
+def normal_draws(number: int) -> Floats:
+    """Return evenly spread draws of a standard normal variable, in an order of their own."""
+    return _held(special.ndtri(_even())[_order(number)])
+
+
+@lru_cache(maxsize=64)
+def _laplace_draws(number: int) -> Floats:
+    even = _even()
+    return _held((np.sign(even - 0.5) * -np.log1p(-2 * np.abs(even - 0.5)))[_order(number)])
+
+
+@lru_cache(maxsize=256)
+def _chi_draws(degrees: float) -> Floats:
+    return _held(special.gammaincinv(degrees / 2, _even())[_order(30)] * 2)
+
+
+def _rounded(degrees: float) -> float:
+    """Return degrees to three digits: more are nowhere to be seen."""
+    return float(f"{max(degrees, 1.0):.3g}")
+
+
+def _even() -> Floats:
+    return (np.arange(DRAWS) + 0.5) / DRAWS
+
+
+def _held(values: Floats) -> Floats:
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,181 @@
+"""The tape of a run of estimates: every question that was paid for, its law, and the noisy answer that came back.
+
+All that is published follows from the tape, so whoever has it can conclude again, without the private rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from populace.errors import ReleaseError
+from populace.marginals import Counts
+from populace.privacy.budget import Budget
+from populace.privacy.mechanisms import Exponential, Noise
+from populace.privacy.smooth_noise import SmoothNoise
+from populace.schema.schema import Schema
+from populace.survey.oracle import SumBatch, SurveyOracle
+from populace.survey.questions import BinChoice, SmoothQuestion
+from populace.survey.sums import Sum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+
+    verb: str
+    question: Mapping[str, Any]
+    law: Any
+    answer: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "verb": self.verb,
+            "question": dict(self.question),
+            "law": self.law,
+            "answer": self.answer,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Answered:
+        """Return what `to_json` wrote."""
+        return cls(verb=str(told["verb"]), question=told["question"], law=told["law"], answer=told["answer"])
+
+
+class Recorder:
+    """An oracle that asks another one and remembers every question and answer."""
+
+    def __init__(self, oracle: SurveyOracle) -> None:
+        self._oracle = oracle
+        self._tape: list[Answered] = []
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._oracle.schema
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the run."""
+        return self._oracle.budget
+
+    @property
+    def tape(self) -> tuple[Answered, ...]:
+        """All questions so far, in their order."""
+        return tuple(self._tape)
+
+    def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.sum_batches(batches)
+        for (asked, law), counts in zip(_each(batches), found, strict=True):
+            self._keep("sum", asked_sum(asked), law, counts.tolist())
+        return found
+
+    def smooth(self, question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Ask, remember, answer."""
+        found = self._oracle.smooth(question, law=law, lattice=lattice)
+        self._keep("smooth", {**plain(question), "lattice": str(lattice)}, law, str(found))
+        return found
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Ask, remember, answer."""
+        found = self._oracle.bound_size(question, noise=noise)
+        self._keep("bound-size", plain(question), noise, found)
+        return found
+
+    def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
+        """Ask, remember, answer."""
+        found = self._oracle.choose_bins(question, law=law)
+        self._keep("choose-bins", plain(question), law, found)
+        return found
+
+    def _keep(self, verb: str, question: Mapping[str, Any], law: object, answer: Any) -> None:
+        self._tape.append(Answered(verb=verb, question=question, law=plain(law), answer=answer))
+
+
+class Player:
+    """An oracle that gives the answers of a tape; another question than the one on it is refused."""
+
+    def __init__(self, tape: Iterable[Answered], *, schema: Schema, budget: Budget) -> None:
+        self._tape: Iterator[Answered] = iter(tape)
+        self._schema = schema
+        self._budget = budget
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._schema
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the run."""
+        return self._budget
+
+    def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
+        """Give the answers on the tape."""
+        domain = self._schema.domain
+        return tuple(
+            np.array(self._next("sum", asked_sum(asked), law), dtype=np.int64).reshape(asked.by.shape(domain))
+            for asked, law in _each(batches)
+        )
+
+    def smooth(self, question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Give the answer on the tape."""
+        return Fraction(self._next("smooth", {**plain(question), "lattice": str(lattice)}, law))
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Give the answer on the tape."""
+        return int(self._next("bound-size", plain(question), noise))
+
+    def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
+        """Give the answer on the tape."""
+        return int(self._next("choose-bins", plain(question), law))
+
+    def finish(self) -> None:
+        """Refuse a tape that holds more than was asked."""
+        if next(self._tape, None) is not None:
+            raise _other()
+
+    def _next(self, verb: str, question: Mapping[str, Any], law: object) -> Any:
+        held = next(self._tape, None)
+        if held is None or (held.verb, held.question, held.law) != (verb, question, plain(law)):
+            raise _other()
+        return held.answer
+
+
+def asked_sum(asked: Sum) -> dict[str, Any]:
+    """Return a sum as plain JSON, with the worth of one step.
+
+    >>> asked_sum(Sum(where="AGE >= 65"))["step"]
+    '1/16777216'
+    """
+    return {**plain(asked), "step": str(asked.step)}
+
+
+def plain(value: object) -> Any:
+    """Return a question or a law as plain JSON values: exact numbers as texts, choices by their names."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def _each(batches: Sequence[SumBatch]) -> Iterator[tuple[Sum, Noise]]:
+    return ((asked, law) for sums, law in batches for asked in sums)
+
+
+def _other() -> ReleaseError:
+    return ReleaseError(
+        "the noisy answers belong to other questions.", hint="ask the publisher for an unaltered copy"
+    )
