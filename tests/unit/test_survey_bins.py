@@ -275,7 +275,10 @@ def test_bins_hold_every_base_bin_once(bins):
 def test_refusals():
     whole = Binning(name="whole", bins=((0, 1),))
     with pytest.raises(UsageError, match="population"):
-        score_sensitivity([whole], populations=[10, 0])
+        score_sensitivity([Binning(name="apart", bins=((0,), (1,)))], populations=[10, 0])
+    with pytest.raises(UsageError, match="below 0"):
+        score_sensitivity([whole], populations=[10, -1])
+    assert score_sensitivity([whole], populations=[10, 0]) == Fraction(1, 10)
     with pytest.raises(UsageError, match="other base bins"):
         whole.totals([10])
     with pytest.raises(UsageError, match="no set of bins"):

@@ -169,12 +169,14 @@ class Binning:
             )
 
     def totals(self, populations: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
-        """Return the population of each bin from those of the base bins."""
+        """Return the population of each bin from those of the base bins, some of which may be 0."""
         if len(populations) != sum(map(len, self.bins)):
             raise UsageError(
                 f"{self.name!r} has other base bins than the populations.",
                 hint="give one population per base bin",
             )
+        if min(populations) < 0:
+            raise UsageError("a population is below 0.", hint="give numbers of 0 or more")
         return tuple(sum((Fraction(populations[base]) for base in group), Fraction(0)) for group in self.bins)
 
     def counted(self, counts: Sequence[int], *, populations: Sequence[int | Fraction]) -> list[Bin]:
@@ -214,8 +216,9 @@ def score_sensitivity(strategy: Sequence[Binning], *, populations: Sequence[int 
     """
     if not strategy:
         raise UsageError("no set of bins is given.", hint="give at least one")
-    for population in populations:
-        _positive(population, name="the population of a bin")
+    for binning in strategy:
+        for total in binning.totals(populations):
+            _positive(total, name="the population of a bin")
     return max(len(binning.bins) / min(binning.totals(populations)) for binning in strategy)
 
 

@@ -1,0 +1,1 @@
+"""Exact statistics of private rows, for the barrier alone."""

@@ -1,0 +1,146 @@
+"""Weighted counts that meet public totals of bins, exactly, with their smooth bounds: for the barrier alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from populace.errors import UsageError
+from populace.marginals import MOST_WEIGHT, Counts, Domain, Marginal
+from populace.schema.schema import Schema
+from populace.schema.where import Where
+from populace.survey.bins import Bin, Binning, score, smooth_weight
+from populace.survey.questions import Base, BinChoice, WeightedQuestion
+
+# Base bins are listed one by one, each with its population.
+MOST_BINS = 2**20
+
+
+class Rows(Protocol):
+    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
+
+    @property
+    def codes(self) -> Mapping[str, npt.NDArray[Any]]: ...
+
+    @property
+    def numbers(self) -> Mapping[str, npt.NDArray[np.float64]]: ...
+
+
+def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
+    """Refuse, from public facts alone, what has no answer."""
+    cells = math.prod(question.by.shape(schema.domain))
+    binnings = question.binnings if isinstance(question, BinChoice) else (question.binning,)
+    if not binnings:
+        raise UsageError("no set of bins is given.", hint="give at least one")
+    if len(question.populations) != cells or cells > MOST_BINS:
+        raise UsageError(
+            f"{question.by} has {cells} cells; {len(question.populations)} populations are given.",
+            hint=f"give one for each cell, in order, at most {MOST_BINS}",
+        )
+    for binning in binnings:
+        if min(binning.totals(question.populations)) <= 0:
+            raise UsageError(
+                f"a bin of {binning.name!r} has no population.",
+                hint="give populations of 0 or more, and join those of 0 to others",
+            )
+    base = question.base
+    if not 1 <= base.largest <= MOST_WEIGHT or base.unit <= 0:
+        raise UsageError(
+            f"base weights are told in units of {base.unit} up to {base.largest} of them.",
+            hint=f"give a unit above 0, and a whole number of them from 1 to {MOST_WEIGHT}",
+        )
+    if isinstance(question, WeightedQuestion):
+        if not question.beta > 0:
+            raise UsageError(f"beta is {question.beta}.", hint="give a number above 0")
+        if question.where is not None:
+            Where.of(question.where, schema=schema)
+
+
+def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
+    """Return Σ N̂(S)·(base weights in S where the condition holds)/(base weights in S), and its β-smooth bound.
+
+    A bin without rows adds nothing. Proof: docs/proofs/binning.md
+    """
+    place = _places(question.by, rows=rows, domain=schema.domain)
+    weights = _base_weights(question.base, rows=rows, size=len(place))
+    joined = _joined(question.binning)[place]
+    size = len(question.binning.bins)
+    held = _holds(question.where, rows=rows, schema=schema, size=len(place))
+    whole, counted = _added(joined, weights, size=size), _added(joined[held], weights[held], size=size)
+    total = Fraction(0)
+    for population, part, everyone in zip(
+        question.binning.totals(question.populations), counted, whole, strict=True
+    ):
+        if everyone:
+            total += population * int(part) / int(everyone)
+    bins = _bins(question.binning, joined, weights, question=question)
+    return total, lambda: smooth_weight(bins, beta=question.beta)
+
+
+def scores(rows: Rows, choice: BinChoice, schema: Schema) -> list[Fraction]:
+    """Return |S|/W₀ of each set of bins."""
+    place = _places(choice.by, rows=rows, domain=schema.domain)
+    weights = _base_weights(choice.base, rows=rows, size=len(place))
+    return [
+        score(_bins(binning, _joined(binning)[place], weights, question=choice))
+        for binning in choice.binnings
+    ]
+
+
+def _places(by: Marginal, *, rows: Rows, domain: Domain) -> Counts:
+    """Return the number of the cell that each row lies in."""
+    size = len(next(iter(rows.codes.values())))
+    place = np.zeros(size, dtype=np.int64)
+    for name, cells in zip(by.clique, by.shape(domain), strict=True):
+        codes, grouping = rows.codes[name], by.grouping(name)
+        place = place * cells + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
+    return place
+
+
+def _joined(binning: Binning) -> Counts:
+    """Return the bin of each base bin."""
+    found = np.zeros(sum(map(len, binning.bins)), dtype=np.int64)
+    for number, group in enumerate(binning.bins):
+        found[list(group)] = number
+    return found
+
+
+def _base_weights(base: Base, *, rows: Rows, size: int) -> Counts:
+    """Return each row's base weight in units, from 1 to the largest: 1 where there is none."""
+    if base.column is None:
+        return np.ones(size, dtype=np.int64)
+    told = rows.numbers[base.column] / float(base.unit)
+    return np.rint(np.clip(np.nan_to_num(told, nan=1.0), 1, base.largest)).astype(np.int64)
+
+
+def _holds(where: str | None, *, rows: Rows, schema: Schema, size: int) -> npt.NDArray[np.bool_]:
+    if where is None:
+        return np.ones(size, dtype=np.bool_)
+    return np.broadcast_to(Where.of(where, schema=schema).condition(rows.codes), (size,))
+
+
+def _added(place: Counts, weights: Counts, *, size: int) -> Counts:
+    """Add up whole numbers by cell, exactly."""
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, place, weights)
+    return found
+
+
+def _bins(
+    binning: Binning, joined: Counts, weights: Counts, *, question: WeightedQuestion | BinChoice
+) -> list[Bin]:
+    whole = Binning(name=binning.name, bins=tuple((number,) for number in range(len(binning.bins))))
+    totals = binning.totals(question.populations)
+    if question.base.column is None:
+        counts = np.bincount(joined, minlength=len(binning.bins))
+        return whole.counted(counts.tolist(), populations=totals)
+    order = np.argsort(joined, kind="stable")
+    ends = np.cumsum(np.bincount(joined, minlength=len(binning.bins)))
+    parts = np.split(weights[order], ends[:-1])
+    return whole.weighted(parts, populations=totals, largest=question.base.largest)
