@@ -5,7 +5,6 @@ Only here, in `evaluate` and in the CLI do the private side and the post-process
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ from populace.infer.run import check_inference, fit_run
 from populace.infer.structure import check_rules
 from populace.measurements import Measurement, Measurements
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
-from populace.privacy.entropy import SystemEntropy
-from populace.privacy.ledger import Ledger, default_path
-from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
+from populace.privacy.noise import NoiseSource
 from populace.privacy.record import PublicTable
 from populace.private.barrier import Barrier
 from populace.private.table import PrivateTable, check_size, most_rows
@@ -32,6 +29,7 @@ from populace.private.unprotected import check_apart, read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
+from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
@@ -186,7 +184,7 @@ def measure(
     schema = as_schema(schema)
     slack = spent_delta(chosen, epsilon=spent, delta=offered, unit=schema.unit)
     account = dataset or schema.dataset or dataset_name(data)
-    path = Path(ledger) if ledger else default_path()
+    path = ledger_path(ledger)
     check_public(chosen, given=public is not None)
     if public is not None:
         check_apart(public, data=data, accounts={account, *private_names(path)})
@@ -205,16 +203,14 @@ def measure(
     check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
-    source = noise or ExactNoise(SystemEntropy())
-    book = Ledger.open(path)
-    run = book.reserve(
+    run, source = reserve(
         account,
+        ledger=path,
+        noise=noise,
         epsilon=spent,
         delta=slack,
-        unit=schema.unit,
+        schema=schema,
         method=chosen,
-        schema_digest=schema.digest,
-        rehearsal=not is_secret(source),
         keys=aside,
         workload=None if workload is None else wish.label,
         public=None if known is None else PublicTable(known.name, known.digest),
@@ -370,22 +366,6 @@ def draw_given(schema: Schema, given: Conditioned, *, rows: int, rng: np.random.
     ]
     table = pa.concat_tables(parts).combine_chunks()
     return table if len(parts) == 1 else table.take(pa.array(rng.permutation(rows)))
-
-
-def as_schema(schema: Schema | Path | str) -> Schema:
-    """Return a schema as it is, or load it from its file."""
-    return schema if isinstance(schema, Schema) else Schema.load(schema)
-
-
-def dataset_name(data: Any) -> str:
-    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
-    return Path(data).stem if isinstance(data, (str, Path)) else "table"
-
-
-def private_names(ledger: Path) -> set[str]:
-    """Return the names of tables that a ledger knows to be private; none where there is no ledger yet."""
-    known = Ledger.existing(ledger).accounts() if os.path.lexists(ledger) else ()
-    return {account.dataset for account in known}
 
 
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:

@@ -321,7 +321,7 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
 
 
 def test_an_account_without_a_name_has_the_stem_of_the_file():
-    from populace.pipeline import dataset_name
+    from populace.reservation import dataset_name
 
     assert dataset_name("/secret/folder/people.csv") == "people"
 

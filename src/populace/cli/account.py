@@ -45,7 +45,7 @@ def begin(
 ) -> tuple[Schema, Found]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
     from populace.cli.notes import tell_deaf, tell_neighbours, tell_weak_promise
-    from populace.pipeline import dataset_name
+    from populace.reservation import dataset_name
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)

@@ -24,9 +24,9 @@ from populace.forecast.smaller import owners, restricted, smaller
 from populace.forecast.spread import Spread
 from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
-from populace.pipeline import as_schema
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.progress import Progress, silent
+from populace.reservation import as_schema
 from populace.schema.schema import Schema
 from populace.strategy.methods import method_named
 from populace.strategy.workload import Workload, asked_workload

@@ -1,0 +1,70 @@
+"""Which account pays for a run, and the budget that it reserves there before a row is read."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from populace.privacy.entropy import SystemEntropy
+from populace.privacy.ledger import Ledger, Run, default_path
+from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
+from populace.privacy.record import Plan, PublicTable
+from populace.schema.schema import Schema
+
+
+def as_schema(schema: Schema | Path | str) -> Schema:
+    """Return a schema as it is, or load it from its file."""
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
+
+
+def dataset_name(data: Any) -> str:
+    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
+    return Path(data).stem if isinstance(data, (str, Path)) else "table"
+
+
+def ledger_path(ledger: Path | str | None) -> Path:
+    """Return where the ledger is: where the caller says, or where it always is."""
+    return Path(ledger) if ledger else default_path()
+
+
+def private_names(ledger: Path) -> set[str]:
+    """Return the names of tables that a ledger knows to be private; none where there is no ledger yet."""
+    known = Ledger.existing(ledger).accounts() if os.path.lexists(ledger) else ()
+    return {account.dataset for account in known}
+
+
+def reserve(
+    account: str,
+    *,
+    ledger: Path,
+    noise: NoiseSource | None,
+    epsilon: Fraction,
+    delta: Fraction,
+    schema: Schema,
+    method: str,
+    plan: Plan = Plan.ADAPTIVE,
+    keys: Fraction = Fraction(0),
+    workload: str | None = None,
+    public: PublicTable | None = None,
+) -> tuple[Run, NoiseSource]:
+    """Take a run's whole budget from its account, and return the run with the source of its noise.
+
+    Without `noise` it is drawn exactly, from the operating system; any other source makes the run a rehearsal.
+    """
+    source = noise or ExactNoise(SystemEntropy())
+    run = Ledger.open(ledger).reserve(
+        account,
+        epsilon=epsilon,
+        delta=delta,
+        unit=schema.unit,
+        method=method,
+        schema_digest=schema.digest,
+        rehearsal=not is_secret(source),
+        plan=plan,
+        keys=keys,
+        workload=workload,
+        public=public,
+    )
+    return run, source
