@@ -203,7 +203,7 @@ def _summary(columns: Sequence[Column], pairs: Sequence[Pair], *, alone: Sequenc
         times = Counter(comparison.reading for comparison in found)
         told = ", ".join(f"{times[reading]} {reading}" for reading in Reading if times[reading])
         if told:
-            lines.append(f"Of {len(found)} {kind}: {told}.")
+            lines.append(f"Of {len(found)} measured {kind}: {told}.")
     if not pairs:
         lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
     elif alone:
