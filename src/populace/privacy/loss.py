@@ -38,6 +38,7 @@ from populace.privacy.mechanisms import (
     Spend,
     Stability,
 )
+from populace.privacy.smooth_noise import SmoothNoise
 
 _EPSILON_BITS = 40
 
@@ -56,7 +57,7 @@ def price(spend: Spend, *, currency: Currency) -> Fraction:
     Keys told above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
     So is a part of the price of Gaussian noise among pure questions. Proof: docs/proofs/filters.md.
     Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/exponential-histogram.md,
-    docs/proofs/discover.md and, for units of several rows, docs/proofs/rows-per-unit.md.
+    docs/proofs/discover.md, docs/proofs/smooth.md and, for units of several rows, docs/proofs/rows-per-unit.md.
 
     >>> law = DiscreteGaussian(Fraction(50))
     >>> spend = Spend(verb="measure", what="sex", law=law, answers=1, l1=1, l2_squared=1)
@@ -77,6 +78,8 @@ def _gdp_price(spend: Spend) -> Fraction:
         return spend.answers * spend.l2_squared * discrete_gaussian_mu_squared(law.variance)
     if isinstance(law, Exponential):
         return spend.answers * pure_mu_squared(law.epsilon / 2)
+    if isinstance(law, SmoothNoise):
+        return spend.answers * pure_mu_squared(_group_epsilon(law, rows=spend.l1))
     # Log-ratios span 2·l1/scale, whether the noise is confined to a range or not.
     return spend.answers * pure_mu_squared(spend.l1 / law.scale)
 
@@ -91,6 +94,10 @@ def _zcdp_price(spend: Spend) -> Fraction:
         return spend.answers * spend.l2_squared / (2 * law.variance)
     if isinstance(law, Exponential):
         return spend.answers * law.epsilon**2 / 8
+    if isinstance(law, SmoothNoise):
+        # ρ of a group grows with its square; a pure ε is ε²/2.
+        rho = law.price * spend.l1**2 if not law.pure else _group_epsilon(law, rows=spend.l1) ** 2 / 2
+        return spend.answers * rho
     return spend.answers * (spend.l1 / law.scale) ** 2 / 2
 
 
@@ -108,7 +115,19 @@ def _pure_price(spend: Spend) -> Fraction:
     if isinstance(law, ExponentialCount):
         # Twice the price of the same noise without a range: where the range cuts it depends on the count.
         return spend.answers * 2 * spend.l1 / law.scale
+    if isinstance(law, SmoothNoise):
+        return spend.answers * _group_epsilon(law, rows=spend.l1)
     return spend.answers * law.epsilon
+
+
+def _group_epsilon(law: SmoothNoise, *, rows: int) -> Fraction:
+    """Return the ε of one answer for tables that differ by some rows: each is a step from a table to a neighbour."""
+    if not law.pure:
+        raise UsageError(
+            f"{law} has a price in zCDP alone.",
+            hint="use Cauchy, Student or PolyPlace noise",
+        )
+    return rows * law.price
 
 
 def cap(epsilon: Fraction, delta: Fraction) -> tuple[Currency, Fraction]:

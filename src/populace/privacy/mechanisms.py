@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from populace.errors import UsageError
+from populace.privacy.smooth_noise import SmoothNoise
 
-Verb = Literal["measure", "score", "choose", "discover"]
+Verb = Literal["measure", "score", "choose", "discover", "smooth"]
 LawJson = dict[str, str]
 # What a spend is about that tells rows, as the books have it.
 WHOLE_ROWS = "whole rows"
@@ -194,7 +195,14 @@ class Stability:
 
 
 Noise = DiscreteGaussian | DiscreteLaplace
-Law = DiscreteGaussian | DiscreteLaplace | ExponentialCount | Exponential | Stability
+Law = DiscreteGaussian | DiscreteLaplace | ExponentialCount | Exponential | Stability | SmoothNoise
+# The laws that go with one verb alone, and the verb.
+_ONLY: dict[type[Law], Verb] = {
+    Exponential: "choose",
+    Stability: "discover",
+    ExponentialCount: "measure",
+    SmoothNoise: "smooth",
+}
 
 
 def fraction_from_json(text: object) -> Fraction:
@@ -245,6 +253,8 @@ def _law_told(told: Mapping[str, str]) -> Law:
         return Stability(noise, _whole(told["threshold"]))
     if name == "exponential-count":
         return ExponentialCount(fraction_from_json(told["scale"]), _whole(told["most"]))
+    if name == "smooth":
+        return SmoothNoise.from_json(told, number=fraction_from_json)
     raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
 
 
@@ -260,7 +270,8 @@ class Spend:
     """One question as it is charged: what is asked, under which law, and how far one unit moves the answers.
 
     There are `answers` independent answers. Between neighbours each moves by at most `l1` in L1 and by at
-    most the square root of `l2_squared` in L2. For a choice, `l1` is how far any one score can move.
+    most the square root of `l2_squared` in L2. For a choice, `l1` is how far any one score can move; for an answer with
+    smooth noise, which moves as far as a private bound says, it is how many rows neighbours differ by.
     """
 
     verb: Verb
@@ -271,16 +282,17 @@ class Spend:
     l2_squared: int
 
     def __post_init__(self) -> None:
-        if self.verb not in ("measure", "score", "choose", "discover"):
+        if self.verb not in get_args(Verb):
             raise UsageError(
-                f"the barrier has no verb {self.verb!r}.", hint="measure, score, choose or discover"
+                f"the barrier has no verb {self.verb!r}.", hint=f"one of {', '.join(get_args(Verb))}"
             )
-        only = {Exponential: "choose", Stability: "discover", ExponentialCount: "measure"}.get(type(self.law))
-        if (self.verb == "choose") is not isinstance(self.law, Exponential) or only not in (None, self.verb):
+        only = next((verb for law, verb in _ONLY.items() if isinstance(self.law, law)), None)
+        alone = self.verb in ("choose", "smooth") and only != self.verb
+        if alone or only not in (None, self.verb):
             raise UsageError(
                 f"{self.verb!r} does not go with {self.law}.",
                 hint="choose with Exponential, discover values with Stability, measure counts within a range with "
-                "ExponentialCount, and the rest with noise",
+                "ExponentialCount, follow a smooth bound with SmoothNoise, and the rest with noise",
             )
         for name, number in (("answers", self.answers), ("l1", self.l1), ("l2_squared", self.l2_squared)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:

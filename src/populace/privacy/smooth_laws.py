@@ -240,6 +240,9 @@ class LaplaceLogNormal:
         return (t / sigma + math.exp(min(1.5 * sigma**2, 300.0)) * s) ** 2 / 2
 
 
+Family = Cauchy | Student | PolyPlace | LaplaceLogNormal
+
+
 def _above(value: object, least: int, *, name: str) -> None:
     if not isinstance(value, Fraction) or value <= least:
         raise UsageError(f"{name} is {value!r}.", hint=f"give a Fraction above {least}")

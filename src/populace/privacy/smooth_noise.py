@@ -7,8 +7,8 @@ Proof: docs/proofs/smooth-noise.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +17,7 @@ from flint import arb
 
 from populace.errors import UsageError
 from populace.privacy.balls import ball, bounds, rounded_down, rounded_up
-from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, Law, PolyPlace, Student
+from populace.privacy.smooth_laws import Cauchy, Family, LaplaceLogNormal, PolyPlace, Student
 
 # A bound that at most doubles between neighbours is t-smooth with this t, ln 2 rounded up.
 LN_2 = rounded_up(bounds(arb.const_log2)[1])
@@ -31,6 +31,24 @@ _SHARES = (0.01, 0.02, 0.04, 0.08, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
 _FINER = 14
 # Noise wider than S divided by this is as good as none.
 _LEAST_S = 2.0**-60
+
+# The laws as the ledger names them.
+_FAMILIES: dict[str, type[Family]] = {
+    "cauchy": Cauchy,
+    "student": Student,
+    "polyplace": PolyPlace,
+    "laplace-log-normal": LaplaceLogNormal,
+}
+_NAMES: dict[type[Family], str] = {family: name for name, family in _FAMILIES.items()}
+_WORDS: dict[type[Family], str] = {
+    Cauchy: "generalised Cauchy",
+    Student: "Student",
+    PolyPlace: "polynomial-Laplace",
+    LaplaceLogNormal: "Laplace-log-normal",
+}
+# Numbers that a law may have: from and to which powers of two, and how many bits long.
+_REACH = {"s": (-64, 64), "t": (-32, 8), "tail": (-32, 20)}
+_LONGEST = 256
 
 
 class Aim(Enum):
@@ -49,9 +67,66 @@ class SmoothNoise:
     (1.443, 2.74)
     """
 
-    law: Law
+    law: Family
     s: Fraction
     t: Fraction
+
+    def __post_init__(self) -> None:
+        # The very types: a law that says of itself what it costs could say anything.
+        if type(self.law) not in _NAMES:
+            raise UsageError(
+                f"no smooth noise follows {self.law!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
+            )
+        for name, value in (("tail", self._parameter[1]), ("s", self.s), ("t", self.t)):
+            low, high = _REACH[name]
+            if type(value) is not Fraction or not Fraction(2) ** low <= value <= Fraction(2) ** high:
+                raise UsageError(
+                    f"the {name} of smooth noise is {value!r}.",
+                    hint=f"give a Fraction from 2^{low} to 2^{high}",
+                )
+            if max(value.numerator.bit_length(), value.denominator.bit_length()) > _LONGEST:
+                raise UsageError(f"the {name} of smooth noise is too long.", hint="round it")
+
+    @property
+    def _parameter(self) -> tuple[str, Fraction]:
+        """The name and the value of what the law's tail is made by."""
+        (field,) = fields(self.law)
+        return field.name, getattr(self.law, field.name)
+
+    @property
+    def pure(self) -> bool:
+        """Whether an answer has a price in pure differential privacy."""
+        return type(self.law) is not LaplaceLogNormal
+
+    def to_json(self) -> dict[str, str]:
+        """Return the law as it is written in the ledger: nothing of it follows from rows."""
+        name, value = self._parameter
+        return {
+            "law": "smooth",
+            "family": _NAMES[type(self.law)],
+            name: str(value),
+            "s": str(self.s),
+            "t": str(self.t),
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, str], *, number: Callable[[object], Fraction]) -> SmoothNoise:
+        """Return the law that `to_json` wrote; `number` reads exact numbers."""
+        family = _FAMILIES.get(told["family"])
+        if family is None:
+            raise UsageError(
+                f"no smooth noise is called {told['family']!r}.",
+                hint="use the version of populace that wrote it",
+            )
+        (field,) = fields(family)
+        return cls(law=family(number(told[field.name])), s=number(told["s"]), t=number(told["t"]))
+
+    def __str__(self) -> str:
+        name, value = self._parameter
+        return (
+            f"{_WORDS[type(self.law)]} noise ({name} {float(value):.6g}, s {float(self.s):.6g}) "
+            f"that follows a bound of smoothness {float(self.t):.6g}"
+        )
 
     @property
     def price(self) -> Fraction:
@@ -73,7 +148,7 @@ def best(
     epsilon: Fraction,
     *,
     t: Fraction,
-    tailed: Callable[[Fraction], Law] = Cauchy,
+    tailed: Callable[[Fraction], Family] = Cauchy,
     aim: Aim | None = None,
 ) -> SmoothNoise:
     """Return the smallest noise that costs at most ε, of the laws that `tailed` makes of a tail's power γ.
@@ -179,7 +254,7 @@ def _aim(epsilon: Fraction, *, t: Fraction) -> Aim:
 
 
 @lru_cache(maxsize=1024)
-def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Law], aim: Aim) -> SmoothNoise:
+def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Family], aim: Aim) -> SmoothNoise:
     """Compare tails by a loss in floating point, then make the winner as narrow as its proven price allows."""
     least, most = (3 if aim is Aim.VARIANCE else 1), 1 + epsilon / t
     errors: dict[Fraction, float] = {}
@@ -189,8 +264,7 @@ def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Law], aim
         if gamma not in errors:
             law = tailed(gamma)
             s = _about(law, cost=float(epsilon), t=float(t))
-            noise = SmoothNoise(law=law, s=Fraction(s), t=t)
-            errors[gamma] = _error(noise, aim=aim) if s else math.inf
+            errors[gamma] = _error(SmoothNoise(law=law, s=Fraction(s), t=t), aim=aim) if s else math.inf
         return errors[gamma]
 
     def tail(share: float) -> Fraction:
@@ -209,7 +283,7 @@ def _error(noise: SmoothNoise, *, aim: Aim) -> float:
     return noise.deviation if aim is Aim.VARIANCE else noise.half_width
 
 
-def widest(law: Law, *, cost: Fraction, t: Fraction) -> SmoothNoise:
+def widest(law: Family, *, cost: Fraction, t: Fraction) -> SmoothNoise:
     """Return the noise of one law with the greatest s, to about six digits, that is proven to cost no more."""
     s = rounded_down(Fraction(_about(law, cost=float(cost), t=float(t))), bits=_SHORT_BITS)
     away = Fraction(1, 2**_SHORT_BITS)
@@ -221,7 +295,7 @@ def widest(law: Law, *, cost: Fraction, t: Fraction) -> SmoothNoise:
     return SmoothNoise(law=law, s=s, t=t)
 
 
-def _about(law: Law, *, cost: float, t: float) -> float:
+def _about(law: Family, *, cost: float, t: float) -> float:
     """Return about the greatest s at which an answer costs no more, or 0."""
     low = 1.0
     while law.loss(s=low, t=t) > cost:
