@@ -6,8 +6,7 @@ All that is published follows from the tape, so whoever has it can conclude agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +19,7 @@ from populace.privacy.mechanisms import Exponential, Noise
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.schema.schema import Schema
 from populace.survey.oracle import SumBatch, SurveyOracle
+from populace.survey.plain import plain
 from populace.survey.questions import BinChoice, SmoothQuestion
 from populace.survey.sums import Sum
 
@@ -156,19 +156,6 @@ def asked_sum(asked: Sum) -> dict[str, Any]:
     '1/16777216'
     """
     return {**plain(asked), "step": str(asked.step)}
-
-
-def plain(value: object) -> Any:
-    """Return a question or a law as plain JSON values: exact numbers as texts, choices by their names."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple | list):
-        return [plain(inner) for inner in value]
-    return value
 
 
 def _each(batches: Sequence[SumBatch]) -> Iterator[tuple[Sum, Noise]]:
