@@ -18,6 +18,7 @@ from populace.infer.model import Model
 from populace.infer.observations import Observation, even, shared_groupings, sum_groups
 from populace.infer.prior import informed, pairs_of
 from populace.infer.projection import weighted_norm_sub
+from populace.infer.raking import rake, sums
 from populace.infer.structure import Layout
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
@@ -179,13 +180,10 @@ def _lifted(
 def scaled(table: Table, clique: Clique, *, known: Mapping[Clique, Table]) -> Table:
     """Return a table of three or more columns with the known sums of its parts, as nearly as a few rounds get."""
     parts = [part for size in range(2, len(clique)) for part in combinations(clique, size) if part in known]
-    for _ in range(_RAKES if parts else 0):
-        for part in parts:
-            others = tuple(axis for axis, name in enumerate(clique) if name not in part)
-            have = table.sum(axis=others, keepdims=True)
-            want = known[part].reshape(have.shape)
-            table = table * np.divide(want, have, out=np.zeros(have.shape), where=have > 0)
-    return table
+    targets = [
+        (tuple(axis for axis, name in enumerate(clique) if name in part), known[part]) for part in parts
+    ]
+    return rake(table, targets, rounds=_RAKES if parts else 0)
 
 
 def lent(public: Table, *, beside: Table) -> Table:
@@ -196,12 +194,7 @@ def lent(public: Table, *, beside: Table) -> Table:
 def raked(table: Table, *, beside: Table) -> Table:
     """Return a table scaled to the single columns of another one; cells that this one can fill do not become empty."""
     table = np.maximum(table, _FLOOR * np.minimum(beside, beside.mean()))
-    for _ in range(_RAKES):
-        for axis in range(table.ndim):
-            others = tuple(i for i in range(table.ndim) if i != axis)
-            have, want = table.sum(axis=others, keepdims=True), beside.sum(axis=others, keepdims=True)
-            table = table * np.divide(want, have, out=np.zeros(have.shape), where=have > 0)
-    return table
+    return rake(table, [((axis,), sums(beside, (axis,))) for axis in range(table.ndim)], rounds=_RAKES)
 
 
 def _column(name: str, effects: Effects, *, total: float) -> Observation:
