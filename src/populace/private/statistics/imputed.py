@@ -1,0 +1,333 @@
+"""Answers about rows whose missing values are filled from their nearest neighbours, with their smooth bounds.
+
+For the barrier alone. Numbers are put on a public lattice first, so that every answer is exact.
+Proof: docs/proofs/nearest.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from populace.errors import UsageError
+from populace.privacy.balls import ball
+from populace.schema.columns import Column
+from populace.schema.conditions import Condition
+from populace.schema.expressions import parse
+from populace.schema.ranges import Range
+from populace.schema.schema import Schema
+from populace.survey.imputed import (
+    Membership,
+    Value,
+    frequency_bound,
+    imputed,
+    mean_bound,
+    variance_bound,
+)
+from populace.survey.nearest import First, Ints, Nearest, Space
+from populace.survey.nearest import Rows as Placed
+from populace.survey.questions import Donors, ImputedQuestion, Statistic
+
+# Every place is compared with every incomplete one that has too few donors at home.
+MOST_PLACES = 2**20
+# Numbers of up to so many bits on the lattice, of which up to so many lie behind the point.
+_BITS, _FINE_BITS = 40, 20
+# The public key of labels, and the constants of the mixing.
+_KEY = 0x706F70756C616365
+_ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+Hashes = npt.NDArray[np.uint64]
+Truth = npt.NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
+
+    @property
+    def codes(self) -> Mapping[str, npt.NDArray[Any]]: ...
+
+    @property
+    def numbers(self) -> Mapping[str, npt.NDArray[np.float64]]: ...
+
+
+def check(question: ImputedQuestion, schema: Schema) -> None:
+    """Refuse, from public facts alone, what has no answer."""
+    donors = question.donors
+    column = _column(donors.column, schema)
+    own = {part.name for part in column.variables}
+    if not donors.match.clique or own & set(donors.match.clique):
+        raise UsageError(
+            f"missing values of {donors.column!r} are matched by {donors.match}.",
+            hint="match by at least one column, and never by the one that is filled",
+        )
+    places = math.prod(donors.match.shape(schema.domain))
+    if places > MOST_PLACES:
+        raise UsageError(
+            f"{donors.match} has {places} places to match; {MOST_PLACES} is the most.",
+            hint="match by fewer columns, or group their codes",
+        )
+    if question.where is not None and own & set(_condition(question.where, schema).variables):
+        raise UsageError(
+            f"{question.where!r} asks for {donors.column!r}, which is filled.",
+            hint="give a range of its values as `between`",
+        )
+    grid = _Grid.of(donors)
+    if grid.low > grid.high or not donors.low <= donors.default <= donors.high:
+        raise UsageError(
+            f"values of {donors.column!r} from {donors.low} to {donors.high}, {donors.default} by default, "
+            "cannot be filled.",
+            hint="give the lower end first, some room, and a default within",
+        )
+    if donors.k < 1 or (donors.take is Value.COPY and donors.k != 1):
+        raise UsageError(
+            f"one of {donors.k} donors cannot be copied.",
+            hint="copy with k = 1, or take the mean or majority of more",
+        )
+    _bound(question, 1)
+
+
+def answer(rows: Rows, question: ImputedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
+    """Return the exact answer, and its ln 2-smooth bound. Proof: docs/proofs/nearest.md"""
+    return Filled(rows=rows, donors=question.donors, schema=schema).answer(question)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filled:
+    """Rows whose missing values of one column are filled: all questions with the same donors share it."""
+
+    rows: Rows
+    donors: Donors
+    schema: Schema
+
+    def answer(self, question: ImputedQuestion) -> tuple[Fraction, Callable[[], arb]]:
+        """Return the exact answer to a question about these donors, and its ln 2-smooth bound."""
+        bound = _bound(question, self.most_changed)
+        return self._value(question), lambda: ball(bound)
+
+    @cached_property
+    def most_changed(self) -> int:
+        """L₁: how many filled rows can change when one row comes or leaves."""
+        complete, incomplete = self._sides
+        return self._scheme.most_changed(complete, incomplete=incomplete)
+
+    def _value(self, question: ImputedQuestion) -> Fraction:
+        unit, counted = self._grid.unit, self._counted(question)
+        if question.statistic is Statistic.FREQUENCY:
+            return Fraction(sum(counted.values()))
+        if question.statistic is Statistic.SUM:
+            return (
+                sum((value * count for value, count in counted.items()), Fraction(0)) * unit / question.size
+            )
+        squares = ((value * unit - question.centre) ** 2 * count for value, count in counted.items())
+        return sum(squares, Fraction(0)) / (question.size - 1)
+
+    def _counted(self, question: ImputedQuestion) -> dict[Fraction, int]:
+        """Return how many of the rows that a question is about have each value, in units of the lattice."""
+        where = _holds(question.where, rows=self.rows, schema=self.schema)
+        told, counts = np.unique(self._values[self._known & where], return_counts=True)
+        found = {Fraction(value): count for value, count in zip(told.tolist(), counts.tolist(), strict=True)}
+        for value, kept in zip(self._filled, where[self._wanting].tolist(), strict=True):
+            if kept:
+                found[value] = found.get(value, 0) + 1
+        if question.between is None:
+            return found
+        low, high = (round(end / self._grid.unit) for end in question.between)
+        return {value: count for value, count in found.items() if low <= value <= high}
+
+    @cached_property
+    def _filled(self) -> list[Fraction]:
+        """The values of incomplete rows, in units of the lattice."""
+        complete, incomplete = self._sides
+        donors = self._scheme.donors(complete, incomplete=incomplete)
+        default = self.donors.default / self._grid.unit
+        return imputed(donors, values=complete.values, take=self.donors.take, default=default)
+
+    @cached_property
+    def _sides(self) -> tuple[Placed, Placed]:
+        """The complete rows and the incomplete ones."""
+        places, labels = self._places, row_labels(self.rows)
+        known, wanting = self._known, self._wanting
+        return (
+            Placed(places=places[known], labels=labels[known], values=self._values[known]),
+            Placed(
+                places=places[wanting],
+                labels=labels[wanting],
+                values=np.zeros(np.count_nonzero(wanting), dtype=np.int64),
+            ),
+        )
+
+    @cached_property
+    def _scheme(self) -> Nearest:
+        donors, domain = self.donors, self.schema.domain
+        space = Space(
+            sizes=donors.match.shape(domain),
+            ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
+        )
+        # Places before labels: at one distance a row is then reached by one place alone.
+        return Nearest(space=space, k=donors.k, ties=donors.ties, first=First.PLACE)
+
+    @property
+    def _places(self) -> Ints:
+        place = np.zeros(_size(self.rows), dtype=np.int64)
+        match = self.donors.match
+        for name, size in zip(match.clique, match.shape(self.schema.domain), strict=True):
+            codes, grouping = self.rows.codes[name], match.grouping(name)
+            place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
+        return place
+
+    @cached_property
+    def _numbers(self) -> npt.NDArray[np.float64]:
+        """The column as numbers: its own, or codes of the domain where it has none."""
+        column = _column(self.donors.column, self.schema)
+        if isinstance(column, Range):
+            return self.rows.numbers[column.name]
+        codes = self.rows.codes[column.name]
+        return np.where(codes < column.levels, codes, np.nan)
+
+    @cached_property
+    def _known(self) -> Truth:
+        return ~np.isnan(self._numbers)
+
+    @cached_property
+    def _wanting(self) -> Truth:
+        """Which rows have no value and should: those outside the column's universe should not."""
+        variable = _column(self.donors.column, self.schema).variables[0]
+        outside = variable.outside_code
+        if outside is None:
+            return ~self._known
+        inside: Truth = self.rows.codes[variable.name] != outside
+        return ~self._known & inside
+
+    @cached_property
+    def _values(self) -> Ints:
+        return self._grid.told(self._numbers)
+
+    @cached_property
+    def _grid(self) -> _Grid:
+        return _Grid.of(self.donors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """The public lattice of values: whole numbers of `unit` from `low` to `high`."""
+
+    unit: Fraction
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, donors: Donors) -> _Grid:
+        """Return the lattice of a range: whole numbers and short binary fractions lie on it."""
+        most = max(abs(donors.low), abs(donors.high), Fraction(1))
+        unit = Fraction(2) ** (math.ceil(most).bit_length() - _BITS)
+        unit = max(unit, Fraction(1, 2**_FINE_BITS))
+        return cls(unit=unit, low=math.ceil(donors.low / unit), high=math.floor(donors.high / unit))
+
+    def told(self, numbers: npt.NDArray[np.float64]) -> Ints:
+        """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
+        steps = np.rint(np.clip(numbers / float(self.unit), self.low, self.high))
+        return np.nan_to_num(steps, nan=self.low).astype(np.int64)
+
+
+def row_labels(rows: Rows) -> Ints:
+    """Return a label for each row that follows from the row alone: numbers that order them, all different.
+
+    A row's label is a hash, under a public key, of all that it holds and of how many rows that hold the same come
+    before it. Which of them that is makes no difference; when one leaves, it is the last one's label that leaves.
+    Proof: docs/proofs/nearest.md
+    """
+    columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
+    columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
+    content = _mixed(*columns)
+    order = np.argsort(content, kind="stable")
+    new = _differs([content], order)
+    if np.any(_differs(columns, order) & ~new):
+        # Rows that differ and have one hash are kept apart by what they hold.
+        order = np.lexsort((*columns, content))
+        new = _differs([content, *columns], order)
+    group = np.cumsum(new)
+    starts = np.flatnonzero(new)
+    serial = np.arange(len(order)) - starts[group - 1] if len(order) else group
+    labels = _mixed(content[order], serial.astype(np.uint64))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order[np.lexsort((serial, group, labels))]] = np.arange(len(order))
+    return found
+
+
+def _differs(columns: list[Hashes], order: Ints) -> Truth:
+    """Say for each row, in an order, whether it differs from the one before."""
+    found = np.zeros(len(order), dtype=np.bool_)
+    found[:1] = True
+    for column in columns:
+        told = column[order]
+        found[1:] |= told[1:] != told[:-1]
+    return found
+
+
+def _bits(column: npt.NDArray[Any]) -> Hashes:
+    """Return codes or numbers as 64 bits each: one for every kind of NaN, and for both zeros."""
+    if column.dtype.kind != "f":
+        return column.astype(np.uint64)
+    plain = np.where(np.isnan(column), np.nan, column + 0.0)
+    return plain.astype(np.float64).view(np.uint64)
+
+
+def _mixed(*columns: Hashes) -> Hashes:
+    """Return one hash of several columns, row by row; the steps are after SplitMix64."""
+    first, second, third = (np.uint64(odd) for odd in _ODD)
+    state = np.full(len(columns[0]), _KEY, dtype=np.uint64)
+    for column in columns:
+        state = (state ^ column) * first + second
+        state = (state ^ (state >> np.uint64(30))) * second
+        state = (state ^ (state >> np.uint64(27))) * third
+        state ^= state >> np.uint64(31)
+    return state
+
+
+def _bound(question: ImputedQuestion, most_changed: int) -> Fraction:
+    donors = question.donors
+    if question.statistic is Statistic.FREQUENCY:
+        return frequency_bound(most_changed)
+    if question.statistic is Statistic.SUM:
+        return mean_bound(
+            most_changed,
+            low=donors.low,
+            high=donors.high,
+            size=question.size,
+            membership=Membership.KNOWN if question.between is None else Membership.IMPUTED,
+        )
+    return variance_bound(
+        most_changed, low=donors.low, high=donors.high, centre=question.centre, size=question.size
+    )
+
+
+def _holds(where: str | None, *, rows: Rows, schema: Schema) -> Truth:
+    if where is None:
+        return np.ones(_size(rows), dtype=np.bool_)
+    return np.broadcast_to(_condition(where, schema)(rows.codes), (_size(rows),))
+
+
+def _condition(where: str, schema: Schema) -> Condition:
+    return schema.layout.condition(parse(where), place="where")
+
+
+def _size(rows: Rows) -> int:
+    return len(next(iter(rows.codes.values())))
+
+
+def _column(name: str, schema: Schema) -> Column:
+    column = schema.columns.get(name)
+    if column is None or column.function_of or column.unknown:
+        raise UsageError(
+            f"missing values of {name!r} cannot be filled.",
+            hint="name a column whose values are public, and that does not follow from others",
+        )
+    return column
