@@ -55,6 +55,25 @@ def bounds(compute: Callable[[], arb]) -> tuple[Fraction, Fraction]:
     raise ArithmeticError(f"no working precision up to {_WORKING_BITS[-1]} bits was enough")
 
 
+def ceiling(compute: Callable[[], arb]) -> int:
+    """Return the least whole number that is not below what `compute` encloses, at growing precision until it is known.
+
+    What cannot be told from a whole number at the highest precision is one.
+
+    >>> ceiling(lambda: ball(2).sqrt()), ceiling(lambda: ball(4).sqrt() * ball(2).log() / ball(2).log())
+    (2, 2)
+    """
+    for bits in _WORKING_BITS:
+        with precision(bits):
+            found = compute()
+            if bits == _WORKING_BITS[-1]:
+                found = (found.mid() + ball(Fraction(1, 2))).floor()
+            whole = found.ceil().unique_fmpz() if found.is_finite() else None
+        if whole is not None:
+            return int(whole)
+    raise ArithmeticError(f"no working precision up to {_WORKING_BITS[-1]} bits was enough")
+
+
 def _exact(point: arb) -> Fraction:
     mantissa, exponent = (int(part) for part in point.man_exp())
     return Fraction(mantissa << max(exponent, 0), 1 << max(-exponent, 0))

@@ -1,12 +1,13 @@
-"""Noise as the barrier sees it: add it to integers, or let it pick among scores."""
+"""Noise as the barrier sees it: add it to integers, let it pick among scores, or let it follow a private bound."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
+from flint import arb
 
 from populace.marginals import Counts
 from populace.privacy.entropy import Entropy, SystemEntropy
@@ -17,6 +18,11 @@ from populace.privacy.samplers import (
     exponential_choice,
     exponential_counts,
 )
+from populace.privacy.smooth_draw import smooth_answer
+from populace.privacy.smooth_noise import SmoothNoise
+
+# Encloses a positive number at the working precision.
+Bound = Callable[[], arb]
 
 
 class NoiseSource(Protocol):
@@ -32,6 +38,10 @@ class NoiseSource(Protocol):
 
     def reveal(self, keys: Any, counts: Counts, *, law: Stability) -> Mapping[Any, int]:
         """Return the keys, sorted as they are given, whose count with noise exceeds the threshold, and that sum."""
+        ...
+
+    def smooth(self, exact: Fraction, bound: Bound, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Return a number with noise of this law that follows a private bound, rounded to a public lattice."""
         ...
 
 
@@ -67,6 +77,10 @@ class ExactNoise:
         noisy = counts + self._draw(law.noise, size=counts.size)
         told = np.flatnonzero((counts > 0) & (noisy > law.threshold))
         return {key_of(keys[int(place)]): int(noisy[place]) for place in told}
+
+    def smooth(self, exact: Fraction, bound: Bound, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Return a number with noise of this law that follows a private bound, rounded to a public lattice."""
+        return smooth_answer(exact, bound=bound, law=law, lattice=lattice, entropy=self._entropy)
 
     def _draw(self, law: Noise, *, size: int) -> Counts:
         if isinstance(law, DiscreteGaussian):
