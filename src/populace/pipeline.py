@@ -24,7 +24,8 @@ from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.noise import NoiseSource
 from populace.privacy.record import PublicTable
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable, check_size, most_rows
+from populace.private.room import check_size, most_rows
+from populace.private.table import PrivateTable
 from populace.private.unprotected import check_apart, read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release

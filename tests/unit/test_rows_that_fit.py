@@ -10,7 +10,7 @@ import pytest
 
 from populace import pipeline
 from populace.errors import ResourceError
-from populace.private import table
+from populace.private import room
 from populace.release.drawing import Selection, expected_rows
 from populace.release.verify import verify
 from populace.schema.schema import Schema
@@ -31,8 +31,8 @@ def rows(seed):
 @pytest.fixture
 def small(monkeypatch):
     """Memory for a thousand rows, four times over, of one table."""
-    most = table._fixed_bytes(SCHEMA) + table.HELD_TIMES * PER_ROW * 1000
-    monkeypatch.setattr(table, "_memory", lambda: most)
+    most = room._fixed_bytes(SCHEMA) + room.HELD_TIMES * PER_ROW * 1000
+    monkeypatch.setattr(room, "_memory", lambda: most)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_no_method_draws_more_rows_than_fit(method, small, tmp_path):
 
 
 def test_several_tables_share_the_memory_and_rows_asked_for_are_not_cut(small):
-    assert table.most_rows(SCHEMA) == 1000
-    assert table.most_rows(SCHEMA, tables=4) == 250
+    assert room.most_rows(SCHEMA) == 1000
+    assert room.most_rows(SCHEMA, tables=4) == 250
     assert expected_rows(replace(SCHEMA, max_rows=10), 1e11) == 10
     assert expected_rows(SCHEMA, 40.0, selection=Selection(where="a == 1", share=0.25)) == 10
 

@@ -7,7 +7,6 @@ What comes back is integers: exact counts plus integer noise, or the number of a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -29,7 +28,8 @@ from populace.privacy.mechanisms import (
     Verb,
 )
 from populace.privacy.noise import NoiseSource, is_secret
-from populace.private.table import MOST_CELLS, PrivateTable
+from populace.private.checks import check_candidates, check_groups, check_marginals, named
+from populace.private.table import PrivateTable
 from populace.public import Public
 from populace.schema.facts import Facts
 from populace.schema.schema import Schema
@@ -95,12 +95,12 @@ class Barrier(Facts):
         Proof: docs/proofs/measure.md; within a range docs/proofs/exponential-histogram.md.
         """
         if not batches:
-            self._check([])
+            check_marginals([], domain=self.domain)
         for marginals, _ in batches:
-            self._check(marginals)
+            check_marginals(marginals, domain=self.domain)
         self._run.charge(
             *(
-                self._spend("measure", _named(marginals), law=noise, answers=len(marginals))
+                self._spend("measure", named(marginals), law=noise, answers=len(marginals))
                 for marginals, noise in batches
             )
         )
@@ -117,7 +117,8 @@ class Barrier(Facts):
         The L1 distance to a fixed integer table moves by at most r when a unit comes or goes (2r when it is
         replaced), and a score by its weight times that. Proof: docs/proofs/score.md.
         """
-        self._check_candidates(candidates)
+        if candidates is not self._scored:
+            check_candidates(candidates, domain=self.domain)
         shift = max(candidates.weights) * self._table.schema.unit.score_shift
         count = len(candidates.marginals)
         what = f"{count} distances to public estimates"
@@ -134,7 +135,8 @@ class Barrier(Facts):
         for as much as all candidates together when their scores are 0; it can be left out.
         Proof: docs/proofs/choose.md.
         """
-        self._check_candidates(candidates)
+        if candidates is not self._scored:
+            check_candidates(candidates, domain=self.domain)
         if not among or not all(0 <= number < len(candidates.marginals) for number in among):
             raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
         shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
@@ -182,18 +184,9 @@ class Barrier(Facts):
         `groups` numbers the group of every code, special codes included, so a row lies in exactly one group, as it
         lies in one cell of a marginal. Proof: docs/proofs/discover.md.
         """
-        self._check([Marginal((column,))])
+        check_marginals([Marginal((column,))], domain=self.domain)
         groups = np.array(groups)
-        if groups.shape != (self.domain[column],) or groups.dtype != np.int64:
-            raise UsageError(
-                f"the groups of column {column!r} are not one for each of its {self.domain[column]} codes.",
-                hint="give a one-dimensional array of int64, one number for every code",
-            )
-        if groups.min() < 0 or groups.max() >= groups.size:
-            raise UsageError(
-                f"the groups of column {column!r} run from {groups.min()} to {groups.max()}.",
-                hint="number them from 0, at most as many as there are codes",
-            )
+        check_groups(groups, column=column, size=self.domain[column])
         if _tells_keys(noise):
             raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
         self._run.charge(self._spend("discover", f"bins of {column!r}", law=noise))
@@ -234,48 +227,7 @@ class Barrier(Facts):
             self._scored = candidates
         return self._scores
 
-    def _check(self, marginals: Sequence[Marginal]) -> None:
-        """Refuse, from public facts alone, what cannot be answered. Nothing is charged for it."""
-        if not marginals:
-            raise UsageError("the question names no marginal.", hint="ask for at least one")
-        domain = self.domain
-        for marginal in marginals:
-            unknown = [name for name in marginal.clique if name not in domain]
-            if unknown:
-                raise UsageError(
-                    f"the schema has no column {unknown[0]!r}.", hint="ask for columns of the schema"
-                )
-            for grouping in marginal.groupings:
-                if len(grouping.groups) != domain[grouping.column]:
-                    raise UsageError(
-                        f"a grouping of {grouping.column!r} covers {len(grouping.groups)} codes; "
-                        f"the column has {domain[grouping.column]}.",
-                        hint="give every code of the column exactly one group",
-                    )
-            cells = math.prod(marginal.shape(domain))
-            if cells > MOST_CELLS:
-                raise UsageError(
-                    f"marginal {marginal} has {cells} cells; the most is {MOST_CELLS}.",
-                    hint="coarsen or drop one of its columns",
-                )
-
-    def _check_candidates(self, candidates: Candidates) -> None:
-        if candidates is self._scored:
-            return
-        self._check(candidates.marginals)
-        domain = self.domain
-        for marginal, estimate in zip(candidates.marginals, candidates.estimates, strict=True):
-            if estimate.shape != marginal.shape(domain):
-                raise UsageError(
-                    f"the estimate of {marginal} has shape {estimate.shape}.",
-                    hint=f"give it the marginal's own shape, {marginal.shape(domain)}",
-                )
-
 
 def _tells_keys(law: object) -> bool:
     """Say whether a law tells keys; asked of whatever comes in, not of what its type promises."""
     return isinstance(law, Stability)
-
-
-def _named(marginals: Sequence[Marginal]) -> str:
-    return str(marginals[0]) if len(marginals) == 1 else f"{len(marginals)} marginals"

@@ -1,0 +1,59 @@
+"""Room for a run: what takes memory and cells, from the schema alone and before anything is spent."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from populace.errors import ResourceError, UsageError
+from populace.schema.schema import Schema
+
+MOST_CELLS = 2**31
+# Counts, noise, model and shares of one cell, each held once or twice.
+CELL_BYTES = 64
+# A decoded value of a synthetic row.
+VALUE_BYTES = 8
+# How often a synthetic row is held on its way to a file.
+HELD_TIMES = 4
+METHOD_BYTES = 2**30
+
+
+def check_size(schema: Schema, *, rows: int | None = None) -> None:
+    """Refuse, from public facts alone, columns that cannot be counted and rows that cannot be held.
+
+    `rows` are the synthetic rows asked for. A method keeps its own tables within `METHOD_BYTES`.
+    """
+    widest = max(schema.domain, key=schema.domain.__getitem__)
+    if schema.domain[widest] > MOST_CELLS:
+        raise UsageError(
+            f"column {widest!r} has {schema.domain[widest]} cells; the most that can be counted is {MOST_CELLS}.",
+            hint="give it a width or edges, or leave it out",
+        )
+    coded, drawn = _row_bytes(schema)
+    needed, there = _fixed_bytes(schema) + coded * (schema.max_rows or 0) + drawn * (rows or 0), _memory()
+    if needed > there:
+        raise ResourceError(
+            f"this needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
+            hint="coarsen the largest columns, declare fewer max_rows or ask for fewer --rows, or use more memory",
+        )
+
+
+def most_rows(schema: Schema, *, tables: int = 1) -> int:
+    """Return how many synthetic rows each of some tables can have where nobody asked for a number of them."""
+    _, drawn = _row_bytes(schema)
+    return max(0, _memory() - _fixed_bytes(schema)) // (HELD_TIMES * tables * drawn)
+
+
+def _row_bytes(schema: Schema) -> tuple[int, int]:
+    """Return what a row takes in codes, and in codes and values."""
+    coded = sum(np.min_scalar_type(size - 1).itemsize for size in schema.domain.values())
+    return coded, coded + VALUE_BYTES * len(schema.domain)
+
+
+def _fixed_bytes(schema: Schema) -> int:
+    return CELL_BYTES * sum(schema.domain.values()) + METHOD_BYTES
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
