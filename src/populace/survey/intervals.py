@@ -108,11 +108,16 @@ class Spread:
 
 
 def half_width(
-    spread: Spread | None, *, noise: Terms, imputation: float = 0.0, level: float = LEVEL
+    spread: Spread | None,
+    *,
+    noise: Terms,
+    imputation: float = 0.0,
+    other: Floats | None = None,
+    level: float = LEVEL,
 ) -> float:
     """Return how far the truth is from an estimate at most, in so many of all cases.
 
-    `imputation` is a variance. Without a spread there is no sampling error.
+    `imputation` is a variance, `other` are draws of noise of another law. Without a spread there is no sampling error.
 
     >>> few = Spread(value=1.0, degrees=5)
     >>> [round(half_width(each, noise=Terms()), 2) for each in (few, Spread(value=1.0, degrees=1e6))]
@@ -122,7 +127,7 @@ def half_width(
     """
     scales = sorted(noise.laplace, reverse=True)
     normal = noise.gaussian + imputation + 2 * sum(scale**2 for scale in scales[APART:])
-    shift = np.zeros(1)
+    shift = np.zeros(1) if other is None else other
     for number, scale in enumerate(scales[:APART], start=1):
         shift = shift + scale * _laplace_draws(number)
     deviation = np.sqrt(normal + (np.zeros(1) if spread is None else spread.draws()))
