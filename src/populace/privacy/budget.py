@@ -21,7 +21,9 @@ from populace.privacy.mechanisms import (
     Spend,
     Stability,
 )
+from populace.privacy.smooth_noise import Aim, SmoothNoise, smallest
 from populace.privacy.stability import least_threshold
+from populace.privacy.steps import LOG_STEPS, STEPS
 from populace.schema.unit import Unit
 
 Number = str | int | float | Fraction | Decimal
@@ -162,8 +164,43 @@ class Budget:
 
     def score_noise(self, share: Fraction, *, scores: int) -> Noise:
         """Return the least noise with which this many scores cost at most a share of the budget."""
-        shift = self.unit.score_shift
-        return self._noise(share, answers=scores, l1=shift, l2_squared=shift**2)
+        return self._alone(share, answers=scores, shift=self.unit.score_shift)
+
+    def sum_noise(self, share: Fraction, *, sums: int) -> Noise:
+        """Return the least noise with which this many sums, told in steps, cost at most a share of the budget.
+
+        >>> from populace.schema.unit import Unit
+        >>> noise = Budget.of(Fraction(1), Fraction(0), unit=Unit()).sum_noise(Fraction(1, 2), sums=3)
+        >>> noise.scale / STEPS
+        Fraction(6, 1)
+        """
+        return self._alone(share, answers=sums, shift=STEPS * self.unit.marginal_l1)
+
+    def bound_noise(self, share: Fraction, *, bounds: int = 1) -> Noise:
+        """Return the least noise with which the sizes of this many smooth bounds cost at most a share."""
+        return self._alone(share, answers=bounds, shift=LOG_STEPS * self.unit.marginal_l1)
+
+    def smooth_epsilon(self, share: Fraction, *, answers: int = 1) -> Fraction:
+        """Return the ε that each of some answers with smooth noise may have, together for at most a share.
+
+        It is the ε between tables that differ by one row: a unit of several rows takes as many times as much.
+
+        >>> from populace.schema.unit import Unit
+        >>> Budget.of(Fraction(6), Fraction(0), unit=Unit(rows=3, id="id")).smooth_epsilon(Fraction(1, 2))
+        Fraction(1, 1)
+        """
+        each, rows = self._each(share, answers=answers), self.unit.marginal_l1
+        if self.currency is Currency.GDP:
+            return greatest_pure_epsilon(each) / rows
+        if self.currency is Currency.ZCDP:
+            return _root_down(2 * each) / rows
+        return each / rows
+
+    def smooth_noise(
+        self, share: Fraction, *, t: Fraction, answers: int = 1, aim: Aim | None = None
+    ) -> SmoothNoise:
+        """Return the smallest noise with which some answers, whose bounds have smoothness t, cost at most a share."""
+        return smallest(self.smooth_epsilon(share, answers=answers), t=t, aim=aim)
 
     def choice(self, share: Fraction, *, choices: int) -> Exponential:
         """Return the sharpest law with which this many choices cost at most a share of the budget."""
@@ -203,6 +240,10 @@ class Budget:
     def share(self, spend: Spend) -> Fraction:
         """Return the share of the budget that a spend takes; above 1 it cannot be paid."""
         return price(spend, currency=self.currency) / self.cap
+
+    def _alone(self, share: Fraction, *, answers: int, shift: int) -> Noise:
+        """Return the noise of answers that move by a shift of their own, in whichever cell."""
+        return self._noise(share, answers=answers, l1=shift, l2_squared=shift**2)
 
     def _noise(self, share: Fraction, *, answers: int, l1: int, l2_squared: int) -> Noise:
         each = self._each(share, answers=answers)

@@ -35,7 +35,10 @@ class SurveyOracle(Protocol):
         ...
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Return a noisy logarithm of a smooth bound: ⌈`LOG_STEPS`·(log of the bound)/t⌉ plus integer noise."""
+        """Return a noisy logarithm of a smooth bound: ⌈`LOG_STEPS`·(log of the bound)/t⌉ plus integer noise.
+
+        t is the question's own, `question.smoothness`.
+        """
         ...
 
     def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:

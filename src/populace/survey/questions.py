@@ -7,6 +7,7 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.marginals import Marginal
+from populace.privacy.smooth_noise import LN_2
 from populace.survey.bins import Binning
 from populace.survey.imputed import Value
 from populace.survey.nearest import Ties
@@ -58,6 +59,15 @@ class ImputedQuestion:
     size: Fraction = Fraction(1)
     centre: Fraction = Fraction(0)
 
+    @property
+    def smoothness(self) -> Fraction:
+        """The t of its bound: from one table to a neighbour it changes by a factor of e^t at most."""
+        return LN_2
+
+    def __str__(self) -> str:
+        what = f"{self.statistic.value} of {self.donors.column} with missing values filled"
+        return f"{what}{f' where {self.where}' if self.where else ''}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
@@ -82,6 +92,14 @@ class WeightedQuestion:
     where: str | None = None
     base: Base = Base()
     beta: Fraction = Fraction(1, 6)
+
+    @property
+    def smoothness(self) -> Fraction:
+        """The t of its bound: from one table to a neighbour it changes by a factor of e^t at most."""
+        return self.beta
+
+    def __str__(self) -> str:
+        return f"weighted count by {self.by}{f' where {self.where}' if self.where else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

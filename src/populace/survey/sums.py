@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.marginals import Counts, Marginal
+from populace.privacy.steps import STEPS as STEPS
 
-STEPS = 2**24
 ALL_ROWS = Marginal(())
 
 
