@@ -49,11 +49,13 @@ class Strata:
     """How squares of scores, stratum by stratum, add up to a variance.
 
     `sizes` are the numbers of psus (or rows) that were drawn, `undrawn` the part of each stratum that was not.
+    `present` says, where rows may be looked at, in which strata a subpopulation has any: only those are averaged.
     """
 
     sizes: Floats
     undrawn: Floats
     lonely: Lonely = Lonely.FAIL
+    present: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, design: Design, *, sizes: Floats | None = None) -> Strata:
@@ -81,8 +83,11 @@ class Strata:
         if not self.alone.any() or self.lonely is Lonely.ADJUST:
             return factors
         if self.lonely is Lonely.AVERAGE:
-            whole = len(self.sizes) / max(int((~self.alone).sum()), 1)
-            return np.where(self.alone, 0.0, factors * whole)
+            present = np.ones_like(self.alone) if self.present is None else self.present
+            known = int((present & ~self.alone).sum())
+            # Where no stratum tells a variance, nobody knows it.
+            whole = present.sum() / known if known else np.nan
+            return np.where(self.alone & (known > 0), 0.0, factors * whole)
         if self.lonely is Lonely.FAIL:
             raise UsageError(
                 "a stratum has one psu, or one row, which shows no variance.",

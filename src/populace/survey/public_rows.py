@@ -91,9 +91,9 @@ def _group(rows: SampledRows, query: Query, *, members: Truth, group: Group) -> 
     terms, centre = _terms(rows, query, members=members)
     function = _function(query, rows=int(members.sum()), centre=centre)
     found = function((rows.weight @ terms)[None])
-    variance = rows.variance(found, terms=terms, function=function)
+    variance = rows.variance(found, terms=terms, members=members, function=function)
     for number, label in enumerate(_labels(rows, query)):
-        error = math.sqrt(max(float(variance[number]), 0.0))
+        error = math.sqrt(max(float(variance[number]), 0.0)) if math.isfinite(variance[number]) else math.nan
         yield _told(
             query, (*group, *label), float(found.values[0, number]), error=error, degrees=rows.degrees
         )
@@ -165,7 +165,9 @@ def _quantile(rows: SampledRows, query: Query, *, p: float, members: Truth, grou
     below = (members & (values <= middle)).astype(np.float64)
     terms = np.stack([below, members - below], axis=1)
     found = functions.shares((rows.weight @ terms)[None])
-    error = math.sqrt(max(float(rows.variance(found, terms=terms, function=functions.shares)[0]), 0.0))
+    error = math.sqrt(
+        max(float(rows.variance(found, terms=terms, members=members, function=functions.shares)[0]), 0.0)
+    )
     wide = float(stdtrit(rows.degrees, (1 + LEVEL) / 2))
     low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
     told = (high - low) / (2 * wide)
@@ -191,7 +193,7 @@ def _told(query: Query, group: Group, value: float, *, error: float, degrees: fl
         query=query.name,
         group=group,
         estimate=value,
-        sampling_error=error,
+        sampling_error=error if math.isfinite(error) else None,
         privacy_error=0.0,
         low=value - wide if math.isfinite(wide) else None,
         high=value + wide if math.isfinite(wide) else None,

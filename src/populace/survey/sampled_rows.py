@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -118,16 +119,18 @@ class SampledRows:
         np.add.at(found, self.psu, weighted)
         return found
 
-    def variance(self, found: Found, *, terms: Floats, function: Function) -> Floats:
-        """Return the variances of the numbers of a statistic of one group."""
+    def variance(self, found: Found, *, terms: Floats, members: Truth, function: Function) -> Floats:
+        """Return the variances of the numbers of a statistic of one group, whose members have the terms."""
         if self.design.replicates is not None:
             told = function(self.replicates @ terms).values
             return replicate_variance(found.values[0], replicates=told, design=self.design.replicates)
-        variance: Floats = self.units.variances(found, sums=self.summed(terms)[:, None]).spread[0]
+        present = np.bincount(self.stratum[members], minlength=len(self.units.strata.sizes)) > 0
+        units = replace(self.units, strata=replace(self.units.strata, present=present))
+        variance: Floats = units.variances(found, sums=self.summed(terms)[:, None]).spread[0]
         if self.within is not None:
-            units, drawn = self.within
+            rows, drawn = self.within
             scores = (self.weight[:, None] * terms) @ found.gradient[0].T
-            variance = variance + np.tensordot(units.strata.factors * drawn, units.squares(scores), axes=1)
+            variance = variance + np.tensordot(rows.strata.factors * drawn, rows.squares(scores), axes=1)
         return variance
 
     def _all_numbers(self, name: str) -> Floats:
