@@ -45,6 +45,17 @@ def shares(terms: Floats) -> Found:
     return Found(values=values, gradient=gradient)
 
 
+def ratios(terms: Floats) -> Found:
+    """Return the first of two terms divided by the second.
+
+    >>> ratios(np.array([[3.0, 4.0]])).values.tolist()
+    [[0.75]]
+    """
+    above, below = terms[:, 0], terms[:, 1]
+    slopes = np.stack([1 / below, -above / below**2], axis=-1)
+    return Found(values=(above / below)[:, None], gradient=slopes[:, None])
+
+
 def means(terms: Floats, *, centre: float) -> Found:
     """Return the mean of a number from Σw and Σw(x − centre).
 

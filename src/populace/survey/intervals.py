@@ -91,9 +91,13 @@ class Spread:
     @property
     def variance(self) -> float:
         """The variance as a standard error tells it: as it was found, or what it may be where noise hides it."""
-        found = self.value - self.bias
+        return float(np.median(self.draws())) if self.hidden else self.value - self.bias
+
+    @property
+    def hidden(self) -> bool:
+        """Whether noise alone could make as much of a variance."""
         unsure = math.hypot(self.noise.deviation, self.bias * math.sqrt(2 / self.degrees))
-        return found if found > unsure else float(np.median(self.draws()))
+        return self.value - self.bias <= unsure
 
     def draws(self) -> Floats:
         """Return what the variance may be, given what was found."""

@@ -1,0 +1,269 @@
+"""The questions behind queries, and what each may cost: fixed in advance, from public facts alone.
+
+A query needs sums over rows: of weights, and of weights times products of numbers. They are asked twice. Once for all
+rows (or by stratum, where base weights differ or rows are drawn directly): these give the estimate. Once more, for a
+smaller part of the budget, by psu, or as squares by stratum: these show how much another sample would differ. A sum
+that several queries need is asked once, for the shares of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from itertools import combinations_with_replacement
+
+from populace.errors import SchemaError
+from populace.privacy.budget import Budget
+from populace.schema.schema import Schema
+from populace.survey import functions
+from populace.survey.cells import Axis, Cells, Floats
+from populace.survey.design import Design
+from populace.survey.functions import Found
+from populace.survey.oracle import SumBatch
+from populace.survey.quantiles import Bins
+from populace.survey.queries import Queries, Query, Statistic
+from populace.survey.sums import Factor, Sum
+
+MOST_CELLS = 2**20
+# Of a query's budget, the part that shows the sampling error.
+SPREAD = Fraction(1, 4)
+# The number of rows is needed to two digits, sums to more.
+ROWS_PART = Fraction(1, 8)
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A number that is added up over rows beside the weight, where a condition holds, and its part of the budget."""
+
+    factors: tuple[Factor, ...] = ()
+    where: str | None = None
+    part: Fraction = Fraction(1)
+
+    def times(self, other: Term) -> Term:
+        """Return the product of two terms."""
+        factors = tuple(sorted((*self.factors, *other.factors), key=lambda factor: factor.column))
+        return Term(factors=factors, where=self.where or other.where, part=max(self.part, other.part))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """A query as sums: its terms, by groups, and how the totals of the terms become the statistic.
+
+    With `values`, the one term is told apart by the values of a column, and each value is a total of its own.
+    """
+
+    query: Query
+    design: Design
+    by: tuple[Axis, ...]
+    values: Axis | None
+    terms: tuple[Term, ...]
+    statistic: Callable[[Floats], Found]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether it is about the population, so that another sample would give another number."""
+        return self.query.statistic is not Statistic.FREQUENCY
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What the cells of its sums are told apart by, beside units of the design."""
+        return self.by if self.values is None else (*self.by, self.values)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The units by which the estimate is asked for."""
+        if not self.weighted:
+            return Cells.unweighted()
+        return Cells.whole(self.design) if self.design.clustered else Cells.strata(self.design)
+
+    @cached_property
+    def sums(self) -> tuple[Sum, ...]:
+        """The sums that give the estimate, one for each term."""
+        return tuple(self._sum(term, self.cells) for term in self.terms)
+
+    @cached_property
+    def psus(self) -> Cells:
+        """The psus by which the sampling error is asked for."""
+        return Cells.psus(self.design)
+
+    @cached_property
+    def psu_sums(self) -> tuple[Sum, ...]:
+        """The same sums by psu."""
+        return tuple(self._sum(term, self.psus) for term in self.terms)
+
+    @cached_property
+    def products(self) -> Mapping[Pair, Sum]:
+        """The sums of squares and products of two terms, by stratum; of values only the squares are not 0."""
+        pairs = combinations_with_replacement(range(len(self.terms)), 2)
+        return {
+            (one, other): self._sum(self.terms[one].times(self.terms[other]), self.cells, power=2)
+            for one, other in pairs
+        }
+
+    @cached_property
+    def replicate_sums(self) -> tuple[tuple[Sum, ...], ...]:
+        """The sums with each replicate weight in the place of the weight."""
+        told = self.design.replicates
+        names = () if told is None else told.columns
+        return tuple(
+            tuple(
+                self._sum(term, Cells.whole(self.design), weight=_weight(self.design, name))
+                for term in self.terms
+            )
+            for name in names
+        )
+
+    @cached_property
+    def rows(self) -> Sum:
+        """The number of rows by stratum."""
+        return Sum(by=Cells.strata(self.design).by(()), known=_weighed(self.design))
+
+    def shares(self) -> Iterator[tuple[Sum, Fraction]]:
+        """Yield each sum with the part of the query's own budget that it takes."""
+        own = list(zip(self.sums, (term.part for term in self.terms), strict=True))
+        spread: list[tuple[Sum, Fraction]] = []
+        if self.weighted and self.design.replicates is not None:
+            spread = [
+                each for sums in self.replicate_sums for each in zip(sums, _parts(self.terms), strict=True)
+            ]
+        elif self.weighted and self.design.clustered:
+            spread = list(zip(self.psu_sums, _parts(self.terms), strict=True))
+        elif self.weighted:
+            squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
+            spread = [*squares.items(), (self.rows, ROWS_PART)]
+        yield from _divided(own, of=1 - SPREAD if spread else Fraction(1))
+        yield from _divided(spread, of=SPREAD)
+
+    def _sum(self, term: Term, cells: Cells, *, power: int = 1, weight: Factor | None = None) -> Sum:
+        own = weight or self.design.weight
+        factors = (*(() if own is None or not self.weighted else (own,) * power), *term.factors)
+        held = {factor.column for factor in factors}
+        known = {*self.query.known, *self.design.cells, *_weighed(self.design)} - held
+        by = cells.by(self.axes)
+        return Sum(
+            by=by,
+            where=_both(self.query.where, term.where),
+            factors=factors,
+            # Cells of special codes are left out anyway.
+            known=tuple(sorted(known - set(by.clique))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """All questions of some queries, and the share of the budget that each distinct sum takes."""
+
+    questions: tuple[Question, ...]
+    shares: Mapping[Sum, Fraction]
+
+    @classmethod
+    def of(cls, design: Design, queries: Queries, *, share: Fraction = Fraction(1)) -> Plan:
+        """Return the plan of queries that are answered by sums, within a share of a budget."""
+        questions = tuple(question(query, design) for query in queries)
+        shares: dict[Sum, Fraction] = {}
+        for asked, part in zip(questions, queries.shares, strict=True):
+            for each, own in asked.shares():
+                shares[each] = shares.get(each, Fraction(0)) + share * part * own
+        for each in shares:
+            _check_cells(each, design.schema)
+        return cls(questions=questions, shares=shares)
+
+    def batches(self, budget: Budget) -> list[SumBatch]:
+        """Return the sums with the noise that their shares pay for, those of equal shares together."""
+        alike: dict[Fraction, list[Sum]] = {}
+        for asked, share in self.shares.items():
+            alike.setdefault(share, []).append(asked)
+        return [(sums, budget.sum_noise(share * len(sums), sums=len(sums))) for share, sums in alike.items()]
+
+
+def question(query: Query, design: Design) -> Question:
+    """Return a query as sums."""
+    by = tuple(Axis.of(design.schema, name, place=query.place) for name in query.by)
+    values = None
+    if query.values:
+        values = Axis.of(design.schema, query.column or "", place=query.place)
+    elif query.statistic is Statistic.QUANTILE:
+        values = Bins.of(query, design.schema).axis
+    if values is not None and values.column in (*query.by, *design.cells):
+        raise SchemaError(
+            f"{query.place}: rows are told apart by {values.column!r} twice.",
+            hint="ask for groups by other columns than the one whose values are asked for, strata and psus included",
+        )
+    terms, statistic = _terms(query, design.schema)
+    return Question(query=query, design=design, by=by, values=values, terms=terms, statistic=statistic)
+
+
+def _terms(query: Query, schema: Schema) -> tuple[tuple[Term, ...], Callable[[Floats], Found]]:
+    """Return what is added up for a statistic, and what becomes of it."""
+    x = None if not query.numbers else _factor(query, query.numbers[0], schema)
+    y = None if len(query.numbers) < 2 else _factor(query, query.numbers[1], schema)
+    double = Fraction(2)
+    if query.statistic is Statistic.PROPORTION and query.that is not None:
+        return (Term(where=query.that, part=double), Term()), functions.ratios
+    if x is None or query.statistic is Statistic.QUANTILE:
+        return (Term(),), functions.shares if query.values else functions.totals
+    if query.statistic is Statistic.RATIO and y is not None:
+        return (Term(factors=(_uncentred(x),)), Term(factors=(_uncentred(y),))), functions.ratios
+    if query.statistic is Statistic.TOTAL:
+        return (Term(factors=(_uncentred(x),)),), functions.totals
+    if query.statistic is Statistic.CORRELATION and y is not None:
+        # In the order of columns, as products are: so one sum of two columns has one name.
+        one, other = sorted((x, y), key=lambda factor: factor.column)
+        first = [Term(), Term(factors=(one,)), Term(factors=(other,))]
+        second = [Term(factors=pair, part=double) for pair in ((one, one), (one, other), (other, other))]
+        return (*first, *second), functions.correlations
+    moments = (Term(), Term(factors=(x,), part=double))
+    if query.statistic is Statistic.VARIANCE:
+        return (*moments, Term(factors=(x, x), part=double)), functions.variances
+    return moments, partial(functions.means, centre=float(x.centre))
+
+
+def _factor(query: Query, column: str, schema: Schema) -> Factor:
+    """Return a column's numbers less the middle of their range: so noise is least."""
+    low, high = query.span(column, schema)
+    return Factor(column=column, low=low, high=high, centre=(low + high) / 2)
+
+
+def _uncentred(factor: Factor) -> Factor:
+    return Factor(column=factor.column, low=factor.low, high=factor.high)
+
+
+def _weight(design: Design, column: str) -> Factor:
+    from populace.survey import columns
+
+    return Factor(
+        column=column,
+        low=Fraction(0),
+        high=columns.span(design.schema, column, place="[design] replicates")[1],
+    )
+
+
+def _weighed(design: Design) -> tuple[str, ...]:
+    return () if design.weights is None else (design.weights,)
+
+
+def _parts(terms: Sequence[Term]) -> tuple[Fraction, ...]:
+    return tuple(term.part for term in terms)
+
+
+def _divided(parts: Sequence[tuple[Sum, Fraction]], *, of: Fraction) -> Iterator[tuple[Sum, Fraction]]:
+    whole = sum((part for _, part in parts), Fraction(0))
+    return ((asked, of * part / whole) for asked, part in parts)
+
+
+def _both(one: str | None, other: str | None) -> str | None:
+    return f"({one}) and ({other})" if one and other else one or other
+
+
+def _check_cells(asked: Sum, schema: Schema) -> None:
+    cells = math.prod(asked.by.shape(schema.domain))
+    if cells > MOST_CELLS:
+        raise SchemaError(
+            f"the {asked} has {cells} cells; {MOST_CELLS} is the most.",
+            hint="ask for fewer groups, or for columns with fewer values",
+        )
