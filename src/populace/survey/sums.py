@@ -48,8 +48,31 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What a row counts for: a public number for each cell of a marginal, in order, 0 or more.
+
+    >>> Weights(by=Marginal(("SEX",)), values=(Fraction(12), Fraction(7))).most
+    Fraction(12, 1)
+    """
+
+    by: Marginal
+    values: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values or min(self.values) < 0 or not self.most:
+            raise UsageError(
+                f"the weights by {self.by} are below 0, or all are 0.", hint="give numbers of 0 or more"
+            )
+
+    @property
+    def most(self) -> Fraction:
+        """The greatest of them."""
+        return max(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """What each row adds, and to which cell: the product of its factors, 1 where there are none.
+    """What each row adds, and to which cell: the product of its weight and its factors, 1 where there are none.
 
     A row counts only where `where` holds (a condition in the schema's language), and where every factor and every
     column of `known` has a value: neither missing nor outside its universe.
@@ -63,11 +86,13 @@ class Sum:
     where: str | None = None
     factors: tuple[Factor, ...] = ()
     known: tuple[str, ...] = ()
+    weights: Weights | None = None
 
     @property
     def most(self) -> Fraction:
         """The most that one row can add or take away."""
-        return prod((factor.most for factor in self.factors), start=Fraction(1))
+        heaviest = Fraction(1) if self.weights is None else self.weights.most
+        return prod((factor.most for factor in self.factors), start=heaviest)
 
     @property
     def step(self) -> Fraction:
@@ -81,4 +106,5 @@ class Sum:
     def __str__(self) -> str:
         what = " · ".join(factor.column for factor in self.factors) or "rows"
         by = f" by {', '.join(self.by.clique)}" if self.by.clique else ""
-        return f"sum of {what}{by}{f' where {self.where}' if self.where else ''}"
+        weighted = f", weighted by {self.weights.by}" if self.weights else ""
+        return f"sum of {what}{weighted}{by}{f' where {self.where}' if self.where else ''}"
