@@ -8,6 +8,7 @@ What comes back is integers: exact counts plus integer noise, or the number of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -28,12 +29,26 @@ from populace.privacy.mechanisms import (
     Verb,
 )
 from populace.privacy.noise import NoiseSource, is_secret
+from populace.privacy.smooth_noise import SmoothNoise
+from populace.privacy.steps import LOG_STEPS, STEPS
 from populace.private.checks import check_candidates, check_groups, check_marginals, named
+from populace.private.statistics.smooth import (
+    answer,
+    check_choice,
+    check_law,
+    check_question,
+    log_steps,
+    score_shift,
+    whole_scores,
+)
+from populace.private.statistics.sums import added, check_noise, check_sums
 from populace.private.table import PrivateTable
 from populace.public import Public
 from populace.schema.facts import Facts
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownValues
+from populace.survey.oracle import SumBatch
+from populace.survey.questions import BinChoice, SmoothQuestion
 
 PREPARED_BYTES = 2**31
 
@@ -196,6 +211,71 @@ class Barrier(Facts):
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, cells)
         return self._noise.add(exact, law=noise)
+
+    def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
+        """Return sums over rows, in steps, with independent integer noise in every cell, as much as its batch asks for.
+
+        One row adds at most STEPS to one cell of a sum, up or down, so a unit of r rows moves one sum by at most
+        r·STEPS in L1 and in L2 (under replace-one: 2r·STEPS in both, for what leaves a cell need not have the sign of
+        what enters it). All batches are charged in one go, or none. Proof: docs/proofs/sums.md.
+        """
+        if not batches:
+            check_sums([], schema=self.schema)
+        for sums, noise in batches:
+            check_sums(sums, schema=self.schema)
+            check_noise(noise)
+        shift = STEPS * self.schema.unit.marginal_l1
+        self._run.charge(
+            *(
+                self._spend("measure", named(sums, many="sums"), law=noise, answers=len(sums), shift=shift)
+                for sums, noise in batches
+            )
+        )
+        rows = self._table.survey_rows()
+        asked = [(each, noise) for sums, noise in batches for each in sums]
+        exact = [added(rows, each, schema=self.schema) for each, _ in asked]
+        return tuple(
+            self._noise.add(cells, law=noise) for cells, (_, noise) in zip(exact, asked, strict=True)
+        )
+
+    def smooth(self, question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Return a number with noise that follows a smooth bound on its own rows, rounded to a public lattice.
+
+        The bound changes by at most e^t from one row to the next, so a unit of r rows costs r times as much as one
+        row. The bound, and so the scale of the noise, is never told. Proof: docs/proofs/smooth.md.
+        """
+        check_question(question, schema=self.schema)
+        check_law(question, law=law, lattice=lattice)
+        self._run.charge(self._spend("smooth", str(question), law=law, shift=self.schema.unit.marginal_l1))
+        exact, bound = answer(self._table.survey_rows(), question, schema=self.schema)
+        return self._noise.smooth(exact, bound, law=law, lattice=lattice)
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Return the logarithm of a smooth bound, in steps, with integer noise.
+
+        It moves by at most t from one row to the next: LOG_STEPS. Proof: docs/proofs/smooth.md.
+        """
+        check_question(question, schema=self.schema)
+        check_noise(noise)
+        shift, what = LOG_STEPS * self.schema.unit.marginal_l1, f"size of the bound on {question}"
+        self._run.charge(self._spend("score", what, law=noise, shift=shift))
+        return int(
+            self._noise.add(log_steps(self._table.survey_rows(), question, schema=self.schema), law=noise)
+        )
+
+    def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
+        """Choose one of several sets of bins by the exponential mechanism.
+
+        Scores |S|/W₀ are multiplied and rounded down to whole numbers, which one row moves by at most a public number.
+        Proof: docs/proofs/binning.md, docs/proofs/choose.md.
+        """
+        check_choice(question, schema=self.schema)
+        times, step = score_shift(question)
+        shift = step * self.schema.unit.marginal_l1
+        what = f"1 of {len(question.binnings)} sets of bins"
+        self._run.charge(self._spend("choose", what, law=law, shift=shift))
+        scores = whole_scores(self._table.survey_rows(), question, schema=self.schema, times=times)
+        return self._noise.pick(scores, rate=law.rate(sensitivity=shift))
 
     def _spend(self, verb: Verb, what: str, *, law: Law, answers: int = 1, shift: int | None = None) -> Spend:
         """Return a question as it is charged: answers move as marginals do, or by a shift of their own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 from populace.errors import DataError, ResourceError
 from populace.private.delimited import DelimitedSource
 from populace.private.sources import FrameSource, ParquetSource, Source, plain_errors
+from populace.private.statistics.rows import SurveyRows
 from populace.private.values import first_rows, written
 from populace.schema.coding import TableCodec
 from populace.schema.encoder import Codes, code_type
 from populace.schema.hints import did_you_mean, folded, listing
 from populace.schema.schema import Schema
-from populace.schema.texts import Array
+from populace.schema.texts import Array, Floats
+from populace.schema.valued import Numbers, numbered
 
 _PARQUET = b"PAR1"
 
@@ -55,18 +58,37 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
 
     Where the schema names an id, only the first `rows_per_unit` rows of each id stay and rows without an id go.
     """
+    return _read(source, schema, readers={})[0]
+
+
+def read_rows(source: Source, schema: Schema) -> SurveyRows:
+    """Read all rows once and return the codes of `read_codes` together with the numbers of the same rows."""
+    readers = {name: Numbers(name, schema=schema) for name in numbered(schema)}
+    codes, numbers = _read(source, schema, readers=readers)
+    return SurveyRows(codes=codes, numbers=numbers)
+
+
+def _read(
+    source: Source, schema: Schema, *, readers: Mapping[str, Numbers]
+) -> tuple[dict[str, Codes], dict[str, Floats]]:
     codec = TableCodec(schema)
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
+    told: dict[str, list[Floats]] = {name: [] for name in readers}
     ids: list[Array] = []
     with plain_errors("the data"):
         for batch in source.batches(columns_read(schema)):
             cells = {name: batch.column(name) for name in codec.reads}
-            for name, codes in codec.encode(cells, decimal=source.decimal).items():
+            coded = codec.encode(cells, decimal=source.decimal)
+            for name, codes in coded.items():
                 parts[name].append(codes)
+            for name, reader in readers.items():
+                told[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
             if schema.unit.id is not None:
                 ids.append(written(batch.column(schema.unit.id)))
         kept = first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
-        return {name: _joined(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
+        found = {name: _joined(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
+        empty = np.empty(0, dtype=np.float64)
+        return found, {name: np.concatenate([empty, *told.pop(name)])[kept] for name in readers}
 
 
 def columns_read(schema: Schema) -> list[str]:

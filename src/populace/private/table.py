@@ -8,28 +8,38 @@ from typing import Any, NoReturn
 
 from populace.private.engine import Engine
 from populace.private.engines.memory import MemoryEngine
-from populace.private.read import check_header, open_source, read_codes
+from populace.private.read import check_header, open_source, read_codes, read_rows
+from populace.private.statistics.rows import SurveyRows
 from populace.private.values import Tally, read_tallies
 from populace.schema.schema import Schema
 
 Reader = Callable[[], Engine]
 Teller = Callable[[], Mapping[str, Tally]]
+Rows = Callable[[], SurveyRows]
+
+
+def _no_rows() -> SurveyRows:
+    return SurveyRows(codes={}, numbers={})
 
 
 class PrivateTable:
     """Private rows behind their schema: it prints the schema, never rows or counts, and cannot be copied out.
 
-    Making one looks at the header alone. Rows are read when the barrier first asks for the engine,
-    which it does only after a charge is on disk.
+    Making one looks at the header alone. Rows are read when the barrier first asks for the engine, a tally or
+    numbers, which it does only after a charge is on disk.
     """
 
-    __slots__ = ("_engine", "_reader", "_tallies", "_teller", "schema")
+    __slots__ = ("_engine", "_reader", "_rows", "_surveyor", "_tallies", "_teller", "schema")
 
-    def __init__(self, reader: Reader, *, schema: Schema, teller: Teller = dict) -> None:
+    def __init__(
+        self, reader: Reader, *, schema: Schema, teller: Teller = dict, surveyor: Rows = _no_rows
+    ) -> None:
         self._reader = reader
         self._engine: Engine | None = None
         self._teller = teller
         self._tallies: Mapping[str, Tally] | None = None
+        self._surveyor = surveyor
+        self._rows: SurveyRows | None = None
         self.schema = schema
 
     @classmethod
@@ -44,6 +54,7 @@ class PrivateTable:
             lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain),
             schema=schema,
             teller=lambda: read_tallies(source, schema),
+            surveyor=lambda: read_rows(source, schema),
         )
 
     def engine(self) -> Engine:
@@ -57,6 +68,12 @@ class PrivateTable:
         if self._tallies is None:
             self._tallies = self._teller()
         return self._tallies[column]
+
+    def survey_rows(self) -> SurveyRows:
+        """Return the rows in codes and numbers, reading them the first time. For the barrier alone."""
+        if self._rows is None:
+            self._rows = self._surveyor()
+        return self._rows
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema.columns)} columns, unit={self.schema.unit.name!r})"

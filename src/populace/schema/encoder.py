@@ -36,7 +36,7 @@ class Encoder:
         spellings = _spellings(known, first=first)
         self._loose = _Lookup(spellings)
         self._empty = spellings.get("", column.other_code)
-        self._bins = _Bins(column) if isinstance(column, Integer | Numeric | Dated) else None
+        self._bins = Bins(column) if isinstance(column, Integer | Numeric | Dated) else None
 
     def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
         """Return the code of every value, whatever it is."""
@@ -91,7 +91,7 @@ class _Lookup:
         return self._codes[places]
 
 
-class _Bins:
+class Bins:
     """The bins and the special numbers of a column of numbers or dates."""
 
     def __init__(self, column: Integer | Numeric | Dated) -> None:

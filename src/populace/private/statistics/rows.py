@@ -1,0 +1,24 @@
+"""Rows as survey statistics see them: codes of all variables, and the numbers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurveyRows:
+    """The same rows in codes and in numbers, NaN where a row has none. It prints nothing of either."""
+
+    codes: Mapping[str, Codes]
+    numbers: Mapping[str, Floats]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("private rows are never pickled")

@@ -1,0 +1,95 @@
+"""Answers with smooth bounds, and scores of sets of bins, as the barrier asks for them.
+
+What is told of them is checked against public facts first. Proof: docs/proofs/smooth.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from populace.errors import UsageError
+from populace.marginals import Counts
+from populace.privacy.balls import ball, ceiling
+from populace.privacy.smooth_noise import SmoothNoise
+from populace.privacy.steps import LOG_STEPS, SCORE_STEPS
+from populace.private.checks import check_marginals
+from populace.private.statistics import imputed, weighted
+from populace.private.statistics.rows import SurveyRows
+from populace.schema.schema import Schema
+from populace.survey.bins import score_sensitivity
+from populace.survey.questions import BinChoice, ImputedQuestion, SmoothQuestion
+
+# Below this a bound would hardly change, and its logarithm would take more steps than can be told.
+_LEAST_SMOOTHNESS = Fraction(1, 2**20)
+
+
+def check_question(question: SmoothQuestion, *, schema: Schema) -> None:
+    """Refuse, from public facts alone, what has no answer or no bound."""
+    if isinstance(question, ImputedQuestion):
+        check_marginals([question.donors.match], domain=schema.domain)
+        if not question.donors.low < question.donors.high:
+            raise UsageError(
+                f"values of {question.donors.column!r} from {question.donors.low} to {question.donors.high} "
+                "leave no room.",
+                hint="give the lower end first, and another upper end",
+            )
+        imputed.check(question, schema)
+    else:
+        check_marginals([question.by], domain=schema.domain)
+        weighted.check(question, schema)
+    if question.smoothness < _LEAST_SMOOTHNESS:
+        raise UsageError(
+            f"the smoothness of a bound is {float(question.smoothness):.3g}.",
+            hint=f"give at least {float(_LEAST_SMOOTHNESS):.3g}",
+        )
+
+
+def check_law(question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> None:
+    """Refuse noise that does not hide how the bound moves, and a lattice that is none."""
+    if type(law) is not SmoothNoise or law.t < question.smoothness:
+        raise UsageError(
+            f"{law} does not follow a bound of smoothness {float(question.smoothness):.6g}.",
+            hint="choose noise for the t of the question, its smoothness",
+        )
+    if type(lattice) is not Fraction or not lattice > 0:
+        raise UsageError(f"answers are rounded to multiples of {lattice!r}.", hint="give a Fraction above 0")
+
+
+def answer(
+    rows: SurveyRows, question: SmoothQuestion, *, schema: Schema
+) -> tuple[Fraction, Callable[[], arb]]:
+    """Return the exact answer, and a smooth bound on how far one row moves it."""
+    if isinstance(question, ImputedQuestion):
+        return imputed.answer(rows, question, schema)
+    return weighted.answer(rows, question, schema)
+
+
+def log_steps(rows: SurveyRows, question: SmoothQuestion, *, schema: Schema) -> Counts:
+    """Return ⌈LOG_STEPS·ln(bound)/t⌉: one row moves it by at most LOG_STEPS."""
+    _, bound = answer(rows, question, schema=schema)
+    size = ceiling(lambda: LOG_STEPS * bound().log() / ball(question.smoothness))
+    return np.array(size, dtype=np.int64)
+
+
+def check_choice(choice: BinChoice, *, schema: Schema) -> None:
+    """Refuse, from public facts alone, sets of bins that have no scores."""
+    check_marginals([choice.by], domain=schema.domain)
+    weighted.check(choice, schema)
+
+
+def score_shift(choice: BinChoice) -> tuple[int, int]:
+    """Return by what scores are multiplied to become whole numbers, and by how much one row then moves them."""
+    sensitivity = score_sensitivity(choice.binnings, populations=choice.populations)
+    times = math.ceil(SCORE_STEPS / sensitivity)
+    return times, math.ceil(sensitivity * times)
+
+
+def whole_scores(rows: SurveyRows, choice: BinChoice, *, schema: Schema, times: int) -> Counts:
+    """Return the score of each set of bins, multiplied and rounded down to a whole number."""
+    exact = weighted.scores(rows, choice, schema)
+    return np.array([math.floor(each * times) for each in exact], dtype=np.int64)

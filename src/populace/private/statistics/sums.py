@@ -1,0 +1,124 @@
+"""Sums over private rows, exactly: each row adds a whole number of steps to one cell. For the barrier alone.
+
+Proof: docs/proofs/sums.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.marginals import Counts
+from populace.privacy.distributions import LARGEST_SCALE
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, GaussianWithin
+from populace.private.checks import check_marginals
+from populace.private.statistics.rows import SurveyRows
+from populace.schema.conditions import Condition
+from populace.schema.expressions import parse
+from populace.schema.schema import Schema
+from populace.schema.valued import numbered
+from populace.survey.sums import STEPS, Sum
+
+# Cells of one answer.
+MOST_CELLS = 2**26
+# Numbers beyond are not told apart well by floats.
+_FURTHEST = 2**200
+
+
+def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
+    """Refuse, from public facts alone, sums that cannot be added up."""
+    if not sums:
+        raise UsageError("the question names no sum.", hint="ask for at least one")
+    check_marginals([asked.by for asked in sums], domain=schema.domain)
+    for asked in sums:
+        cells = math.prod(asked.by.shape(schema.domain))
+        if cells > MOST_CELLS:
+            raise UsageError(
+                f"the {asked} has {cells} cells; the most is {MOST_CELLS}.", hint="add up by fewer columns"
+            )
+        for factor in asked.factors:
+            if factor.column not in numbered(schema):
+                raise UsageError(
+                    f"column {factor.column!r} has no numbers to add up.",
+                    hint="name a column of numbers that follows from no other",
+                )
+            ends = factor.low, factor.high, factor.centre, 1 / factor.most
+            if max(abs(end) for end in ends) > _FURTHEST:
+                raise UsageError(
+                    f"the range of {factor.column!r} is too large, or too narrow, to be added up.",
+                    hint="give ends of a reasonable size",
+                )
+        for name in asked.known:
+            if name not in schema.columns or (schema.columns[name].unknown and name not in numbered(schema)):
+                raise UsageError(
+                    f"the schema has no column {name!r} of known values.",
+                    hint="ask for columns of the schema",
+                )
+            if name not in numbered(schema):
+                schema.layout.view(name)
+        if asked.where is not None:
+            _condition(asked.where, schema=schema)
+
+
+def check_noise(noise: object) -> None:
+    """Refuse noise that whole numbers in steps do not go with, or that could not be drawn once it is paid for."""
+    if type(noise) not in (DiscreteGaussian, DiscreteLaplace, GaussianWithin):
+        raise UsageError(f"steps cannot be told with {noise}.", hint="add Gaussian or Laplace noise")
+    wide = (
+        noise.variance > LARGEST_SCALE**2
+        if isinstance(noise, DiscreteGaussian)
+        else isinstance(noise, DiscreteLaplace) and noise.scale > LARGEST_SCALE
+    )
+    if wide:
+        raise UsageError(f"{noise} is too wide to be drawn.", hint="give the question a larger share")
+
+
+def added(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
+    """Return what all rows add to each cell, in steps and in the shape of the marginal."""
+    shape = asked.by.shape(schema.domain)
+    steps = contributions(rows, asked, schema=schema)
+    place = np.zeros(len(steps), dtype=np.int64)
+    for name, size in zip(asked.by.clique, shape, strict=True):
+        codes, grouping = rows.codes[name], asked.by.grouping(name)
+        place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
+    found = np.zeros(math.prod(shape), dtype=np.int64)
+    # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
+    np.add.at(found, place, steps)
+    return found.reshape(shape)
+
+
+def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
+    """Return what each row adds, in steps from −STEPS to STEPS: 0 where it does not count.
+
+    A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
+    """
+    size = len(next(iter(rows.codes.values())))
+    counts = np.ones(size, dtype=np.bool_)
+    if asked.where is not None:
+        counts &= _condition(asked.where, schema=schema)(rows.codes)
+    for name in asked.known:
+        counts &= (
+            ~np.isnan(rows.numbers[name]) if name in rows.numbers else _has_value(rows, name, schema=schema)
+        )
+    share = np.ones(size, dtype=np.float64)
+    for factor in asked.factors:
+        numbers = rows.numbers[factor.column]
+        counts &= ~np.isnan(numbers)
+        held = np.clip(numbers, float(factor.low), float(factor.high))
+        share *= (held - float(factor.centre)) / float(factor.most)
+    steps = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
+    return steps.clip(-STEPS, STEPS)
+
+
+def _has_value(rows: SurveyRows, name: str, *, schema: Schema) -> npt.NDArray[np.bool_]:
+    view = schema.layout.view(name)
+    own = view.codes[tuple(rows.codes[variable] for variable in view.variables)]
+    return np.asarray(own < view.scale.levels)
+
+
+def _condition(where: str, *, schema: Schema) -> Condition:
+    return schema.layout.condition(parse(where), place="where")
