@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
-from populace.marginals import Counts
+from populace.marginals import Counts, Marginal
 from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, GaussianWithin
 from populace.private.checks import check_marginals
@@ -33,35 +33,51 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
     """Refuse, from public facts alone, sums that cannot be added up."""
     if not sums:
         raise UsageError("the question names no sum.", hint="ask for at least one")
-    check_marginals([asked.by for asked in sums], domain=schema.domain)
     for asked in sums:
-        cells = math.prod(asked.by.shape(schema.domain))
-        if cells > MOST_CELLS:
+        _check_cells(asked.by, schema=schema)
+        if asked.weights is not None:
+            cells = _check_cells(asked.weights.by, schema=schema)
+            if len(asked.weights.values) != cells:
+                raise UsageError(
+                    f"{len(asked.weights.values)} weights are given for {cells} cells of {asked.weights.by}.",
+                    hint="give one for each cell, in order",
+                )
+        _check_columns(asked, schema=schema)
+
+
+def _check_cells(by: Marginal, *, schema: Schema) -> int:
+    check_marginals([by], domain=schema.domain)
+    cells = math.prod(by.shape(schema.domain))
+    if cells > MOST_CELLS:
+        raise UsageError(
+            f"a sum by {by} has {cells} cells; the most is {MOST_CELLS}.", hint="add up by fewer columns"
+        )
+    return cells
+
+
+def _check_columns(asked: Sum, *, schema: Schema) -> None:
+    numbers = numbered(schema)
+    for factor in asked.factors:
+        if factor.column not in numbers:
             raise UsageError(
-                f"the {asked} has {cells} cells; the most is {MOST_CELLS}.", hint="add up by fewer columns"
+                f"column {factor.column!r} has no numbers to add up.",
+                hint="name a column of numbers that follows from no other",
             )
-        for factor in asked.factors:
-            if factor.column not in numbered(schema):
-                raise UsageError(
-                    f"column {factor.column!r} has no numbers to add up.",
-                    hint="name a column of numbers that follows from no other",
-                )
-            ends = factor.low, factor.high, factor.centre, 1 / factor.most
-            if max(abs(end) for end in ends) > _FURTHEST:
-                raise UsageError(
-                    f"the range of {factor.column!r} is too large, or too narrow, to be added up.",
-                    hint="give ends of a reasonable size",
-                )
-        for name in asked.known:
-            if name not in schema.columns or (schema.columns[name].unknown and name not in numbered(schema)):
-                raise UsageError(
-                    f"the schema has no column {name!r} of known values.",
-                    hint="ask for columns of the schema",
-                )
-            if name not in numbered(schema):
-                schema.layout.view(name)
-        if asked.where is not None:
-            _condition(asked.where, schema=schema)
+        ends = factor.low, factor.high, factor.centre, 1 / factor.most
+        if max(abs(end) for end in ends) > _FURTHEST:
+            raise UsageError(
+                f"the range of {factor.column!r} is too large, or too narrow, to be added up.",
+                hint="give ends of a reasonable size",
+            )
+    for name in asked.known:
+        if name not in schema.columns or (schema.columns[name].unknown and name not in numbers):
+            raise UsageError(
+                f"the schema has no column {name!r} of known values.", hint="ask for columns of the schema"
+            )
+        if name not in numbers:
+            schema.layout.view(name)
+    if asked.where is not None:
+        _condition(asked.where, schema=schema)
 
 
 def check_noise(noise: object) -> None:
@@ -81,13 +97,9 @@ def added(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
     """Return what all rows add to each cell, in steps and in the shape of the marginal."""
     shape = asked.by.shape(schema.domain)
     steps = contributions(rows, asked, schema=schema)
-    place = np.zeros(len(steps), dtype=np.int64)
-    for name, size in zip(asked.by.clique, shape, strict=True):
-        codes, grouping = rows.codes[name], asked.by.grouping(name)
-        place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
     found = np.zeros(math.prod(shape), dtype=np.int64)
     # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
-    np.add.at(found, place, steps)
+    np.add.at(found, _places(rows, asked.by, schema=schema), steps)
     return found.reshape(shape)
 
 
@@ -96,7 +108,7 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
 
     A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
     """
-    size = len(next(iter(rows.codes.values())))
+    size = _size(rows)
     counts = np.ones(size, dtype=np.bool_)
     if asked.where is not None:
         counts &= _condition(asked.where, schema=schema)(rows.codes)
@@ -105,13 +117,29 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
             ~np.isnan(rows.numbers[name]) if name in rows.numbers else _has_value(rows, name, schema=schema)
         )
     share = np.ones(size, dtype=np.float64)
+    if asked.weights is not None:
+        parts = np.array([float(value / asked.weights.most) for value in asked.weights.values])
+        share = parts[_places(rows, asked.weights.by, schema=schema)]
     for factor in asked.factors:
         numbers = rows.numbers[factor.column]
         counts &= ~np.isnan(numbers)
         held = np.clip(numbers, float(factor.low), float(factor.high))
         share *= (held - float(factor.centre)) / float(factor.most)
-    steps = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
-    return steps.clip(-STEPS, STEPS)
+    steps: Counts = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
+    return np.minimum(np.maximum(steps, -STEPS), STEPS)
+
+
+def _places(rows: SurveyRows, by: Marginal, *, schema: Schema) -> Counts:
+    """Return the number of the cell that each row lies in."""
+    place = np.zeros(_size(rows), dtype=np.int64)
+    for name, size in zip(by.clique, by.shape(schema.domain), strict=True):
+        codes, grouping = rows.codes[name], by.grouping(name)
+        place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
+    return place
+
+
+def _size(rows: SurveyRows) -> int:
+    return len(next(iter(rows.codes.values())))
 
 
 def _has_value(rows: SurveyRows, name: str, *, schema: Schema) -> npt.NDArray[np.bool_]:
