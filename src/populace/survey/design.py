@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from populace.survey.sums import Factor
 Ints = npt.NDArray[np.int64]
 ByStratum = Fraction | Mapping[str, Fraction]
 
-_T = TypeVar("_T", bound=np.generic)
 _PLACE = "[design]"
 
 
@@ -158,23 +157,6 @@ class Design:
             return np.ones(len(self.strata_values))
         known = np.array([float(each) for each in self._by_stratum(self.fpc, default=Fraction(1))])
         return np.clip(np.where(known > 1, 1 - sampled / np.maximum(known, 1), 1 - known), 0, 1)
-
-    def take(self, table: npt.NDArray[_T]) -> npt.NDArray[_T]:
-        """Return of sums whose first axes are the codes of `cells` one row for each psu (or stratum) listed."""
-        if not self.cells:
-            return table[None]
-        places = []
-        if self.strata is not None:
-            scale = columns.scale(self.schema, self.strata, place=_PLACE)
-            codes = np.array([columns.code(scale, text, place=_PLACE) for text in self.strata_values])
-            places.append(codes[self.stratum])
-        if self.psu is not None:
-            scale = columns.scale(self.schema, self.psu, place=_PLACE)
-            places.append(
-                np.array([columns.code(scale, each.value, place=_PLACE) for each in self.psus_listed])
-            )
-        taken: npt.NDArray[_T] = table[tuple(places)]
-        return taken
 
     def handling(self, column: str) -> Handling:
         """Return what happens to rows where an answer is missing."""

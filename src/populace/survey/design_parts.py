@@ -10,6 +10,7 @@ from fractions import Fraction
 from populace.errors import SchemaError
 from populace.marginals import Marginal
 from populace.schema.hints import listing
+from populace.schema.numbers import exact
 from populace.schema.schema import Schema
 from populace.survey import columns
 from populace.survey.amplification import Design as Drawing
@@ -68,6 +69,11 @@ class Replicates:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "type", Replication(self.type))
+        object.__setattr__(self, "around", None if self.around is None else Around(self.around))
+        for key in ("scale", "rho"):
+            object.__setattr__(self, key, exact(getattr(self, key)))
+        given = [exact(each) for each in self.rscales]
+        object.__setattr__(self, "rscales", tuple(Fraction(-1) if each is None else each for each in given))
         count = len(self.columns)
         if count < 2 or len(set(self.columns)) < count:
             raise SchemaError(
@@ -89,7 +95,7 @@ class Replicates:
                 f"replicates: weights of type {self.type.value!r} need rscales.",
                 hint="give one for each column: for JKn (n − 1)/n of the stratum whose psu was left out",
             )
-        object.__setattr__(self, "rscales", tuple(self.rscales) or (Fraction(1),) * count)
+        object.__setattr__(self, "rscales", self.rscales or (Fraction(1),) * count)
         object.__setattr__(self, "scale", self._scale(count) if self.scale is None else self.scale)
         if self.scale is None or self.scale <= 0 or min(self.rscales) < 0:
             raise SchemaError("replicates: a scale is not positive.", hint="give scales above 0")

@@ -9,7 +9,7 @@ Source: Särndal, Swensson and Wretman 1992, sections 5.5 and 4.3; Lumley 2004.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -110,8 +110,15 @@ class Units:
 
     @classmethod
     def of(cls, design: Design) -> Units:
-        """Return the psus of a design."""
-        return cls(stratum=design.stratum, strata=Strata.of(design))
+        """Return the psus of a design.
+
+        Where rows were drawn within them, sums of psus cannot tell that stage apart: then no finite population is taken
+        off, which errs on the safe side.
+        """
+        strata = Strata.of(design)
+        if design.fpc_within is not None:
+            strata = replace(strata, undrawn=np.ones_like(strata.undrawn))
+        return cls(stratum=design.stratum, strata=strata)
 
     def spread(self, scores: Floats) -> Floats:
         """Return the variance of the sum of scores (units first)."""

@@ -74,7 +74,7 @@ class SampledRows:
     def units(self) -> Units:
         """The units of the first stage: psus, or rows."""
         if self.design.clustered:
-            return Units.of(self.design)
+            return Units(stratum=self.design.stratum, strata=Strata.of(self.design))
         sizes = np.bincount(self.stratum, minlength=len(self.design.strata_values)).astype(np.float64)
         return Units(stratum=self.stratum, strata=Strata.of(self.design, sizes=sizes))
 
