@@ -10,6 +10,7 @@ import pytest
 from populace.errors import DataError, SchemaError, UsageError
 from populace.schema.schema import Schema
 from populace.survey.design import Design
+from populace.survey.design_parts import Handling, Missing
 from populace.survey.public_rows import on_public_rows
 from populace.survey.queries import Queries, Query
 
@@ -160,3 +161,23 @@ def test_tables_that_do_not_hold_the_columns_are_refused() -> None:
     other = Queries(schema=Schema.from_sizes({"AGE": 2}), queries=queries.queries)
     with pytest.raises(UsageError, match="other schemas"):
         on_public_rows(ROWS, design=design, queries=other)
+
+
+def test_what_public_rows_cannot_do_is_refused() -> None:
+    mean = Queries(schema=SCHEMA, queries=(Query(statistic="mean", column="INCOME"),))
+    filled = Missing(column="INCOME", how=Handling.MODEL, match=("SEX",))
+    with pytest.raises(UsageError, match="'INCOME' are not filled"):
+        on_public_rows(ROWS, design=Design(schema=SCHEMA, missing={"INCOME": filled}), queries=mean)
+    with pytest.raises(UsageError, match="more rows than its fpc"):
+        on_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=7), queries=mean)
+    for everybody in (8, 1):  # so many rows, or all of them
+        (whole,) = on_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=everybody), queries=mean)
+        assert whole.sampling_error == 0
+
+
+def test_a_stratum_without_rows_adds_nothing() -> None:
+    design = Design(schema=SCHEMA, strata="SEX", base=10)
+    queries = Queries(schema=SCHEMA, queries=(Query(statistic="count", where="AGE >= 30"),))
+    (found,) = on_public_rows(ROWS[ROWS["SEX"] == "f"], design=design, queries=queries)
+    # Five rows of f, of which four are 30 or older: 5/4·(4·(10 − 8)² + 8²).
+    assert (found.estimate, found.sampling_error) == (40, pytest.approx(10.0))

@@ -68,7 +68,7 @@ class Strata:
     @property
     def alone(self) -> npt.NDArray[np.bool_]:
         """Which strata show no spread: with a single psu, of a population that has more."""
-        return (self.sizes <= 1) & (self.undrawn > _WHOLE)
+        return (self.sizes > 0) & (self.sizes <= 1) & (self.undrawn > _WHOLE)
 
     @property
     def apart(self) -> npt.NDArray[np.bool_]:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from populace.errors import UsageError
+from populace.schema.hints import listing
 from populace.survey import columns, functions
 from populace.survey.design import Design
+from populace.survey.design_parts import Handling
 from populace.survey.functions import Found
 from populace.survey.queries import Queries, Query, Statistic
 from populace.survey.result import Estimate, Group
@@ -33,6 +35,14 @@ def on_public_rows(frame: Any, *, design: Design, queries: Queries) -> list[Esti
     """
     if design.schema != queries.schema:
         raise UsageError("the design and the queries have other schemas.", hint="read both with one schema")
+    filled = [
+        name for query in queries for name in query.known if design.handling(name) is not Handling.IGNORE
+    ]
+    if filled:
+        raise UsageError(
+            f"missing answers of {listing(dict.fromkeys(filled))} are not filled in public tables.",
+            hint="leave [missing] out of the design: rows without an answer do not count",
+        )
     rows = SampledRows(frame, design)
     return [estimate for query in queries for estimate in _estimates(rows, query)]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.errors import DataError
+from populace.errors import DataError, UsageError
 from populace.schema.coding import TableCodec
 from populace.schema.expressions import parse
 from populace.schema.hints import listing
@@ -76,6 +76,12 @@ class SampledRows:
         if self.design.clustered:
             return Units(stratum=self.design.stratum, strata=Strata.of(self.design))
         sizes = np.bincount(self.stratum, minlength=len(self.design.strata_values)).astype(np.float64)
+        of_one = self.design.undrawn(np.ones_like(sizes))
+        if ((self.design.undrawn(sizes - 0.5) <= 0) & (of_one > 0)).any():
+            raise UsageError(
+                "a stratum of the public table has more rows than its fpc says there are.",
+                hint="fpc counts rows where there are no psus",
+            )
         return Units(stratum=self.stratum, strata=Strata.of(self.design, sizes=sizes))
 
     @cached_property
@@ -90,9 +96,7 @@ class SampledRows:
             [float(given[psu.value] if isinstance(given, Mapping) else given) for psu in design.psus_listed]
         )
         undrawn = np.clip(np.where(known > 1, 1 - sizes / np.maximum(known, 1), 1 - known), 0, 1)
-        # A psu of one row out of one has been drawn whole.
-        undrawn[(known == 1) & (sizes == 1)] = 0.0
-        strata = Strata(sizes=sizes, undrawn=np.where(sizes > 0, undrawn, 0.0), lonely=design.lonely)
+        strata = Strata(sizes=sizes, undrawn=undrawn, lonely=design.lonely)
         return Units(stratum=self.psu, strata=strata), 1 - self.units.strata.undrawn[design.stratum]
 
     @cached_property
