@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from math import erfc, exp, inf, log, log1p, sqrt, tanh
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.errors import PopulaceError
 from populace.marginals import Counts
+from populace.privacy.balls import bounds
 from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -29,8 +32,13 @@ from populace.privacy.mechanisms import (
     Spend,
     Stability,
 )
-from populace.privacy.noise import ExactNoise, key_of
+from populace.privacy.noise import Bound, ExactNoise, key_of
 from populace.privacy.record import RunRecord
+from populace.privacy.smooth_laws import Cauchy, Family, PolyPlace, Student
+from populace.privacy.smooth_noise import SmoothNoise
+
+# Relative errors of the floats in which bounds are compared.
+ROUNDING = 1e-9
 
 
 class LeakError(PopulaceError):
@@ -45,10 +53,27 @@ class Meeting:
     """One moment at which exact values met noise: the values, the law (or rate) and what came out."""
 
     exact: Counts
-    law: Noise | ExponentialCount | Fraction | Stability
-    answer: Counts | int | dict[Any, int]
+    law: Noise | ExponentialCount | Fraction | Stability | SmoothNoise
+    answer: Counts | int | dict[Any, int] | Fraction
     keys: tuple[Any, ...] = ()
     """The keys that the exact values count, where keys were told."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Followed(Meeting):
+    """A moment at which a number met noise that follows a private bound; an enclosure of it is held here alone."""
+
+    number: Fraction = Fraction(0)
+    bound: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
+    lattice: Fraction = Fraction(1)
+
+    @classmethod
+    def of(
+        cls, exact: Fraction, bound: Bound, *, law: SmoothNoise, lattice: Fraction, answer: Fraction
+    ) -> Followed:
+        """Return the meeting of a number with its bound, as closely as balls enclose it."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, law, answer, number=exact, bound=bounds(bound), lattice=lattice)
 
 
 @dataclass
@@ -76,6 +101,12 @@ class Recorder:
         self.tape.append(Meeting(counts.copy(), law, dict(answer), tuple(map(key_of, keys))))
         return answer
 
+    def smooth(self, exact: Fraction, bound: Bound, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Draw, remember, answer."""
+        answer = self.source.smooth(exact, bound, law=law, lattice=lattice)
+        self.tape.append(Followed.of(exact, bound, law=law, lattice=lattice, answer=answer))
+        return answer
+
 
 class Player:
     """A noise source that gives the answers of a tape, and remembers the exact values it was shown."""
@@ -87,7 +118,7 @@ class Player:
     def add(self, exact: Counts, *, law: Noise | ExponentialCount) -> Counts:
         """Give the recorded answer to the same question."""
         answer = self._next(exact, law).answer
-        if isinstance(answer, int | dict):
+        if not isinstance(answer, np.ndarray):
             raise LeakError("a measurement took the place of another question.")
         return answer.copy()
 
@@ -104,6 +135,15 @@ class Player:
         if not isinstance(answer, dict):
             raise LeakError("keys were told in the place of another answer.")
         return dict(answer)
+
+    def smooth(self, exact: Fraction, bound: Bound, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Give the recorded answer to the same question, whatever its bound is here."""
+        recorded = next(self._answers, None)
+        asked = isinstance(recorded, Followed) and (recorded.law, recorded.lattice) == (law, lattice)
+        if recorded is None or not asked or not isinstance(recorded.answer, Fraction):
+            raise LeakError(f"the neighbour was asked another question, of {law}.")
+        self.tape.append(Followed.of(exact, bound, law=law, lattice=lattice, answer=recorded.answer))
+        return recorded.answer
 
     def _next(
         self,
@@ -133,7 +173,8 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
 
     A `measure` of m marginals meets noise m times, once per marginal; `score` and `choose` meet it once,
     each of their numbers moving by at most the declared shift. `discover` meets it once: with parts of a column,
-    which move as a marginal does, or with the counts of keys, those of missing keys being 0.
+    which move as a marginal does, or with the counts of keys, those of missing keys being 0. `smooth` meets it once,
+    its number moving by no more than the bounds on the way allow.
     """
     meetings = iter(zip(first, second, strict=True))
     for spend in (booked.spend for booked in record.spends):
@@ -146,6 +187,9 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
 
 
 def _within(one: Meeting, other: Meeting, *, spend: Spend, rows: int) -> bool:
+    if isinstance(spend.law, SmoothNoise):
+        both = isinstance(one, Followed) and isinstance(other, Followed)
+        return both and within_bounds(one, other, t=spend.law.t, rows=spend.l1)
     if isinstance(spend.law, Stability):
         first, second = (dict(zip(each.keys, each.exact.tolist(), strict=True)) for each in (one, other))
         if not set(one.answer if isinstance(one.answer, dict) else ()) <= {*first}:
@@ -165,6 +209,23 @@ def _within(one: Meeting, other: Meeting, *, spend: Spend, rows: int) -> bool:
     return bool(moved.max(initial=0) <= spend.l1)
 
 
+def within_bounds(one: Meeting, other: Meeting, *, t: Fraction, rows: int) -> bool:
+    """Say whether two numbers and their bounds can be of tables that differ by so many rows.
+
+    A bound grows by at most e^t with each row, from either end, and with each row the number moves by no more than
+    the smaller of the bounds on both sides.
+    """
+    if not isinstance(one, Followed) or not isinstance(other, Followed):
+        raise TypeError("only smooth noise follows bounds")
+    step = exp(float(t))
+    ends = [(float(each.bound[1]) * (1 + ROUNDING)) for each in (one, other)]
+    if ends[0] > ends[1] * step**rows * (1 + ROUNDING) or ends[1] > ends[0] * step**rows * (1 + ROUNDING):
+        return False
+    on_the_way = [min(ends[0] * step**row, ends[1] * step ** (rows - row)) for row in range(rows + 1)]
+    most = sum(min(pair) for pair in pairwise(on_the_way))
+    return float(abs(one.number - other.number)) <= most * (1 + ROUNDING)
+
+
 def privacy_loss(first: list[Meeting], second: list[Meeting]) -> float:
     """Return the exact log-likelihood ratio of one tape's answers between two tables.
 
@@ -175,6 +236,8 @@ def privacy_loss(first: list[Meeting], second: list[Meeting]) -> float:
     for one, other in zip(first, second, strict=True):
         if isinstance(one.law, Stability):
             loss += _key_weight(one, one) - _key_weight(other, one)
+        elif isinstance(one, Followed) and isinstance(other, Followed):
+            loss += _lattice_weight(one, one) - _lattice_weight(other, one)
         else:
             loss += _log_weight(one.exact, one) - _log_weight(other.exact, one)
     return loss
@@ -222,8 +285,8 @@ def _laplace_key_weight(
 def _log_weight(exact: Counts, meeting: Meeting) -> float:
     """Return ln P[answer | exact] up to a constant that does not depend on the exact values."""
     law, answer = meeting.law, meeting.answer
-    if isinstance(law, Stability):
-        raise TypeError("keys are weighed by themselves")
+    if isinstance(law, Stability | SmoothNoise) or isinstance(answer, Fraction):
+        raise TypeError("keys, and noise that follows a bound, are weighed by themselves")
     if isinstance(law, Fraction):
         weights = float(law) * (exact - exact.max())
         return float(weights[answer] - np.log(np.exp(weights).sum()))
@@ -238,3 +301,35 @@ def _log_weight(exact: Counts, meeting: Meeting) -> float:
         weight -= float(np.log1p(q - q ** (law.most - x + 1) - q ** (x + 1)).sum())
         weight += float(np.abs(gap).sum() - np.abs(np.asarray(answer) - x).sum()) / scale
     return weight
+
+
+def _lattice_weight(held: Followed, meeting: Followed) -> float:
+    """Return ln P[the lattice point that was told | the number and the bound held], up to a constant of the law.
+
+    The density of X is added up over what rounds to that point, in pieces that end where it bends.
+    """
+    if not isinstance(meeting.law, SmoothNoise) or not isinstance(meeting.answer, Fraction):
+        raise TypeError("smooth noise tells a point of a lattice")
+    scale = float(held.bound[1]) / float(meeting.law.s)
+    away, half = float(meeting.answer - held.number) / scale, float(meeting.lattice) / (2 * scale)
+    bends = [bend for bend in (-4.0, -1.0, 0.0, 1.0, 4.0) if away - half < bend < away + half]
+    points, weights = np.polynomial.legendre.leggauss(32)
+    total = 0.0
+    for low, high in pairwise([away - half, *bends, away + half]):
+        middle, reach = (low + high) / 2, (high - low) / 2
+        total += reach * float(weights @ np.exp(log_density(meeting.law.law, middle + reach * points)))
+    return log(total) if total > 0 else -inf
+
+
+def log_density(law: Family, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the logarithm of a smooth law's density, up to a constant."""
+    size = np.abs(x)
+    if isinstance(law, Cauchy):
+        return np.asarray(-np.log1p(size ** float(law.gamma)))
+    if isinstance(law, Student):
+        return np.asarray(-(float(law.degrees) + 1) / 2 * np.log1p(size**2 / float(law.degrees)))
+    if isinstance(law, PolyPlace):
+        gamma = float(law.gamma)
+        far = gamma + gamma * np.log(np.maximum(size, gamma) / gamma)
+        return np.asarray(-np.where(size <= gamma, size, far))
+    raise TypeError("no run is booked with other noise")

@@ -65,7 +65,11 @@ def answer(
 ) -> tuple[Fraction, Callable[[], arb]]:
     """Return the exact answer, and a smooth bound on how far one row moves it."""
     if isinstance(question, ImputedQuestion):
-        return imputed.answer(rows, question, schema)
+        # Questions about the same donors share what was filled.
+        if question.donors not in rows.kept:
+            rows.kept[question.donors] = imputed.Filled(rows=rows, donors=question.donors, schema=schema)
+        filled: imputed.Filled = rows.kept[question.donors]
+        return filled.answer(question)
     return weighted.answer(rows, question, schema)
 
 
