@@ -13,7 +13,7 @@ import pytest
 from test_noise_scale import Scaled, within
 from transcripts import Desk
 
-from populace import pipeline
+from populace import pipeline, reservation
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount, Stability
 from populace.schema.schema import Schema
 
@@ -40,7 +40,7 @@ def run(codes, *, method, factor, sizes, relation="add-remove", rows=1, epsilon=
     text = TABLE.format(relation=relation, id=person)
     text += "".join(COLUMN.format(name=name, last=size - 1) for name, size in sizes.items())
     frame = pa.table({**codes, "p": [f"u{n}" for n in range(len(next(iter(codes.values()))))]})
-    with patch.object(pipeline, "Ledger", Desk):
+    with patch.object(reservation, "Ledger", Desk):
         return pipeline.measure(
             frame,
             schema=Schema.parse(text),

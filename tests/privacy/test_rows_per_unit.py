@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from transcripts import Desk
 
-from populace import pipeline
+from populace import reservation
 from populace.cli.main import main
 from populace.evaluate.replay import Player, Recorder, check_distances
 from populace.pipeline import measure
@@ -93,7 +93,7 @@ MORE = [pytest.param(method, 40, marks=pytest.mark.slow) for method in PAIRS]
 @pytest.mark.parametrize(("method", "pairs"), [*PAIRS.items(), *MORE])
 def test_a_whole_patient_is_covered(method, neighbours, pairs, monkeypatch):
     """Frozen outputs on one table, replayed on its neighbour: same questions, and no count moves more than declared."""
-    monkeypatch.setattr(pipeline, "Ledger", Desk)
+    monkeypatch.setattr(reservation, "Ledger", Desk)
     rng = np.random.default_rng(5)
     furthest = 0
     for number in range(pairs):

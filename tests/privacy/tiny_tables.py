@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from transcripts import Desk
 
-from populace import pipeline
+from populace import reservation
 from populace.evaluate.replay import Meeting, Player, Recorder
 from populace.measurements import Measurements
 from populace.pipeline import measure
@@ -134,7 +134,7 @@ def run_twin(
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
     common |= {} if public is None else {"public": public.frame()}
     folder = ledgers or Path("nowhere")
-    with nullcontext() if ledgers else patch.object(pipeline, "Ledger", Desk):
+    with nullcontext() if ledgers else patch.object(reservation, "Ledger", Desk):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)
         player = Player(recorder.tape)
         second = measure(pair[1].frame(), ledger=folder / f"{seed}-b.db", noise=player, **common)

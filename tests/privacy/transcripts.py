@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from losses import Leak, Waste, allowed, lost
 
-from populace import pipeline
+from populace import pipeline, reservation
 from populace.errors import OverBudget, PopulaceError
 from populace.evaluate.replay import Meeting, Player, Recorder
 from populace.marginals import Candidates, Marginal
@@ -251,7 +251,7 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
         return found
 
     with (
-        patch.object(pipeline, "Ledger", Desk),
+        patch.object(reservation, "Ledger", Desk),
         patch.object(pipeline, "Barrier", barrier),
         patch.object(pipeline, "METHODS", {case.method: insistent}),
     ):
