@@ -36,7 +36,7 @@ test: setup ## run the fast tests and every example (under two minutes)
 	@$(PYTEST) -m "not slow" tests src docs README.md
 
 test-slow: setup ## run the long tests: kill loops, statistics, browser
-	@$(PYTEST) -m slow tests
+	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
 
 check: setup ## format, lint, types, import contracts
