@@ -232,7 +232,7 @@ def test_empty_tables():
         ({"column": "Z"}, "whose values are public"),
         ({"low": Fraction(3)}, "lower end first"),
         ({"default": Fraction(7)}, "a default within"),
-        ({"k": 2, "take": Value.COPY}, "take the mean or majority"),
+        ({"k": 2, "take": Value.COPY}, "take the mean or majority of up"),
     ],
 )
 def test_refused_donors(change, about):

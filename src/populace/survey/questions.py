@@ -12,9 +12,6 @@ from populace.survey.bins import Binning
 from populace.survey.imputed import Value
 from populace.survey.nearest import Ties
 
-# In so many steps the size of a smooth bound is told, each time that it grows by e^t.
-LOG_STEPS = 2**10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Donors:

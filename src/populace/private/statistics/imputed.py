@@ -40,6 +40,9 @@ from populace.survey.questions import Donors, ImputedQuestion, Statistic
 MOST_PLACES = 2**20
 # Numbers of up to so many bits on the lattice, of which up to so many lie behind the point.
 _BITS, _FINE_BITS = 40, 20
+# Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
+MOST_DONORS = 12
+_HALF = 32
 # The public key of labels, and the constants of the mixing.
 _KEY = 0x706F70756C616365
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -86,10 +89,10 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             "cannot be filled.",
             hint="give the lower end first, some room, and a default within",
         )
-    if donors.k < 1 or (donors.take is Value.COPY and donors.k != 1):
+    if not 1 <= donors.k <= MOST_DONORS or (donors.take is Value.COPY and donors.k != 1):
         raise UsageError(
-            f"one of {donors.k} donors cannot be copied.",
-            hint="copy with k = 1, or take the mean or majority of more",
+            f"the {donors.take.value} of {donors.k} donors cannot be taken.",
+            hint=f"copy with k = 1, or take the mean or majority of up to {MOST_DONORS}",
         )
     _bound(question, 1)
 
@@ -119,36 +122,49 @@ class Filled:
         return self._scheme.most_changed(complete, incomplete=incomplete)
 
     def _value(self, question: ImputedQuestion) -> Fraction:
-        unit, counted = self._grid.unit, self._counted(question)
+        members, unit = self._members(question), self._grid.unit / self._fine
         if question.statistic is Statistic.FREQUENCY:
-            return Fraction(sum(counted.values()))
+            return Fraction(len(members))
         if question.statistic is Statistic.SUM:
-            return (
-                sum((value * count for value, count in counted.items()), Fraction(0)) * unit / question.size
-            )
-        squares = ((value * unit - question.centre) ** 2 * count for value, count in counted.items())
+            # In two halves, whose sums stay far below 2^63.
+            high, low = int((members >> _HALF).sum()), int((members & ((1 << _HALF) - 1)).sum())
+            return Fraction((high << _HALF) + low) * unit / question.size
+        values, counts = np.unique(members, return_counts=True)
+        squares = (
+            (value * unit - question.centre) ** 2 * count
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+        )
         return sum(squares, Fraction(0)) / (question.size - 1)
 
-    def _counted(self, question: ImputedQuestion) -> dict[Fraction, int]:
-        """Return how many of the rows that a question is about have each value, in units of the lattice."""
+    def _members(self, question: ImputedQuestion) -> Ints:
+        """Return the values of the rows that a question is about, in parts of the lattice's unit."""
         where = _holds(question.where, rows=self.rows, schema=self.schema)
-        told, counts = np.unique(self._values[self._known & where], return_counts=True)
-        found = {Fraction(value): count for value, count in zip(told.tolist(), counts.tolist(), strict=True)}
-        for value, kept in zip(self._filled, where[self._wanting].tolist(), strict=True):
-            if kept:
-                found[value] = found.get(value, 0) + 1
+        told = self._values[self._known & where] * self._fine
+        found = np.concatenate([told, self._filled[where[self._wanting]]])
         if question.between is None:
             return found
-        low, high = (round(end / self._grid.unit) for end in question.between)
-        return {value: count for value, count in found.items() if low <= value <= high}
+        low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
+        return found[(found >= low) & (found <= high)]
+
+    @property
+    def _fine(self) -> int:
+        """In so many parts of the lattice's unit all means of up to k values are whole numbers."""
+        return math.lcm(*range(1, self.donors.k + 1)) if self.donors.take is Value.MEAN else 1
 
     @cached_property
-    def _filled(self) -> list[Fraction]:
-        """The values of incomplete rows, in units of the lattice."""
+    def _filled(self) -> Ints:
+        """The values of incomplete rows, in parts of the lattice's unit."""
         complete, incomplete = self._sides
         donors = self._scheme.donors(complete, incomplete=incomplete)
-        default = self.donors.default / self._grid.unit
-        return imputed(donors, values=complete.values, take=self.donors.take, default=default)
+        default = Fraction(self._grid.default)
+        if self.donors.take is Value.MAJORITY:
+            found = imputed(donors, values=complete.values, take=self.donors.take, default=default)
+            return np.array([int(value) for value in found], dtype=np.int64)
+        held = donors >= 0
+        count = held.sum(axis=1)
+        values = np.append(complete.values, 0)
+        total = np.where(held, values[donors], 0).sum(axis=1) * (self._fine // np.maximum(count, 1))
+        return np.where(count > 0, total, self._grid.default * self._fine)
 
     @cached_property
     def _sides(self) -> tuple[Placed, Placed]:
@@ -222,6 +238,7 @@ class _Grid:
     unit: Fraction
     low: int
     high: int
+    default: int
 
     @classmethod
     def of(cls, donors: Donors) -> _Grid:
@@ -229,7 +246,9 @@ class _Grid:
         most = max(abs(donors.low), abs(donors.high), Fraction(1))
         unit = Fraction(2) ** (math.ceil(most).bit_length() - _BITS)
         unit = max(unit, Fraction(1, 2**_FINE_BITS))
-        return cls(unit=unit, low=math.ceil(donors.low / unit), high=math.floor(donors.high / unit))
+        low, high = math.ceil(donors.low / unit), math.floor(donors.high / unit)
+        default = min(max(round(donors.default / unit), low), high)
+        return cls(unit=unit, low=low, high=high, default=default)
 
     def told(self, numbers: npt.NDArray[np.float64]) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""

@@ -1,0 +1,208 @@
+"""What is wished for about a column with missing values: all public, known before a row is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+
+from populace.errors import SchemaError, UsageError
+from populace.marginals import Marginal
+from populace.privacy.budget import Budget
+from populace.privacy.mechanisms import Noise
+from populace.privacy.smooth_noise import LN_2, SmoothNoise
+from populace.schema.expressions import parse
+from populace.schema.schema import Schema
+from populace.survey.matching import Truth, cells_where
+from populace.survey.questions import Donors, ImputedQuestion, Statistic
+from populace.survey.result import Group
+from populace.survey.sums import Factor, Sum
+
+Between = tuple[Fraction, Fraction]
+
+MOST_CELLS = 2**12
+# What is set aside of a budget for the errors of imputed answers: one part of so many and the number of estimates.
+_PARTS_BESIDE, _MOST_PARTS = 3, 9
+
+
+class Treatment(Enum):
+    """What is done about missing values."""
+
+    IGNORE = "ignore"
+    IMPUTE = "impute"
+    MODEL = "model"
+
+
+class Part(Enum):
+    """What is added up in every cell."""
+
+    SIZE = "size"
+    ALL = "all"
+    KNOWN = "known"
+    VALUE = "value"
+    SQUARE = "square"
+    WITHIN = "within"
+
+
+Key = tuple[Part, Between | None]
+
+# How ε is shared among sums, by what their noise does to estimates and to their errors.
+_WEIGHTS = {
+    Treatment.IGNORE: {Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
+    Treatment.MODEL: {Part.ALL: 2, Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
+    Treatment.IMPUTE: {
+        Part.SIZE: 2,
+        Part.ALL: 2,
+        Part.KNOWN: 3,
+        Part.VALUE: 4,
+        Part.SQUARE: 6,
+        Part.WITHIN: 1,
+    },
+}
+_BOUND_WEIGHT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One estimate: the mean of the column or, with `between`, the share of rows whose value lies there."""
+
+    query: str
+    group: Group = ()
+    where: str | None = None
+    between: Between | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """What is wished for about one column with missing values; all wishes share what is asked about its cells.
+
+    A subpopulation must be made of whole cells of the matching columns. `population` is the public number of persons
+    that the rows were drawn from, if they are a notable part of them.
+    """
+
+    donors: Donors
+    wishes: tuple[Wish, ...]
+    treatment: Treatment
+    schema: Schema
+    population: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        cells = math.prod(self.by.shape(self.schema.domain))
+        if cells > MOST_CELLS:
+            raise UsageError(
+                f"{self.by} has {cells} cells; {MOST_CELLS} is the most for estimates with missing values.",
+                hint="match by fewer columns, or group their codes",
+            )
+        for wish, inside in zip(self.wishes, self.inside, strict=True):
+            if not inside.any():
+                raise UsageError(
+                    f"no row can meet {wish.where!r}.", hint="ask for a subpopulation that can have members"
+                )
+        for between, condition in self._within.items():
+            if condition is None and self.treatment is not Treatment.IMPUTE:
+                raise UsageError(
+                    f"codes of {self.donors.column!r} do not tell what lies from {between[0]} to {between[1]}.",
+                    hint="let bins of the column begin and end there, or impute",
+                )
+
+    @cached_property
+    def by(self) -> Marginal:
+        """The cells that are asked about: of all matching columns, where missing values are matched."""
+        return self.frame if self.treatment is Treatment.IGNORE else self.donors.match
+
+    @cached_property
+    def frame(self) -> Marginal:
+        """The cells of those matching columns that make the subpopulations."""
+        match = self.donors.match
+        layout, named = self.schema.layout, set[str]()
+        for wish in self.wishes:
+            if wish.where is not None:
+                named |= set(layout.condition(parse(wish.where), place="where").variables)
+        return Marginal.grouped(
+            tuple(name for name in match.clique if name in named),
+            {grouping.column: grouping for grouping in match.groupings},
+        )
+
+    @cached_property
+    def inside(self) -> tuple[Truth, ...]:
+        """The cells of each wish."""
+        return tuple(cells_where(wish.where, by=self.by, schema=self.schema) for wish in self.wishes)
+
+    @cached_property
+    def _within(self) -> dict[Between, str | None]:
+        """Conditions on codes for each range of values that a share is asked of; None where bins do not tell."""
+        found: dict[Between, str | None] = {}
+        column = self.donors.column
+        for between in dict.fromkeys(wish.between for wish in self.wishes):
+            if between is not None:
+                low, high = between
+                below = [] if low <= self.donors.low else [f"{column} >= {low}"]
+                above = [] if high >= self.donors.high else [f"{column} <= {high}"]
+                text = " and ".join(below + above)
+                try:
+                    if text:
+                        self.schema.layout.condition(parse(text), place="between")
+                    found[between] = text
+                except SchemaError:
+                    found[between] = None
+        return found
+
+    @cached_property
+    def sums(self) -> dict[Key, Sum]:
+        """The sums over cells that estimates and their errors are made of."""
+        column = self.schema.columns[self.donors.column]
+        known, value = (column.name,), Factor(column=column.name, low=self.donors.low, high=self.donors.high)
+        found: dict[Key, Sum] = {}
+        if self.treatment is not Treatment.IGNORE:
+            found[Part.ALL, None] = Sum(by=self.by, where=column.universe)
+        if self.treatment is Treatment.IMPUTE:
+            found[Part.SIZE, None] = Sum(by=self.frame, where=column.universe)
+        found[Part.KNOWN, None] = Sum(by=self.by, known=known)
+        if any(wish.between is None for wish in self.wishes):
+            found[Part.VALUE, None] = Sum(by=self.by, factors=(value,))
+            found[Part.SQUARE, None] = Sum(by=self.by, factors=(value, value))
+        for between, condition in self._within.items():
+            if condition is not None:
+                found[Part.WITHIN, between] = Sum(by=self.by, where=condition or None, known=known)
+        return found
+
+    def question(self, wish: Wish) -> ImputedQuestion:
+        """Return what is asked about filled rows for one wish: a sum, or how many there are."""
+        return ImputedQuestion(
+            statistic=Statistic.SUM if wish.between is None else Statistic.FREQUENCY,
+            donors=self.donors,
+            where=wish.where,
+            between=wish.between,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """The noise of everything that is asked: of each sum, of the size of the bound, and of each imputed answer."""
+
+    sums: tuple[Noise, ...]
+    size: Noise | None = None
+    answers: tuple[SmoothNoise, ...] = ()
+
+    @classmethod
+    def of(cls, missing: Missing, *, budget: Budget, share: Fraction = Fraction(1)) -> Laws:
+        """Share out a part of a budget among all that is asked; too small a one is refused.
+
+        Imputed answers take what is left when errors have their part: a quarter for one estimate, less of more,
+        and never less than a ninth.
+        """
+        weights = [_WEIGHTS[missing.treatment][part] for part, _ in missing.sums]
+        wishes = len(missing.wishes)
+        if missing.treatment is not Treatment.IMPUTE:
+            step = share / sum(weights)
+            return cls(sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights))
+        errors = share / min(_PARTS_BESIDE + wishes, _MOST_PARTS)
+        step = errors / (sum(weights) + _BOUND_WEIGHT)
+        answer = budget.smooth_noise(share - errors, t=LN_2, answers=wishes)
+        return cls(
+            sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights),
+            size=budget.bound_noise(step * _BOUND_WEIGHT),
+            answers=(answer,) * wishes,
+        )
