@@ -154,6 +154,7 @@ def test_a_method_without_pairs_is_not_said_to_find_none_worth_it(
     assert "pairs           none are measured by this method" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_huge_epsilon_is_noted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(desk, epsilon="50")) == 0
     assert "epsilon 50 promises little" in capsys.readouterr().err
@@ -227,6 +228,7 @@ def test_bad_options_leave_with_two(
     assert part in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_guide_runs(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "plan.md").read_text("utf-8")
     desk.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)

@@ -128,6 +128,7 @@ def test_an_empty_table_is_no_surprise(desk: Desk, capsys: pytest.CaptureFixture
     assert main(["verify", desk.path("release")]) == 0
 
 
+@pytest.mark.slow
 def test_guide_commands_say_what_the_guide_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

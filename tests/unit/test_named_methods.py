@@ -104,7 +104,9 @@ def test_rows_keep_rules_and_totals(method, text, tmp_path):
 
 # The tables of a copula are those of a normal law: test_copula.py has them.
 @pytest.mark.parametrize("held", ["whole", "factored"])
-@pytest.mark.parametrize("method", sorted({*METHODS} - {"copula"}))
+@pytest.mark.parametrize(
+    "method", [pytest.param("gem", marks=pytest.mark.slow), *sorted({*METHODS} - {"copula", "gem"})]
+)
 def test_what_belongs_together_stays_together(method, held, tmp_path, monkeypatch):
     if held == "factored":
         monkeypatch.setattr(weights, "MOST_CELLS", 1)

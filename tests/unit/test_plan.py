@@ -247,6 +247,7 @@ class TestPlans:
         one, two = (plan(SMALL, population=3000, epsilon=1, delta="1e-9").to_json() for _ in range(2))
         assert one | {"cpu_seconds": 0} == two | {"cpu_seconds": 0}
 
+    @pytest.mark.slow
     def test_no_ledger_is_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise AssertionError("a plan touched a ledger")
@@ -316,11 +317,13 @@ class TestTargets:
 
 
 class TestVerdicts:
+    @pytest.mark.slow
     def test_enough_rows_need_no_advice(self) -> None:
         found = plan(SIZES, population=100_000, epsilon=1, delta="1e-9")
         assert (found.verdict, found.advice) == (Verdict.ENOUGH, None)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_on_a_public_table_tells_the_error_of_a_run_on_it(tmp_path: Path) -> None:
     codes = population(rows=8000, seed=7).codes
     frame = pa.table({name: column.astype(np.int64) for name, column in codes.items()})

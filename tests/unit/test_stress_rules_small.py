@@ -31,6 +31,7 @@ def release(place: Path, *, method: str, rows: int, seed: int = 1) -> tuple[pd.D
     return real, pd.read_csv(place / "out" / "synthetic.csv", dtype=str, keep_default_na=False)
 
 
+@pytest.mark.slow
 def test_real_rows_keep_all_rules() -> None:
     """By hand and by populace, which moves none of them."""
     real = draw_stress(5_000)
@@ -42,6 +43,7 @@ def test_real_rows_keep_all_rules() -> None:
     assert functions + universes + len(ZEROS) + len(schema.totals) == len(violations(real)) + 1 == 40
 
 
+@pytest.mark.slow
 def test_rows_that_break_rules_are_seen() -> None:
     """Every column on its own, shuffled: whoever counts must find all rules broken but those that seldom are."""
     real = draw_stress(5_000)
@@ -53,7 +55,8 @@ def test_rows_that_break_rules_are_seen() -> None:
     assert sum(count > 0 for count in strangers(odd, real).values()) == 6
 
 
-@pytest.mark.parametrize("method", ["independent", pytest.param("mst", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["independent", "mst"])
 def test_a_small_release_keeps_all_rules(method: str, tmp_path: Path) -> None:
     real, table = release(tmp_path, method=method, rows=2 * ROWS)
     assert list(table.columns) == list(real.columns)
