@@ -1,0 +1,209 @@
+"""A sample as noisy sums by cells, with weights that meet public totals: values of counts, and what makes them unsure.
+
+Raking works, to first order, as a regression on the bins of all totals: a row that counts moves an estimate by its
+weight times what the regression leaves unexplained (Deville and Särndal 1992). Sampling error and noise both follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.privacy.mechanisms import Noise
+from populace.survey.contingency import Contingency, Truth
+from populace.survey.intervals import Spread, Terms
+from populace.survey.ipf import Fitted, Floats, added, fit
+
+# Cells that do not stand out of their noise by this many deviations join others.
+STANDS_OUT = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Told:
+    """Noisy sums of base weights, and of their squares, by the cells of a table. Equal weights are their squares."""
+
+    sums: Floats
+    squares: Floats
+    noise: Noise
+    step: float
+    square_step: float
+
+    def noise_of(self, weights: Floats) -> Terms:
+        """Return the noise of a weighted sum of the sums."""
+        return Terms.of(self.noise, weights=weights * self.step)
+
+    def noise_of_squares(self, weights: Floats) -> Terms:
+        """Return the noise of a weighted sum of the squares."""
+        return Terms.of(self.noise, weights=weights * self.square_step)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """A sample by the cells of public totals.
+
+    `heaviest` is the greatest base weight; `shrink` pulls weights towards equal ones; `finite` says that it was drawn
+    from the population of the totals without replacement.
+    """
+
+    table: Contingency
+    told: Told
+    heaviest: float = 1.0
+    shrink: float = 0.0
+    finite: bool = True
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        """The sample raked to the totals."""
+        table = self.table
+        sums = np.where(table.possible, self.told.sums, 0.0)
+        size = table.totals.expected.size
+        whole = np.bincount(table.joined, weights=sums, minlength=size).reshape(table.totals.shape)
+        least = STANDS_OUT * self.told.noise_of(np.ones(1)).deviation
+        return fit(whole, totals=table.totals, ordered=table.ordered, least=least)
+
+    @cached_property
+    def bins(self) -> npt.NDArray[np.int64]:
+        """The bin of each cell."""
+        return self.fitted.bins.ravel()[self.table.joined]
+
+    @property
+    def lost(self) -> bool:
+        """Whether the whole sample is lost in noise."""
+        return (
+            float(self.told.sums[self.table.possible].sum())
+            <= STANDS_OUT * self.told.noise_of(self.table.possible.astype(np.float64)).deviation
+        )
+
+    @cached_property
+    def even(self) -> float:
+        """The weight that everyone would have if all had the same."""
+        return self.table.totals.people / float(self.fitted.sample.sum())
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weight of each bin, of a base weight of 1."""
+        return (1 - self.shrink) * self.fitted.weights + self.shrink * self.even
+
+    @cached_property
+    def members(self) -> Floats:
+        """For each bin the parts of its population in every bin of all totals."""
+        fitted = self.fitted
+        columns = []
+        for axis, length in enumerate(fitted.populations.shape):
+            part = np.zeros((len(fitted.sample), length))
+            level = np.broadcast_to(
+                np.arange(length).reshape([-1 if i == axis else 1 for i in range(fitted.populations.ndim)]),
+                fitted.populations.shape,
+            )
+            np.add.at(part, (fitted.bins.ravel(), level.ravel()), fitted.populations.ravel())
+            columns.append(part)
+        return np.hstack(columns) / fitted.totals[:, None]
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """By how much a count's own rows in each bin make a row beside them, in each bin, lower the estimate.
+
+        The fit is a regression of the part of each bin that counts on the bins of all totals, weighted by populations.
+        """
+        fitted = self.fitted
+        root = np.sqrt(fitted.totals)
+        fits = self.members @ np.linalg.pinv(self.members * root[:, None]) * (root / fitted.sample)
+        whole = np.full_like(fits, 1 / fitted.sample.sum())
+        return (1 - self.shrink) * fitted.weights[:, None] * fits + self.shrink * self.even * whole
+
+    def by_bin(self, cells: Floats, *, among: Truth) -> Floats:
+        """Return the sums of some cells by bin."""
+        return added(np.where(among, cells, 0.0), bins=self.bins)
+
+    def counted(self, told: Told, *, among: Truth) -> Counted:
+        """Return a count whose rows were told by the same cells; `among` are the cells where there can be any."""
+        return Counted(sample=self, told=told, among=among)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counted:
+    """A count by the cells of a sample: which of them can hold any, and noisy sums of those that count."""
+
+    sample: Sample
+    told: Told
+    among: Truth
+
+    @cached_property
+    def part(self) -> Floats:
+        """What counts of each bin."""
+        return self.sample.by_bin(self.told.sums, among=self.among)
+
+    @cached_property
+    def outside(self) -> Floats:
+        """By how much a row that does not count moves the estimate, in each bin."""
+        return -(self.sample.slopes @ self.part)
+
+    @property
+    def value(self) -> float:
+        """The weighted count."""
+        return float(self.sample.weights @ self.part)
+
+    @property
+    def moved(self) -> float:
+        """By how much shrinking the weights moved it."""
+        return self.value - float(self.sample.fitted.weights @ self.part)
+
+    @property
+    def rows(self) -> float:
+        """About how many rows of equal weight count."""
+        sums = float(self.told.sums[self.among].sum())
+        squares = float(self.told.squares[self.among].sum())
+        return sums**2 / squares if sums > 0 and squares > 0 else 1.0
+
+    def spread(self) -> Spread:
+        """Return the sampling variance: Σ (1 − π)·(weight × what is unexplained)² over the rows.
+
+        Noise in the fit makes rows look better explained than they are, on average by what is added here.
+        """
+        sample = self.sample
+        possible = sample.table.possible
+        squares = sample.by_bin(sample.told.squares, among=possible)
+        left = np.ones(len(squares))
+        if sample.finite:
+            drawn = np.divide(
+                sample.fitted.sample, sample.fitted.weights * squares, out=left, where=squares > 0
+            )
+            left = np.clip(1 - drawn, 0.0, 1.0)
+        inside = sample.weights + self.outside
+        counts, beside = left * (inside**2 - self.outside**2), left * self.outside**2
+        part = sample.by_bin(self.told.squares, among=self.among)
+        noise = self.told.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
+        noise += sample.told.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
+        value = float(counts @ part + beside @ squares)
+        value -= self._overfitted(left * sample.weights, left * squares)
+        return Spread(value=value, degrees=max(1.0, self.rows), noise=noise)
+
+    def _overfitted(self, weights: Floats, squares: Floats) -> float:
+        """Return what noise adds to the variance on average, through the fit: for the most part it takes away."""
+        sample = self.sample
+        noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
+        noise *= self.told.noise_of(np.ones(1)).variance
+        wrong = float(squares @ (sample.slopes**2 @ noise))
+        if self.told.squares is not self.told.sums:
+            return wrong  # sums and squares have noise of their own
+        return wrong - 2 * float(weights @ (np.diag(sample.slopes) * noise))
+
+    def table_noise(self) -> Terms:
+        """Return the noise of the count itself and of the weights, both by cells."""
+        sample = self.sample
+        own = self.told.noise_of(np.where(self.among, sample.weights[sample.bins], 0.0))
+        return own + self.weight_noise()
+
+    def weight_noise(self) -> Terms:
+        """Return the noise that weights bring, which they have from the table."""
+        sample = self.sample
+        return sample.told.noise_of(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
+
+    def population_noise(self) -> Terms:
+        """Return the noise that populations of bins bring where the rest is counted exactly."""
+        sample = self.sample
+        moved = (self.outside + sample.weights * self.part / sample.fitted.sample)[sample.bins]
+        return sample.told.noise_of(np.where(sample.table.possible, moved, 0.0))

@@ -1,0 +1,159 @@
+"""The table that public totals and a sample share: its cells, what they join to, and where anybody can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import UsageError
+from populace.infer.possible import Possible
+from populace.marginals import Clique, Grouping, Marginal
+from populace.schema.rules import Rules
+from populace.schema.schema import Schema
+from populace.schema.where import Where
+from populace.survey.bins import Binning
+from populace.survey.design_parts import Control
+from populace.survey.ipf import Totals
+
+Ints = npt.NDArray[np.int64]
+Truth = npt.NDArray[np.bool_]
+
+# A contingency table is raked whole.
+MOST_CELLS = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contingency:
+    """Cells by some columns, and the table that they join to: an axis for each set of public totals.
+
+    `joined` tells for each cell of `by`, in order, the cell of the joined table that it belongs to.
+    """
+
+    by: Marginal
+    joined: Ints
+    possible: Truth
+    totals: Totals
+    ordered: tuple[bool, ...]
+
+    @classmethod
+    def of(
+        cls, controls: Sequence[Control], *, schema: Schema, binnings: Sequence[Binning | None] | None = None
+    ) -> Contingency:
+        """Return the table by the bins that were chosen; without a choice each base bin is a bin of its own."""
+        _check(controls, schema=schema)
+        chosen = [None] * len(controls) if binnings is None else list(binnings)
+        axes = [
+            _Axis.of(control, binning, schema=schema)
+            for control, binning in zip(controls, chosen, strict=True)
+        ]
+        by = Marginal(
+            tuple(name for axis in axes for name in axis.by.clique),
+            tuple(grouping for axis in axes for grouping in axis.by.groupings),
+        )
+        shape = tuple(axis.size for axis in axes)
+        if math.prod(shape) > MOST_CELLS or math.prod(by.shape(schema.domain)) > MOST_CELLS:
+            raise UsageError(
+                f"the table of all totals together has more than {MOST_CELLS} cells.",
+                hint="group the columns that totals are given for",
+            )
+        places = np.meshgrid(*(axis.joined for axis in axes), indexing="ij")
+        joined = np.ravel_multi_index(places, shape).ravel()
+        possible = _cells(by, rules=schema.rules, schema=schema)
+        anybody = np.bincount(joined, weights=possible, minlength=math.prod(shape)) > 0
+        targets = [((number,), axis.populations) for number, axis in enumerate(axes)]
+        totals = Totals.of(targets, shape=shape, possible=anybody.reshape(shape))
+        return cls(
+            by=by,
+            joined=joined,
+            possible=possible & totals.possible.ravel()[joined],
+            totals=totals,
+            ordered=tuple(axis.ordered for axis in axes),
+        )
+
+    def where(self, condition: str | None, *, schema: Schema) -> Truth:
+        """Say for each cell of `by` whether anybody there can meet a condition."""
+        if condition is None:
+            return self.possible
+        return self.possible & _cells(self.by, rules=Where.of(condition, schema=schema).rules, schema=schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Axis:
+    """One set of totals: the cells that are counted, and how they join to the bins that have totals."""
+
+    by: Marginal
+    joined: Ints
+    populations: npt.NDArray[np.float64]
+    ordered: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.populations)
+
+    @classmethod
+    def of(cls, control: Control, binning: Binning | None, *, schema: Schema) -> _Axis:
+        apart = Binning(name="apart", bins=tuple((cell,) for cell in range(len(control.populations))))
+        # Bins in the order of their first cells, so that what lies side by side stays there.
+        bins = replace(binning or apart, bins=tuple(sorted((binning or apart).bins, key=min)))
+        joined = np.zeros(len(control.populations), dtype=np.int64)
+        for number, group in enumerate(bins.bins):
+            joined[list(group)] = number
+        by, ordered = control.by, False
+        if len(by.clique) == 1:
+            # One column is counted by its bins, so that what is joined has the noise of one cell.
+            (name,) = by.clique
+            ordered = schema.variables[name].ordered
+            own = by.grouping(name)
+            codes = np.arange(schema.domain[name]) if own is None else own.lookup
+            by = Marginal((name,), (Grouping(name, tuple(joined[codes].tolist())),))
+            joined = np.arange(len(bins.bins))
+        totals = np.array([float(total) for total in bins.totals(control.populations)])
+        return cls(by=by, joined=joined, populations=totals, ordered=ordered)
+
+
+def _check(controls: Sequence[Control], *, schema: Schema) -> None:
+    if not controls:
+        raise UsageError("no public totals are given.", hint="give the population of at least one column")
+    names = [name for control in controls for name in control.by.clique]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            "a column has several sets of totals.",
+            hint="give each column one set of totals, alone or together with others",
+        )
+    if strange := [name for name in names if name not in schema.domain]:
+        raise UsageError(f"the schema has no column {strange[0]!r}.", hint="name columns of the schema")
+    for control in controls:
+        cells = math.prod(control.by.shape(schema.domain))
+        if len(control.populations) != cells:
+            raise UsageError(
+                f"{control.by} has {cells} cells; {len(control.populations)} populations are given.",
+                hint="give one for each cell, in order",
+            )
+
+
+def _cells(by: Marginal, *, rules: Rules, schema: Schema) -> Truth:
+    """Say for each cell whether a row that keeps some rules can lie in it."""
+    shape = by.shape(schema.domain)
+    if not any(name in by.clique for name in rules.classes):
+        return np.ones(math.prod(shape), dtype=np.bool_)
+    possible = Possible(rules)
+    ruled: Clique = tuple(name for name in by.clique if name in possible)
+    allowed = possible.table(ruled)
+    # From classes of codes to groups of codes: a group can be where one of its codes can.
+    for axis, name in enumerate(ruled):
+        classes, grouping = rules.classes[name].lookup, by.grouping(name)
+        groups = np.arange(len(classes)) if grouping is None else grouping.lookup
+        size = int(groups.max()) + 1
+        reached = np.zeros((size, allowed.shape[axis]), dtype=np.bool_)
+        reached[groups, classes] = True
+        allowed = np.moveaxis(
+            np.tensordot(reached.astype(np.int64), allowed.astype(np.int64), (1, axis)) > 0, 0, axis
+        )
+    found = allowed.reshape(
+        [size if name in ruled else 1 for name, size in zip(by.clique, shape, strict=True)]
+    )
+    return np.broadcast_to(found, shape).ravel()
