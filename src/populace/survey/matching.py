@@ -98,7 +98,7 @@ def joined(inside: Truth, *, counts: Floats, space: Space, deviation: float) -> 
     and public places decide. With too few rows in all, one group is left.
 
     >>> line = Space(sizes=(4,), ordered=(True,))
-    >>> found = joined(np.ones(4, bool), counts=np.array([12, 0, 5, 19.0]), space=line, deviation=2)
+    >>> found = joined(np.ones(4, bool), counts=np.array([30, 0, 12, 40.0]), space=line, deviation=2)
     >>> found.numbers.tolist()
     [0, 0, 1, 1]
     """
