@@ -1,0 +1,350 @@
+"""Counts of a population from a sample whose weights meet public totals: choose bins, count, rake, weight.
+
+The sample is counted once by the cells of all totals together, with noise; that table is raked, not the rows. From then
+on the weights of cells are public, and a count is one sum of them, whose noise is as large as the largest weight. Or it
+is asked by the same cells, each with noise of its own; or with weights that are made inside the barrier, from the raked
+populations and the exact sample, and noise that follows a smooth bound. Which of them is best follows from what is
+public and paid for by then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+
+import numpy as np
+
+from populace.errors import UsageError
+from populace.privacy.balls import bounds, rounded_down
+from populace.privacy.budget import Budget
+from populace.privacy.loss import Currency
+from populace.privacy.smooth_noise import SmoothNoise
+from populace.survey.bins import Bin, Binning, score_sensitivity, smooth_weight
+from populace.survey.bins import Counted as CountedBin
+from populace.survey.calibrated import Counted, Sample, Told
+from populace.survey.contingency import Contingency, Truth
+from populace.survey.design import Design
+from populace.survey.design_parts import Control
+from populace.survey.intervals import Terms, half_width
+from populace.survey.ipf import Floats
+from populace.survey.oracle import SurveyOracle
+from populace.survey.questions import Base, BinChoice, WeightedQuestion
+from populace.survey.result import Estimate, too_few
+from populace.survey.smooth_error import law_draws
+from populace.survey.sums import Factor, Sum, Weights
+
+# Of the whole: what all choices of bins take together.
+CHOICES = Fraction(1, 20)
+# Of what a count takes, where it is one number: the table that tells its sampling error.
+SPREADS = Fraction(1, 4)
+# How smooth bounds are made, in parts of ε, to look for the least noise.
+SMOOTHNESS = (Fraction(1, 32), Fraction(1, 12), Fraction(1, 5))
+LATTICE = Fraction(1, 1024)
+# In how many steps base weights of a design are told inside the barrier.
+BASE_STEPS = 2**12
+# Below this there is no use in noise that must hide its own scale.
+LEAST_EPSILON = Fraction(1, 100)
+_SMOOTH_AT_LEAST = 1.5
+EQUAL = Base()
+
+
+class Way(Enum):
+    """Where a count gets its weights."""
+
+    SUM = "one sum of public weights"
+    TABLE = "counts of cells, weighted after the barrier"
+    SMOOTH = "weights made inside the barrier, with smooth noise"
+
+
+class Drawn(Enum):
+    """How the sample was drawn from the population of the totals."""
+
+    WITHOUT_REPLACEMENT = "without replacement"
+    WITH_REPLACEMENT = "with replacement, or from a far larger population"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many of the population meet a condition."""
+
+    name: str
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighting:
+    """How samples are weighted: public totals, base weights, and how far weights are pulled towards equal ones.
+
+    `shrink` mixes weights: 0 leaves them as totals demand, 1 gives everyone the same. That lowers noise and spread, and
+    brings back part of the bias that weights are for; every estimate says by how much it was moved.
+    """
+
+    controls: tuple[Control, ...]
+    base: Base = EQUAL
+    shrink: Fraction = Fraction(0)
+    drawn: Drawn = Drawn.WITHOUT_REPLACEMENT
+    way: Way | None = None
+
+    @classmethod
+    def of(cls, design: Design, *, shrink: Fraction = Fraction(0), way: Way | None = None) -> Weighting:
+        """Return how a design weights its sample: by its totals, and by its own weights as base weights."""
+        if design.clustered or design.replicates is not None:
+            raise UsageError(
+                "totals go with samples of rows that were drawn one by one.",
+                hint="leave out the totals, or psu and replicates: their errors are not those of clusters",
+            )
+        base = EQUAL
+        if design.weights is not None:
+            base = Base(column=design.weights, unit=design.heaviest / BASE_STEPS, largest=BASE_STEPS)
+        return cls(controls=design.totals, base=base, shrink=shrink, way=way)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shrink <= 1:
+            raise UsageError(
+                f"weights are shrunk by {float(self.shrink):g}.", hint="give a number from 0 to 1"
+            )
+
+
+def shares(
+    budget: Budget, *, counts: int, cells: int, way: Way | None, share: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return what the table and each count take of the budget, for the least noise.
+
+    A row moves a count by its weight, and one beside it by its weight times a fit, which is about a half: the noise of
+    the table's cells counts a quarter as much as that of one count, or of one count's cells.
+    """
+    power = 1 / 3 if budget.currency is Currency.PURE else 1 / 2
+    table = (counts / 4 * (cells if way in (None, Way.SUM) else 1)) ** power
+    part = Fraction(table / (table + counts)).limit_denominator(10**6)
+    return share * part, share * (1 - part) / counts
+
+
+def weighted_counts(
+    oracle: SurveyOracle, counts: Sequence[Count], *, weighting: Weighting, share: Fraction = Fraction(1)
+) -> tuple[Estimate, ...]:
+    """Return counts of the population for a share of the budget, with their errors and intervals.
+
+    All that can be refused is refused before anything is asked.
+    """
+    if not counts:
+        raise UsageError("no count is asked for.", hint="ask for at least one")
+    schema, controls = oracle.schema, weighting.controls
+    finest = Contingency.of(controls, schema=schema)
+    for count in counts:
+        finest.where(count.where, schema=schema)
+    several = [control for control in controls if len(control.binnings) > 1]
+    for control in several:
+        score_sensitivity(_choice(control, base=weighting.base).binnings, populations=control.populations)
+    choices = share * CHOICES if several else Fraction(0)
+    binnings = [
+        _chosen(oracle, control, base=weighting.base, share=choices / max(1, len(several)))
+        for control in controls
+    ]
+    table = Contingency.of(controls, schema=schema, binnings=binnings)
+    first, each = shares(
+        oracle.budget,
+        counts=len(counts),
+        cells=int(table.possible.sum()),
+        way=weighting.way,
+        share=share - choices,
+    )
+    sample = Sample(
+        table=table,
+        told=_ask(oracle, table, None, base=weighting.base, share=first),
+        heaviest=float(weighting.base.unit * weighting.base.largest),
+        shrink=float(weighting.shrink),
+        finite=weighting.drawn is Drawn.WITHOUT_REPLACEMENT,
+    )
+    if sample.lost:
+        return tuple(too_few(count.name) for count in counts)
+    return tuple(_estimated(oracle, sample, count, weighting=weighting, share=each) for count in counts)
+
+
+def _chosen(oracle: SurveyOracle, control: Control, *, base: Base, share: Fraction) -> Binning | None:
+    if len(control.binnings) < 2:
+        return control.binnings[0] if control.binnings else None
+    law = oracle.budget.choice(share, choices=1)
+    return control.binnings[oracle.choose_bins(_choice(control, base=base), law=law)]
+
+
+def _choice(control: Control, *, base: Base) -> BinChoice:
+    """Return the question which set of bins is best; bins where nobody can be are no bins of their own in it."""
+    return BinChoice(
+        by=control.by,
+        binnings=tuple(_settled(binning, control.populations) for binning in control.binnings),
+        populations=control.populations,
+        base=base,
+    )
+
+
+def _settled(binning: Binning, populations: Sequence[Fraction]) -> Binning:
+    totals = binning.totals(populations)
+    bins = [list(group) for group, total in zip(binning.bins, totals, strict=True) if total > 0]
+    for group, total in zip(binning.bins, totals, strict=True):
+        if bins and not total:
+            bins[-1].extend(group)
+    return replace(binning, bins=tuple(map(tuple, bins)))
+
+
+def _ask(oracle: SurveyOracle, table: Contingency, where: str | None, *, base: Base, share: Fraction) -> Told:
+    """Return noisy sums of base weights by cells, and of their squares where they are not all 1."""
+    factors = _factors(base)
+    asked = [Sum(by=table.by, where=where, factors=factors)]
+    if factors:
+        asked.append(Sum(by=table.by, where=where, factors=factors * 2))
+    noise = oracle.budget.sum_noise(share, sums=len(asked))
+    answers = oracle.sum_batches([(asked, noise)])
+    told = [each.values(answer).ravel() for each, answer in zip(asked, answers, strict=True)]
+    return Told(
+        sums=told[0],
+        squares=told[-1],
+        noise=noise,
+        step=float(asked[0].step),
+        square_step=float(asked[-1].step),
+    )
+
+
+def _factors(base: Base) -> tuple[Factor, ...]:
+    if base.column is None:
+        return ()
+    return (Factor(column=base.column, low=base.unit, high=base.unit * base.largest),)
+
+
+def _estimated(
+    oracle: SurveyOracle, sample: Sample, count: Count, *, weighting: Weighting, share: Fraction
+) -> Estimate:
+    """Ask for one count in the best way, and for the table that tells its sampling error."""
+    among = sample.table.where(count.where, schema=oracle.schema)
+    if not among.any():
+        return Estimate(
+            query=count.name, estimate=0.0, sampling_error=0.0, privacy_error=0.0, low=0.0, high=0.0
+        )
+    way, law = _best_way(oracle.budget, sample, among, weighting=weighting, share=share)
+    part = share if way is Way.TABLE else share * SPREADS
+    found = sample.counted(
+        _ask(oracle, sample.table, count.where, base=weighting.base, share=part), among=among
+    )
+    if way is Way.TABLE:
+        return _concluded(count, found, value=found.value, noise=found.table_noise(), way=way)
+    if way is Way.SUM or law is None:
+        asked = weighted_sum(sample, count, base=weighting.base, among=among)
+        noise = oracle.budget.sum_noise(share - part, sums=1)
+        (told,) = oracle.sum_batches([([asked], noise)])
+        own = Terms.of(noise, weights=[float(asked.step)])
+        return _concluded(
+            count, found, value=float(asked.values(told)), noise=own + found.weight_noise(), way=way
+        )
+    question = question_of(sample, count, base=weighting.base, beta=law.t)
+    value = float(oracle.smooth(question, law=law, lattice=LATTICE))
+    other = law_draws(law.law) * (_bound(sample, beta=law.t) / float(law.s))
+    return _concluded(count, found, value=value, noise=found.population_noise(), other=other, way=way)
+
+
+def _best_way(
+    budget: Budget, sample: Sample, among: Truth, *, weighting: Weighting, share: Fraction
+) -> tuple[Way, SmoothNoise | None]:
+    """Return the way of least noise, as the noisy table that is paid for foretells it, and its law if it is smooth.
+
+    Of the table's own noise two ways have about half of what the weights are, and smooth noise has hardly any.
+    """
+    one = share * (1 - SPREADS)
+    if weighting.way is not None:
+        return weighting.way, best_law(budget, sample, share=one) if weighting.way is Way.SMOOTH else None
+    weights = np.where(among, sample.weights[sample.bins], 0.0)
+    table, step = sample.told.noise_of(weights / 2).variance, sample.told.step
+    cells = budget.sum_noise(share, sums=1 if weighting.base.column is None else 2)
+    alone = Terms.of(budget.sum_noise(one, sums=1), weights=[float(weights.max()) * step]).variance
+    found = {Way.SUM: alone + table, Way.TABLE: Terms.of(cells, weights=weights * step).variance + table}
+    best = min(found, key=found.__getitem__)
+    # Smooth noise is larger than that of one sum would be with the largest weight of all.
+    least = alone * float(sample.weights.max() / weights.max()) ** 2
+    if _SMOOTH_AT_LEAST * least < found[best] and budget.smooth_epsilon(one) >= LEAST_EPSILON:
+        law = best_law(budget, sample, share=one)
+        if (_bound(sample, beta=law.t) * law.deviation) ** 2 < found[best]:
+            return Way.SMOOTH, law
+    return best, None
+
+
+def best_law(budget: Budget, sample: Sample, *, share: Fraction) -> SmoothNoise:
+    """Return the smooth noise of least deviation, as far as a sample of noisy size tells."""
+    epsilon = budget.smooth_epsilon(share)
+    if epsilon < LEAST_EPSILON:
+        raise UsageError(
+            f"an epsilon of {float(epsilon):.3g} for a count is too small for noise that follows a smooth bound.",
+            hint="let the way be chosen, ask for fewer counts, or raise epsilon",
+        )
+    laws = [budget.smooth_noise(share, t=rounded_down(epsilon * part, bits=16)) for part in SMOOTHNESS]
+    return min(laws, key=lambda law: law.deviation * _bound(sample, beta=law.t))
+
+
+def weighted_sum(sample: Sample, count: Count, *, base: Base, among: Truth) -> Sum:
+    """Return a count as one sum of the weights that are public by now; rows that cannot count have none."""
+    weights = np.where(among, sample.weights[sample.bins], 0.0)
+    return Sum(
+        where=count.where,
+        factors=_factors(base),
+        weights=Weights(by=sample.table.by, values=tuple(map(_exact, weights.tolist()))),
+    )
+
+
+def question_of(sample: Sample, count: Count, *, base: Base, beta: Fraction) -> WeightedQuestion:
+    """Return a count by weights that are made inside the barrier, from populations that are public by now."""
+    table, fitted = sample.table, sample.fitted
+    totals = [_exact(total) for total in sample.weights * fitted.sample]
+    groups: list[list[int]] = [[] for _ in totals]
+    for cell, number in enumerate(sample.bins.tolist()):
+        groups[number].append(cell)
+    # Only the populations of joined bins matter: each is put into one of its cells.
+    populations = [Fraction(0)] * len(table.joined)
+    for total, group in zip(totals, groups, strict=True):
+        populations[group[0]] = total
+    return WeightedQuestion(
+        by=table.by,
+        binning=Binning(name="raked", bins=tuple(map(tuple, groups))),
+        populations=tuple(populations),
+        where=count.where,
+        base=base,
+        beta=beta,
+    )
+
+
+def _bound(sample: Sample, *, beta: Fraction) -> float:
+    """Return about the smooth bound, from the noisy sample that is paid for: the bound itself stays private."""
+    fitted = sample.fitted
+    totals = [_exact(total) for total in sample.weights * fitted.sample]
+    bins: list[Bin] = [
+        CountedBin(total=total, count=max(0, round(held / sample.heaviest)))
+        for total, held in zip(totals, fitted.sample.tolist(), strict=True)
+    ]
+    return float(bounds(lambda: smooth_weight(bins, beta=beta))[1])
+
+
+def _exact(population: float) -> Fraction:
+    """Return a weight or a population as a short number."""
+    return Fraction(round(population * 2**20), 2**20)
+
+
+def _concluded(
+    count: Count, found: Counted, *, value: float, noise: Terms, other: Floats | None = None, way: Way
+) -> Estimate:
+    """Put the errors together."""
+    spread = found.spread()
+    wide = half_width(spread, noise=noise, other=other)
+    apart = 0.0 if other is None else float(other.var())
+    notes = [way.value]
+    if found.sample.shrink:
+        notes.append(f"shrinking the weights moved it by {found.moved:.6g}, which no error here contains")
+    people = found.sample.table.totals.people
+    return Estimate(
+        query=count.name,
+        estimate=value,
+        sampling_error=math.sqrt(spread.variance),
+        privacy_error=math.sqrt(noise.variance + apart),
+        low=min(max(value - wide, 0.0), people),
+        high=max(min(value + wide, people), 0.0),
+        degrees=spread.degrees,
+        note="; ".join(notes),
+    )

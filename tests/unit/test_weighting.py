@@ -1,0 +1,333 @@
+"""Counts with weights that meet public totals: exact without noise, paid for in full, refused before asking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from populace.errors import SchemaError, UsageError
+from populace.infer.raking import rake
+from populace.marginals import Grouping, Marginal
+from populace.privacy.budget import Budget
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.ledger import Ledger
+from populace.privacy.mechanisms import DiscreteLaplace
+from populace.privacy.noise import ExactNoise
+from populace.private.barrier import Barrier
+from populace.private.statistics.rows import SurveyRows
+from populace.private.statistics.sums import added
+from populace.private.statistics.weighted import answer
+from populace.private.table import PrivateTable
+from populace.schema.schema import Schema
+from populace.schema.unit import Unit
+from populace.survey.bins import Binning
+from populace.survey.design import Design
+from populace.survey.design_parts import Control
+from populace.survey.questions import Base
+from populace.survey.weighting import Count, Drawn, Way, Weighting, weighted_counts
+
+SIZES = {"AGE": 6, "SEX": 2, "POOR": 2, "WEIGHT": 9}
+SCHEMA = Schema.from_sizes(SIZES)
+PEOPLE = 20_000
+
+
+def population(seed=4):
+    rng = np.random.default_rng(seed)
+    age, sex = rng.integers(0, 6, PEOPLE), rng.integers(0, 2, PEOPLE)
+    poor = rng.random(PEOPLE) < 0.15 + 0.1 * age + 0.2 * sex * (age > 2)
+    return {"AGE": age, "SEX": sex, "POOR": poor.astype(int), "WEIGHT": 1 + rng.integers(0, 4, PEOPLE)}
+
+
+WORLD = population()
+FINE = Binning(name="fine", bins=tuple((age,) for age in range(6)))
+COARSE = Binning(name="coarse", bins=((0, 1), (2, 3), (4, 5)))
+
+
+def control(name, *binnings):
+    counts = np.bincount(WORLD[name], minlength=SIZES[name])
+    return Control(by=Marginal((name,)), populations=tuple(map(Fraction, counts.tolist())), binnings=binnings)
+
+
+AGES, SEXES = control("AGE"), control("SEX")
+POOR = Count(name="poor", where="POOR == 1")
+OLD = Count(name="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
+WEIGHTING = Weighting(controls=(AGES, SEXES), way=Way.TABLE)
+
+
+class Survey:
+    """The questions of the barrier over rows that are public here; `noise` scales all noise."""
+
+    def __init__(self, rows, *, epsilon="5", delta="0", noise=0.0, seed=1):
+        codes = {name: column.astype(np.uint8) for name, column in rows.items()}
+        self.rows = SurveyRows(codes, {name: column.astype(float) for name, column in rows.items()})
+        self.schema, self.budget = SCHEMA, Budget.of(Fraction(epsilon), Fraction(delta), unit=Unit())
+        self.rng, self.noise, self.asked = np.random.default_rng(seed), noise, []
+
+    def sum_batches(self, batches):
+        return tuple(self._sum(each, law) for sums, law in batches for each in sums)
+
+    def _sum(self, asked, law):
+        self.asked.append(asked)
+        exact = added(self.rows, asked, schema=SCHEMA)
+        if isinstance(law, DiscreteLaplace):
+            drawn = self.rng.laplace(scale=float(law.scale), size=exact.shape)
+        else:
+            drawn = self.rng.normal(scale=math.sqrt(law.variance), size=exact.shape)
+        return exact + np.rint(self.noise * drawn).astype(np.int64)
+
+    def smooth(self, question, *, law, lattice):
+        self.asked.append(question)
+        value, _ = answer(self.rows, question, SCHEMA)
+        return lattice * round(value / lattice)
+
+    def choose_bins(self, question, *, law):
+        self.asked.append(question)
+        return 1
+
+
+def sample(size=2000, *, seed=1, among=None):
+    rng = np.random.default_rng(seed)
+    rows = rng.choice(PEOPLE if among is None else np.flatnonzero(among), size=size, replace=False)
+    return {name: column[rows] for name, column in WORLD.items()}
+
+
+def by_hand(rows, where):
+    """The weighted count by raking the rows' own table."""
+    table = np.zeros((6, 2))
+    np.add.at(table, (rows["AGE"], rows["SEX"]), 1)
+    targets = [((0,), np.bincount(WORLD["AGE"]) * 1.0), ((1,), np.bincount(WORLD["SEX"]) * 1.0)]
+    weights = rake(table, targets, rounds=500) / table
+    return float(weights[rows["AGE"], rows["SEX"]][where].sum())
+
+
+@pytest.mark.parametrize("way", [Way.SUM, Way.TABLE, pytest.param(Way.SMOOTH, marks=pytest.mark.slow)])
+def test_without_noise_every_way_rakes_the_sample(way):
+    rows = sample()
+    found = weighted_counts(Survey(rows), [POOR, OLD], weighting=replace(WEIGHTING, way=way))
+    poor, old = rows["POOR"] == 1, (rows["AGE"] >= 4) & (rows["SEX"] == 1)
+    assert found[0].estimate == pytest.approx(by_hand(rows, poor), rel=1e-5)
+    assert found[1].estimate == pytest.approx(by_hand(rows, poor & old), rel=1e-5)
+    assert all(way.value in each.note for each in found)
+
+
+def test_everybody_is_the_whole_population():
+    everyone = [Count(name="all"), Count(name="women", where="SEX == 1")]
+    for way in (Way.SUM, Way.TABLE):
+        found = weighted_counts(Survey(sample()), everyone, weighting=replace(WEIGHTING, way=way))
+        assert found[0].estimate == pytest.approx(PEOPLE, rel=1e-5)
+        assert found[1].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
+        # Totals are known, so a sample cannot err on them, as far as noise lets anybody see.
+        assert found[1].sampling_error < 2 * found[1].privacy_error < 80
+
+
+def test_a_sample_that_leaves_out_many_of_some_is_put_right():
+    young = WORLD["AGE"] < 2
+    rows = {
+        name: np.concatenate([one, two])
+        for (name, one), two in zip(
+            sample(300, among=young).items(), sample(1500, among=~young).values(), strict=True
+        )
+    }
+    truth = WORLD["POOR"].sum()
+    found = weighted_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    naive = rows["POOR"].mean() * PEOPLE
+    assert abs(found.estimate - truth) < 3 * found.sampling_error < abs(naive - truth)
+    shrunk = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1)))[0]
+    assert shrunk.estimate == pytest.approx(naive, rel=1e-5)
+    assert f"moved it by {shrunk.estimate - found.estimate:.6g}" in shrunk.note
+    half = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1, 2)))[0]
+    assert half.estimate == pytest.approx((shrunk.estimate + found.estimate) / 2, rel=1e-6)
+    assert half.privacy_error < found.privacy_error
+
+
+def test_a_larger_population_has_more_variance():
+    weighting = replace(WEIGHTING, drawn=Drawn.WITH_REPLACEMENT)
+    apart = weighted_counts(Survey(sample()), [POOR], weighting=weighting)[0]
+    whole = weighted_counts(Survey(sample()), [POOR], weighting=WEIGHTING)[0]
+    assert (whole.sampling_error / apart.sampling_error) ** 2 == pytest.approx(0.9, abs=0.01)
+
+
+@pytest.mark.slow
+def test_sampling_error_is_that_of_many_samples():
+    found = [
+        weighted_counts(Survey(sample(seed=seed)), [POOR, OLD], weighting=WEIGHTING) for seed in range(120)
+    ]
+    for place in (0, 1):
+        told = np.mean([each[place].sampling_error for each in found])
+        spread = np.std([each[place].estimate for each in found], ddof=1)
+        assert 0.8 < told / spread < 1.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+@pytest.mark.parametrize("way", [Way.SUM, Way.TABLE])
+def test_privacy_error_is_that_of_much_noise(way, delta):
+    rows = sample()
+    found = [
+        weighted_counts(
+            Survey(rows, noise=1.0, seed=seed, delta=delta, epsilon="1"),
+            [POOR, OLD],
+            weighting=replace(WEIGHTING, way=way),
+        )
+        for seed in range(150)
+    ]
+    for place in (0, 1):
+        told = np.mean([each[place].privacy_error for each in found])
+        spread = np.std([each[place].estimate for each in found], ddof=1)
+        assert 0.8 < told / spread < 1.25
+
+
+def test_base_weights_of_the_design():
+    rows = sample()
+    base = Base(column="WEIGHT", largest=4)
+    equal = {**rows, "WEIGHT": np.full(2000, 3)}
+    one = weighted_counts(Survey(equal), [POOR], weighting=replace(WEIGHTING, base=base))[0]
+    two = weighted_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    assert one.estimate == pytest.approx(two.estimate, rel=1e-4)
+    assert one.sampling_error == pytest.approx(two.sampling_error, rel=1e-3)
+    for way in (Way.SUM, Way.TABLE):
+        own = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, base=base, way=way))[0]
+        assert own.estimate == pytest.approx(two.estimate, rel=0.1)
+        assert own.sampling_error > 1.05 * two.sampling_error
+
+
+def test_bins_are_chosen_and_counted_as_such():
+    survey = Survey(sample())
+    controls = (control("AGE", FINE, COARSE), SEXES)
+    found = weighted_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    assert survey.asked[0].binnings == (FINE, COARSE)
+    assert survey.asked[1].by == Marginal(
+        ("AGE", "SEX"), (Grouping("AGE", (0, 0, 1, 1, 2, 2)), Grouping("SEX", (0, 1)))
+    )
+    assert 0 < found[0].estimate < PEOPLE
+
+
+def test_bins_where_nobody_can_be_are_joined_for_the_choice_alone():
+    survey = Survey(sample())
+    ages = control("AGE", FINE, COARSE)
+    nobody = (ages.populations[0] + ages.populations[5], *ages.populations[1:5], Fraction(0))
+    controls = (replace(ages, populations=nobody), SEXES)
+    weighted_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    assert [len(binning.bins) for binning in survey.asked[0].binnings] == [5, 3]
+    assert survey.asked[0].binnings[0].bins[-1] == (4, 5)
+
+
+def test_a_design_says_how_its_sample_is_weighted():
+    design = Design(schema=SCHEMA, weights="WEIGHT", most_weight=Fraction(4), totals=(AGES, SEXES))
+    weighting = Weighting.of(design, way=Way.SUM)
+    assert weighting.base.unit * weighting.base.largest == 4
+    found = weighted_counts(Survey(sample()), [POOR], weighting=weighting)[0]
+    base = Base(column="WEIGHT", largest=4)
+    same = weighted_counts(Survey(sample()), [POOR], weighting=replace(WEIGHTING, base=base, way=Way.SUM))[0]
+    assert found.estimate == pytest.approx(same.estimate, rel=1e-4)
+    clusters = Design(schema=SCHEMA, psu="AGE", totals=(SEXES,))
+    with pytest.raises(UsageError, match="one by one"):
+        Weighting.of(clusters)
+
+
+def test_totals_of_two_columns_together():
+    counts = np.bincount(2 * WORLD["AGE"] + WORLD["SEX"], minlength=12)
+    both = Control(
+        by=Marginal(("AGE", "SEX")),
+        populations=tuple(map(Fraction, counts.tolist())),
+        binnings=(Binning(name="old apart", bins=(tuple(range(8)), (8, 9), (10, 11))),),
+    )
+    rows = sample()
+    found = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, controls=(both,)))[0]
+    expected = 0.0
+    for ages in ((0, 1, 2, 3), (4,), (5,)):
+        inside, everyone = np.isin(rows["AGE"], ages), np.isin(WORLD["AGE"], ages)
+        expected += rows["POOR"][inside].mean() * everyone.sum()
+    assert found.estimate == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_cannot_be_is_0_without_asking():
+    survey = Survey(sample())
+    nobody = replace(AGES, populations=(*AGES.populations[:5], Fraction(0)))
+    others = replace(
+        SEXES, populations=(sum(nobody.populations) - SEXES.populations[1], SEXES.populations[1])
+    )
+    oldest = Count(name="oldest", where="AGE == 5")
+    found = weighted_counts(survey, [oldest], weighting=replace(WEIGHTING, controls=(nobody, others)))[0]
+    assert (found.estimate, found.low, found.high) == (0, 0, 0)
+    assert len(survey.asked) == 1
+
+
+REFUSED = {
+    "no count": ([], WEIGHTING),
+    "no totals": ([POOR], replace(WEIGHTING, controls=())),
+    "totals that contradict": (
+        [POOR],
+        replace(WEIGHTING, controls=(AGES, replace(SEXES, populations=(Fraction(5), Fraction(6))))),
+    ),
+    "too few populations": (
+        [POOR],
+        replace(WEIGHTING, controls=(replace(AGES, populations=AGES.populations[1:]),)),
+    ),
+    "one column twice": ([POOR], replace(WEIGHTING, controls=(AGES, AGES))),
+    "unknown column": ([POOR], replace(WEIGHTING, controls=(replace(AGES, by=Marginal(("Z",))),))),
+    "unknown condition": ([Count(name="z", where="Z == 1")], WEIGHTING),
+    "bins that do not cover": (
+        [POOR],
+        replace(
+            WEIGHTING,
+            controls=(replace(AGES, binnings=(FINE, Binning(name="few", bins=((0, 1), (2,))))), SEXES),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("counts", "weighting"), REFUSED.values(), ids=REFUSED)
+def test_refusals_ask_nothing(counts, weighting):
+    survey = Survey(sample())
+    with pytest.raises((UsageError, SchemaError)):
+        weighted_counts(survey, counts, weighting=weighting)
+    assert not survey.asked
+
+
+def test_shrinking_by_more_than_all_is_refused():
+    with pytest.raises(UsageError, match="shrunk"):
+        Weighting(controls=(AGES,), shrink=Fraction(3, 2))
+
+
+def test_a_sample_lost_in_noise_is_not_told():
+    found = weighted_counts(Survey(sample(20), epsilon="0.01", noise=0.0), [POOR], weighting=WEIGHTING)
+    assert found[0].estimate is None
+
+
+@pytest.mark.parametrize(
+    ("way", "delta"),
+    [
+        (Way.SUM, "0"),
+        (Way.TABLE, "1e-6"),
+        *(
+            pytest.param(way, delta, marks=pytest.mark.slow)
+            for way, delta in [(None, "0"), (None, "1e-6"), (Way.SMOOTH, "0"), (Way.SMOOTH, "1e-6")]
+        ),
+    ],
+)
+def test_through_the_barrier_nearly_all_is_spent_and_never_more(tmp_path, way, delta):
+    run = Ledger.open(tmp_path / "ledger.db").reserve(
+        "survey",
+        epsilon=Fraction(5),
+        delta=Fraction(delta),
+        unit=SCHEMA.unit,
+        method="test",
+        schema_digest=SCHEMA.digest,
+        rehearsal=True,
+    )
+    table = PrivateTable.of(pd.DataFrame(sample()), schema=SCHEMA)
+    barrier = Barrier(table, run=run, noise=ExactNoise(RehearsalEntropy(3)))
+    weighting = replace(WEIGHTING, way=way, controls=(control("AGE", FINE, COARSE), SEXES))
+    found = weighted_counts(barrier, [POOR, OLD], weighting=weighting)
+    left = run.left.cap / Budget.of(Fraction(5), Fraction(delta), unit=Unit()).cap
+    assert 0 <= left < Fraction(1, 50)
+    poor = WORLD["POOR"] == 1
+    for each, truth in zip(found, [poor, poor & (WORLD["AGE"] >= 4) & (WORLD["SEX"] == 1)], strict=True):
+        assert abs(each.estimate - truth.sum()) < 5 * each.total_error
+        assert each.low < each.estimate < each.high
