@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from populace.errors import OverBudget as OverBudget
     from populace.errors import PopulaceError as PopulaceError
+    from populace.estimates import estimate as estimate
     from populace.forecast.plan import plan as plan
     from populace.infer.fit import fit as fit
     from populace.infer.intervals import intervals as intervals
@@ -18,19 +19,26 @@ if TYPE_CHECKING:
     from populace.pipeline import synthesize as synthesize
     from populace.privacy.ledger import Ledger as Ledger
     from populace.release.bundle import Release as Release
+    from populace.release.estimates import Estimates as Estimates
     from populace.release.verify import verify as verify
     from populace.schema.schema import Schema as Schema
     from populace.strategy.workload import Workload as Workload
+    from populace.survey.design import Design as Design
+    from populace.survey.queries import Queries as Queries
 
 _HOMES = {
+    "Design": "survey.design",
+    "Estimates": "release.estimates",
     "Ledger": "privacy.ledger",
     "Measurements": "measurements",
     "Model": "infer.model",
     "OverBudget": "errors",
     "PopulaceError": "errors",
+    "Queries": "survey.queries",
     "Release": "release.bundle",
     "Schema": "schema.schema",
     "Workload": "strategy.workload",
+    "estimate": "estimates",
     "fit": "infer.fit",
     "intervals": "infer.intervals",
     "measure": "pipeline",
@@ -41,14 +49,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "Design",
+    "Estimates",
     "Ledger",
     "Measurements",
     "Model",
     "OverBudget",
     "PopulaceError",
+    "Queries",
     "Release",
     "Schema",
     "Workload",
+    "estimate",
     "fit",
     "intervals",
     "measure",

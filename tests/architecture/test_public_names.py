@@ -8,14 +8,18 @@ import sys
 import populace
 
 PINNED = [
+    "Design",
+    "Estimates",
     "Ledger",
     "Measurements",
     "Model",
     "OverBudget",
     "PopulaceError",
+    "Queries",
     "Release",
     "Schema",
     "Workload",
+    "estimate",
     "fit",
     "intervals",
     "measure",

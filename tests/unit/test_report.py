@@ -62,7 +62,7 @@ def documented(release: Release) -> Document:
 @pytest.fixture
 def no_script(monkeypatch: pytest.MonkeyPatch) -> None:
     """Putting the scripts together takes a second; most tests do not need them."""
-    monkeypatch.setattr(render, "_script", lambda: "window.vegaEmbed = () => {};")
+    monkeypatch.setattr(render, "script", lambda: "window.vegaEmbed = () => {};")
 
 
 # --------------------------------------------------------------------------------- numbers

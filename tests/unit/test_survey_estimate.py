@@ -13,7 +13,7 @@ from fake_survey import FakeSurvey
 from populace.errors import PopulaceError, SchemaError
 from populace.schema.schema import Schema
 from populace.survey.design import Design
-from populace.survey.estimate import HIDDEN, answer
+from populace.survey.estimate import HIDDEN, UNKNOWN, answer
 from populace.survey.intervals import Spread, Terms, half_width
 from populace.survey.plan import Plan
 from populace.survey.public_rows import on_public_rows
@@ -177,11 +177,15 @@ def test_a_group_that_is_lost_in_noise_is_not_told() -> None:
 
 
 def test_a_sampling_error_that_noise_hides_says_so() -> None:
-    text = '[[query]]\nstatistic = "count"'
-    design, queries = asked("psus", text)
-    (found,) = answer(FakeSurvey(TABLE, schema=SCHEMA, epsilon="0.05"), design=design, queries=queries)
-    assert found.note == HIDDEN
-    assert found.sampling_error > 0
+    for text, epsilon, note in (
+        ('statistic = "count"', "0.05", UNKNOWN),
+        ('statistic = "proportion"\ncolumn = "sex"', "0.5", HIDDEN),
+        ('statistic = "proportion"\ncolumn = "sex"', "500", ""),
+    ):
+        design, queries = asked("psus", f"[[query]]\n{text}")
+        found, *_ = answer(FakeSurvey(TABLE, schema=SCHEMA, epsilon=epsilon), design=design, queries=queries)
+        assert found.note == note
+        assert found.sampling_error > 0
 
 
 def test_sums_that_queries_share_are_asked_once() -> None:

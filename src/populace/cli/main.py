@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from populace.cli import demo, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
+from populace.cli import demo, estimate, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
 from populace.version import VERSION
@@ -43,6 +43,11 @@ app = typer.Typer(
       populace generate model --out release
 
     \b
+    Estimates of a survey, with sampling and privacy errors:
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
+        --epsilon 1 --delta 1e-9 --out estimates
+
+    \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
                 4 environment (disk, memory, permissions) · 130 interrupted · 1 our bug
     With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
@@ -61,6 +66,7 @@ app.command("synth")(synth.synth)
 app.command("measure")(measure.measure)
 app.command("fit")(fit.fit)
 app.command("generate")(generate.generate)
+app.command("estimate")(estimate.estimate)
 app.add_typer(ledger.app, name="ledger")
 app.command("verify")(verify.verify)
 app.add_typer(schema.app, name="schema")

@@ -12,6 +12,8 @@ from populace.measurements import Measurements
 class Answers:
     """The columns of each table of counts that was measured, and of each that was taken; how many rows were told.
 
+    `survey` are sentences about the design of a survey, where estimates were made.
+
     >>> Answers(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
     """
@@ -19,6 +21,7 @@ class Answers:
     measured: tuple[Clique, ...] = ()
     lent: tuple[Clique, ...] = ()
     told: int | None = None
+    survey: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, measurements: Measurements) -> Answers:

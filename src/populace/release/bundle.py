@@ -176,13 +176,15 @@ class Release:
         """Read a release folder. It trusts the files; `verify` checks them."""
         folder = Path(folder)
         manifest = Manifest.load(folder)
-        measurements = Measurements.load(folder)
         table = next((folder / name for name in TABLE_FILES if name in manifest.files), None)
-        if table is None:
+        if table is None or manifest.sampling_seed is None:
             raise ReleaseError(
                 f"{NAME} in {folder} lists no synthetic table.",
-                hint="give the folder that `populace synth` wrote",
+                hint="read it with pp.Estimates.load"
+                if manifest.estimated
+                else "give the folder that `populace synth` wrote",
             )
+        measurements = Measurements.load(folder)
         first, *further = (
             read_table(folder / name, schema=measurements.schema)
             for name in table_names(table.name, implicates=manifest.implicates)

@@ -20,9 +20,11 @@ from populace.privacy.mechanisms import (
     Stability,
     law_from_json,
 )
+from populace.privacy.steps import STEPS
 from populace.release.statement import SpendLine, Statement
 
 MOST_STAGES = 12
+BOUND = "size of the bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class _Group:
     laws: tuple[Law, ...]
     lines: tuple[SpendLine, ...]
     cliques: tuple[Clique, ...]
+    step: int = 1
+    """What one row moves an answer by: 1 where rows are counted, many steps where numbers are added up."""
 
     @property
     def answers(self) -> int:
@@ -55,8 +59,10 @@ class _Group:
 
     def joins(self, other: _Group) -> bool:
         """Say whether the next spend goes on with this one: tables of the same kind, none of them again."""
+        if self.step != other.step:
+            return False
         if self.verb != "measure" or not self.cliques or not other.cliques:
-            return self.verb == other.verb and self.laws[0] == other.laws[0]
+            return self.verb == other.verb and (self.laws[0] == other.laws[0] or self.step > 1)
         return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
 
     def with_(self, other: _Group) -> _Group:
@@ -65,6 +71,7 @@ class _Group:
             laws=self.laws + other.laws,
             lines=self.lines + other.lines,
             cliques=self.cliques + other.cliques,
+            step=self.step,
         )
 
 
@@ -106,13 +113,15 @@ def reach(law: DiscreteGaussian | DiscreteLaplace | ExponentialCount | Stability
 def _groups(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
     laws = [law_from_json(told["law"]) for told in statement["record"]["spends"]]
     waiting = [marginal.clique for marginal in measured]
-    for line, law in zip(statement["spends"], laws, strict=True):
+    for place, (line, law) in enumerate(zip(statement["spends"], laws, strict=True)):
         verb = line["verb"]
         # The tables by which bins were learnt stand among the measurements; keys are not counted again.
         kept = verb == "measure" or (verb == "discover" and not isinstance(law, Stability))
         answers = line["answers"] if kept else 0
         cliques = tuple(waiting[:answers]) if verb == "measure" else ()
-        yield _Group(verb=verb, laws=(law,), lines=(line,), cliques=cliques)
+        summed = verb == "measure" and statement["record"]["spends"][place]["l1"] >= STEPS
+        step = STEPS if summed else 1
+        yield _Group(verb=verb, laws=(law,), lines=(line,), cliques=cliques, step=step)
         waiting = waiting[answers:]
 
 
@@ -135,10 +144,15 @@ def _told_together(groups: Iterable[_Group]) -> tuple[_Group, ...]:
 def _label(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
     if group.verb == "choose":
         return _choice(group, later=later)
+    if group.step > 1:
+        return f"add up {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
     if group.verb == "measure":
         return f"measure {_measured(group, seen=seen)}"
     if group.verb == "discover":
         return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
+    if group.verb == "smooth" or group.lines[0]["what"].startswith(BOUND):
+        more = f" and {len(group.lines) - 1} more" if len(group.lines) > 1 else ""
+        return f"answer {group.lines[0]['what']}{more}"
     if group.verb == "score":
         return f"compare {group.answers} tables with what was known before"
     return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
@@ -202,6 +216,12 @@ def _law(group: _Group) -> str:
 def _noise(group: _Group) -> str:
     near: list[int] = []
     above = ""
+    if group.step > 1:
+        return _noise_of_sums(group)
+    if group.verb == "smooth":
+        return "follows a bound on the rows, which is private"
+    if group.lines[0]["what"].startswith(BOUND):
+        return "19 of 20 times within a factor that estimates.json follows from"
     for law in group.laws:
         if not isinstance(law, DiscreteGaussian | DiscreteLaplace | ExponentialCount | Stability):
             return "drawn at random, strong ones likelier"
@@ -211,3 +231,13 @@ def _noise(group: _Group) -> str:
     if least < most:
         return f"± {least} to {most} rows, 19 of 20 times{above}"
     return f"± {most} {'row' if most == 1 else 'rows'}, 19 of 20 times{above}"
+
+
+def _noise_of_sums(group: _Group) -> str:
+    """Return how far sums are off, in multiples of the most that one row can add to them."""
+    near = [
+        reach(law) / group.step for law in group.laws if isinstance(law, DiscreteGaussian | DiscreteLaplace)
+    ]
+    least, most = (f"{end:.3g}" for end in (min(near), max(near)))
+    told = least if least == most else f"{least} to {most}"
+    return f"± {told} times the most that one row can add, 19 of 20 times"

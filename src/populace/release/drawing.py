@@ -41,6 +41,7 @@ class RowsFrom(Enum):
     ROOM = "noisy, and cut to what memory holds"
     CURATOR = "chosen by the curator"
     TOTALS = "declared public"
+    NONE = "none were made"
 
     @classmethod
     def of(cls, schema: Schema, *, asked: int | None, some: bool = False, cut: bool = False) -> RowsFrom:
@@ -76,6 +77,8 @@ def told_total(rows: int, rows_from: RowsFrom, selection: Selection | None) -> s
     if rows_from is RowsFrom.NOISE:
         of = "" if selection is None else " of the rows that meet the condition"
         return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
+    if rows_from is RowsFrom.NONE:
+        return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
     if rows_from is RowsFrom.ROOM:
         return (
             f"The {rows} synthetic rows are as many as the machine that drew them has memory for. The noisy count asks "

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from populace.errors import ReleaseError
 from populace.infer.intervals import interval_columns
 from populace.measurements import Measurements
+from populace.release.checks import wrong
 
 # They are written to a thousandth of a row; machines differ in the last digits that they compute.
 _CLOSE = 0.002
@@ -24,13 +24,9 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
         saved = pq.read_table(folder / "measurements.parquet", columns=list(expected))
         written = {name: saved[name].to_numpy().astype(np.float64) for name in expected}
     except (OSError, ValueError, KeyError, pa.ArrowException) as failure:
-        raise _wrong("measurements.parquet holds no intervals") from failure
+        raise wrong("measurements.parquet holds no intervals") from failure
     for name, tables in expected.items():
         again = np.concatenate([table.ravel() for table in tables])
         if not np.allclose(written[name], again, rtol=1e-9, atol=_CLOSE):
-            raise _wrong(f"“{name}” of measurements.parquet does not follow from the counts")
+            raise wrong(f"“{name}” of measurements.parquet does not follow from the counts")
     return f"the intervals of {saved.num_rows} counts follow from all counts together"
-
-
-def _wrong(message: str) -> ReleaseError:
-    return ReleaseError(message, hint="ask the publisher for an unaltered copy")

@@ -34,7 +34,9 @@ def not_covered(record: RunRecord, schema: Schema, *, answers: Answers) -> list[
         ),
         *_totals_lines(schema),
         *_public_lines(record, schema, answers=answers),
+        *_smooth_lines(record),
         _rows_line(record.unit),
+        *answers.survey,
         "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
         "Learning from statistics is what the release is for and is not a breach.",
         "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
@@ -73,6 +75,16 @@ def left_out(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str
         )
         for law in laws
         if isinstance(law, Stability)
+    ]
+
+
+def _smooth_lines(record: RunRecord) -> list[str]:
+    """Say that the width of some noise is not told, where it follows private rows."""
+    if not any(charged.spend.verb == "smooth" for charged in record.spends):
+        return []
+    return [
+        "The noise of some answers follows a bound that is private itself. How wide it was is part of no file; "
+        "where its size is told, that was paid for."
     ]
 
 

@@ -32,24 +32,32 @@ NAME = "manifest.json"
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
 ALWAYS = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 SOMETIMES = (*TABLE_FILES, "report.html")
+# A release of estimates holds no rows and no model.
+ESTIMATE_FILES = ("estimates.csv", "estimates.json")
+ALWAYS_ESTIMATED = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
 
 Digests = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What `manifest.json` holds."""
+    """What `manifest.json` holds. Only rows are drawn with a seed; estimates have none."""
 
     stamp: str | None
     dataset: str
     command: str
-    sampling_seed: int
+    sampling_seed: int | None
     rows_asked: int | None
     selection: Selection | None
     implicates: int
     versions: Mapping[str, str]
     parents: Mapping[str, Digests]
     files: Digests
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the folder holds estimates, not rows."""
+        return "estimates.json" in self.files
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""
@@ -82,7 +90,7 @@ class Manifest:
                     stamp=told["stamp"],
                     dataset=str(told["dataset"]),
                     command=str(told["command"]),
-                    sampling_seed=int(told["sampling_seed"]),
+                    sampling_seed=None if told["sampling_seed"] is None else int(told["sampling_seed"]),
                     rows_asked=None if told["rows_asked"] is None else int(told["rows_asked"]),
                     # Older releases hold all rows of the model, once.
                     selection=None
@@ -119,11 +127,12 @@ def _no_manifest(folder: Path) -> ReleaseError:
             return ReleaseError(f"{folder} holds {what}, not yet a release.", hint=hint)
     if not folder.is_dir():
         return ReleaseError(
-            f"there is no folder {folder}.", hint="give the folder that `populace synth` wrote"
+            f"there is no folder {folder}.",
+            hint="give the folder that `populace synth` or `populace estimate` wrote",
         )
     return ReleaseError(
         f"{folder} holds no {NAME}: it is not a release folder, or its writing was interrupted.",
-        hint="give the folder that `populace synth` wrote",
+        hint="give the folder that `populace synth` or `populace estimate` wrote",
     )
 
 
@@ -160,6 +169,39 @@ def describe(
         versions=versions(),
         parents=parents(statement, files=files),
         files=files,
+    )
+
+
+def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
+    """Return the manifest of a folder of estimates that holds everything but its manifest."""
+    files = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    return Manifest(
+        stamp=statement["stamp"],
+        dataset=statement["dataset"],
+        command=estimate_command(statement),
+        sampling_seed=None,
+        rows_asked=None,
+        selection=None,
+        implicates=1,
+        versions=versions(),
+        parents=estimate_parents(statement),
+        files=files,
+    )
+
+
+def estimate_parents(statement: Statement) -> dict[str, Digests]:
+    """Return which digests estimates come from: schema → ledger entry → estimates."""
+    schema, entry = statement["schema_digest"], statement["ledger_entry"]
+    return {"ledger_entry": {"schema": schema}, "estimates": {"schema": schema, "ledger_entry": entry}}
+
+
+def estimate_command(statement: Statement) -> str:
+    """Return the command that would make such estimates, with words in place of paths."""
+    return shlex.join(
+        [
+            *("populace", "estimate", "DATA", "--schema", "FILE", "--design", "FILE", "--queries", "FILE"),
+            *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"], "--out", "DIR"),
+        ]
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from populace.marginals import Marginal
 from populace.release.cost import stages
+from populace.release.drawing import RowsFrom
 from populace.release.statement import Statement, promise
 
 MOST_NAMES = 20
@@ -39,7 +40,7 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
         f"| method | {_cell(statement['method'])} |",
         *_workload(statement),
         *_public(statement),
-        f"| synthetic rows | {_cell(_rows(statement))} |",
+        *([] if _estimated(statement) else [f"| synthetic rows | {_cell(_rows(statement))} |"]),
         *_drawn(statement),
         "",
         *(
@@ -48,13 +49,13 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
             if part
             for line in (_cell(part["text"]), "")
         ),
-        "How useful the rows are: see report.html, if it is there, and the intervals in measurements.parquet.",
+        _usefulness(statement),
         "",
         "## What it cost",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
-        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it. The noise is that of one "
-        "count; brackets hold its law.",
+        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it. {_one_noise(statement)} "
+        "brackets hold its law.",
         "",
         "| question | noise | share of the budget |",
         "|---|---|---:|",
@@ -83,6 +84,27 @@ def markdown(statement: Statement, *, measured: Sequence[Marginal], version: str
     return "\n".join(lines) + "\n"
 
 
+def _estimated(statement: Statement) -> bool:
+    """Say whether the release holds estimates, not rows."""
+    return statement["total"]["origin"] == RowsFrom.NONE.value
+
+
+def _usefulness(statement: Statement) -> str:
+    if _estimated(statement):
+        return (
+            "How sure the estimates are: see the intervals in estimates.csv, and report.html, if it is there."
+        )
+    return (
+        "How useful the rows are: see report.html, if it is there, and the intervals in measurements.parquet."
+    )
+
+
+def _one_noise(statement: Statement) -> str:
+    if _estimated(statement):
+        return "The noise is that of one sum, in multiples of what one row can add to it at most;"
+    return "The noise is that of one count;"
+
+
 def _domains(statement: Statement) -> Iterator[str]:
     """Yield a row for every origin and rule, with the columns that share them."""
     alike: dict[tuple[str, str], list[str]] = {}
@@ -100,10 +122,11 @@ def _rules(statement: Statement) -> list[str]:
         return []
     shown = [f"- {_cell(rule)}" for rule in statement["rules"][:MOST_RULES]]
     more = len(statement["rules"]) - MOST_RULES
+    held = "They were held to:" if _estimated(statement) else "They hold in every synthetic row;"
     return [
         "## Rules",
         "",
-        "These rules are public as well. They hold in every synthetic row; real rows were moved where they broke one.",
+        f"These rules are public as well. {held} real rows were moved where they broke one.",
         "",
         *shown,
         *([f"- and {more} more, in codebook.json"] if more > 0 else []),

@@ -288,6 +288,11 @@ def percent(share: float) -> str:
 
 
 def _spec(description: str, **parts: Any) -> Spec:
+    return chart(description, parts)
+
+
+def chart(description: str, parts: Spec) -> Spec:
+    """Return a specification that is as wide as its place on the page."""
     return {
         "description": description,
         "width": "container",

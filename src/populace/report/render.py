@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from populace.errors import ResourceError
 from populace.measurements import counted
 from populace.report import charts
 from populace.report.document import Document
+from populace.report.pages import environment, for_script, script
 from populace.report.sure import Sure
 
 WORST = 12
@@ -24,23 +22,14 @@ def render(document: Document) -> str:
 
     The scripts are cut out of the installed vl-convert package; nothing is fetched, then or when it is read.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("populace.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        percent=charts.percent,
-        number=number,
-        ceiling=math.ceil,
-        reaches=_reaches,
-        reaches_beyond=charts.reaches_beyond,
-    )
-    page = environment.get_template("report.html")
+    filters: dict[str, Callable[..., Any]] = {
+        "percent": charts.percent,
+        "number": number,
+        "ceiling": math.ceil,
+        "reaches": _reaches,
+        "reaches_beyond": charts.reaches_beyond,
+    }
+    page = environment(filters).get_template("report.html")
     return page.render(
         document=document,
         statement=document.statement,
@@ -48,9 +37,9 @@ def render(document: Document) -> str:
         other=document.columns[WORST:MOST_CHARTS],
         worst_pairs=document.pairs[:WORST],
         sure=_by_kind(document.sure),
-        specs_json=_for_script(_specs(document)),
-        document_json=_for_script(document.to_json()),
-        script=_script(),
+        specs_json=for_script(_specs(document)),
+        document_json=for_script(document.to_json()),
+        script=script(),
     )
 
 
@@ -85,24 +74,3 @@ def _specs(document: Document) -> dict[str, Any]:
     if document.pairs:
         specs["pairs"] = charts.pairs(document.pairs[:WORST])
     return specs
-
-
-def _for_script(value: Any) -> str:
-    """Return JSON that no HTML parser takes for markup, whatever the labels hold."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-@lru_cache(maxsize=1)
-def _script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
-    import vl_convert
-
-    try:
-        script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    except (ValueError, OSError, MemoryError) as failure:
-        raise ResourceError(
-            "the scripts of the report could not be put together.",
-            hint="free some memory and disk space, or install vl-convert-python again",
-        ) from failure
-    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.errors import UsageError
 from populace.marginals import Counts
+from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
+from populace.schema.codec import labels
+from populace.schema.ranges import Range
 from populace.schema.schema import Schema
 from populace.survey import columns
-from populace.survey.cells import Axis, Cells, Floats
+from populace.survey.cells import Cells, Floats
 from populace.survey.design import Design
+from populace.survey.design_parts import Handling
 from populace.survey.estimators import Moments, Strata, Units, replicate_variance
 from populace.survey.functions import Found, ratios
-from populace.survey.intervals import Spread, Terms, combined, half_width
+from populace.survey.intervals import EFFECTS, TOTAL_EFFECTS, Spread, Terms, combined, half_width
 from populace.survey.oracle import SurveyOracle
 from populace.survey.plan import Plan, Question
 from populace.survey.quantiles import Bins
@@ -31,7 +36,8 @@ FEWEST = 4.0
 FEWEST_ROWS = 2.0
 
 OF_THE_SAMPLE = "of the sample: no sampling error"
-HIDDEN = "noise hides the sampling error: it is likely to be less"
+HIDDEN = "sampling error from rows and a usual design effect"
+UNKNOWN = "noise hides the sampling error"
 
 _DIVIDED = (
     Statistic.MEAN,
@@ -69,6 +75,18 @@ class Noisy:
 Answers = Mapping[Sum, Noisy]
 
 
+def check(design: Design, queries: Queries, *, budget: Budget) -> None:
+    """Refuse, from public facts alone and before anything is spent, what could not be asked or answered."""
+    for query in queries:
+        filled = [name for name in query.known if design.handling(name) is not Handling.IGNORE]
+        if filled:
+            raise UsageError(
+                f"{query.place}: missing answers of {filled[0]!r} cannot be filled yet.",
+                hint='write how = "ignore" for it in the design',
+            )
+    Plan.of(design, queries).check(budget)
+
+
 def answer(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
     """Ask all that queries need, and return their estimates with errors."""
     return concluded(oracle, plan=Plan.of(design, queries))
@@ -87,7 +105,7 @@ def estimates(question: Question, answers: Answers) -> Iterator[Estimate]:
     """Yield the rows of one query: one for each group, and for each value or quantile in it."""
     told = Told.of(question, answers)
     query = question.query
-    for number, group in enumerate(_groups(question.by, question.design.schema)):
+    for number, group in _groups(question):
         if query.statistic is Statistic.QUANTILE:
             yield from _quantiles(told, number, group)
         else:
@@ -155,11 +173,15 @@ class Told:
         if not question.weighted:
             return None
         found = Found(values=np.zeros((1, 1)), gradient=gradient[None, None])
+        rows = self._within(found, gradient, group) if question.squared else None
         if question.design.replicates is not None:
-            return self._replicated(gradient, group)
-        if question.design.clustered:
-            return self._between(found, group)
-        return self._within(found, gradient, group)
+            told = self._replicated(gradient, group)
+        elif question.design.clustered:
+            told = self._between(found, group)
+        else:
+            return rows
+        effects = EFFECTS if question.query.statistic in _DIVIDED else TOTAL_EFFECTS
+        return replace(told, rows=rows, effects=effects)
 
     def _between(self, found: Found, group: int) -> Spread:
         """Compare psus: from their noisy sums, less what the noise adds."""
@@ -176,12 +198,16 @@ class Told:
         )
 
     def _within(self, found: Found, gradient: Floats, group: int) -> Spread:
-        """Compare rows of a stratum: from noisy sums of squares and products."""
+        """Compare rows of a stratum, or all rows where units were drawn: from noisy sums of squares and products."""
         question, design = self.question, self.question.design
         cells = question.cells
         rows = self.answers[question.rows]
         sizes = np.maximum(cells.arranged(rows.values, ()), FEWEST_ROWS)
-        strata = Strata.of(design, sizes=sizes)
+        direct = not design.clustered and design.replicates is None
+        # Without a finite population where units were drawn: what rows are told apart by is not what was drawn from.
+        strata = (
+            Strata.of(design, sizes=sizes) if direct else Strata(sizes=sizes, undrawn=np.ones_like(sizes))
+        )
         count = self.totals.shape[1]
         base = cells.weights
         sums = _arranged(question, cells, self.parts[:1] if question.values else self.parts)[:, group]
@@ -268,7 +294,7 @@ def _row(told: Told, found: Found, group_number: int, place: int, *, group: Grou
         low=float(np.clip(value - reach, low, high)),
         high=float(np.clip(value + reach, low, high)),
         degrees=None if spread is None else spread.degrees,
-        note=OF_THE_SAMPLE if spread is None else HIDDEN if spread.hidden else "",
+        note=_note(spread),
     )
 
 
@@ -300,8 +326,16 @@ def _quantiles(told: Told, number: int, group: Group) -> Iterator[Estimate]:
             low=float(np.clip(ends[0], low, high)),
             high=float(np.clip(ends[1], low, high)),
             degrees=None if spread is None else spread.degrees,
-            note=HIDDEN if spread is not None and spread.hidden else "",
+            note=_note(spread),
         )
+
+
+def _note(spread: Spread | None) -> str:
+    if spread is None:
+        return OF_THE_SAMPLE
+    if not spread.hidden:
+        return ""
+    return UNKNOWN if spread.rows is None or spread.rows.hidden else HIDDEN
 
 
 def possible(query: Query, schema: Schema) -> tuple[float, float]:
@@ -319,16 +353,25 @@ def possible(query: Query, schema: Schema) -> tuple[float, float]:
     return -np.inf, np.inf
 
 
-def _groups(by: Sequence[Axis], schema: Schema) -> Iterator[Group]:
-    names = [axis.column for axis in by]
-    texts = [columns.values(columns.scale(schema, name, place="by")) for name in names]
-    for cell in product(*texts):
-        yield tuple(zip(names, cell, strict=True))
+def _groups(question: Question) -> Iterator[tuple[int, Group]]:
+    """Yield the number and the texts of each group that rows can be in."""
+    schema, names = question.design.schema, [axis.column for axis in question.by]
+    texts = [_texts(schema, name) for name in names]
+    for number, (cell, can) in enumerate(zip(product(*texts), question.possible.ravel(), strict=True)):
+        if can:
+            yield number, tuple(zip(names, cell, strict=True))
+
+
+def _texts(schema: Schema, name: str) -> tuple[str, ...]:
+    """Return the values of a column; of numbers in bins, from where to where each bin goes."""
+    column = schema.columns[name]
+    if isinstance(column, Range):
+        return labels(column)[: column.levels]
+    return columns.values(columns.scale(schema, name, place="by"))
 
 
 def _values(question: Question) -> list[tuple[str, str]] | None:
     axis = question.values
     if axis is None:
         return None
-    scale = columns.scale(question.design.schema, axis.column, place=question.query.place)
-    return [(axis.column, text) for text in columns.values(scale)]
+    return [(axis.column, text) for text in _texts(question.design.schema, axis.column)]

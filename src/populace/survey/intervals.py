@@ -28,6 +28,14 @@ DRAWS = 1 << 12
 APART = 6
 # With fewer draws than these left, the noise says nothing about a variance but its size.
 FEWEST = 1 << 7
+# Most design effects of means and shares in surveys lie between these; beyond, each doubling is a third as likely.
+EFFECTS = (0.7, 4.0)
+# Totals differ between units of different sizes as well.
+TOTAL_EFFECTS = (0.7, 30.0)
+FALL = math.log(3) / math.log(2)
+GRID = 512
+# Noise of less than this part of a variance is told with it; where it is more, the variance is what it may be.
+CLEAR = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +89,35 @@ class Spread:
     """A sampling variance as it was found: `value` holds `bias` on average beside the variance, and `noise`.
 
     The value less the noise, over its mean, is χ² with `degrees`, over them.
+    `rows` is the variance had rows been drawn directly: where noise hides how units differ, the variance is taken to be
+    that, times a design effect as surveys have it (`effects`). The more the value stands out of its bias, the less this
+    counts.
     """
 
     value: float
     degrees: float
     bias: float = 0.0
     noise: Terms = field(default_factory=Terms)
+    rows: Spread | None = None
+    effects: tuple[float, float] = EFFECTS
 
     @property
     def variance(self) -> float:
-        """The variance as a standard error tells it: as it was found, or what it may be where noise hides it."""
-        return float(np.median(self.draws())) if self.hidden else self.value - self.bias
+        """The variance as a standard error tells it: as it was found, or what it may be where noise matters."""
+        found = self.value - self.bias
+        clear = self.bias + self.noise.deviation <= CLEAR * found
+        return found if clear and found > 0 else float(np.median(self.draws()))
 
     @property
     def hidden(self) -> bool:
         """Whether noise alone could make as much of a variance."""
         unsure = math.hypot(self.noise.deviation, self.bias * math.sqrt(2 / self.degrees))
-        return self.value - self.bias <= unsure
+        return self.value - self.bias <= 2 * unsure
 
     def draws(self) -> Floats:
         """Return what the variance may be, given what was found."""
+        if self.rows is not None:
+            return self._likely(self.rows)
         told = self.value - self.noise.draws(first=20)
         found = told * self.degrees / _chi_draws(_rounded(self.degrees))
         kept = found[found > self.bias] - self.bias
@@ -109,6 +126,24 @@ class Spread:
             return np.abs(self.noise.draws(first=20)) + self.bias * math.sqrt(2 / self.degrees)
         # As many as there were, so that they meet other draws one by one.
         return np.resize(kept, DRAWS)[_order(40)]
+
+    def _likely(self, rows: Spread) -> Floats:
+        """Return what the variance may be, given what was found and what rows drawn directly would give.
+
+        The density of ln V is that of χ² for V + bias, times that of usual design effects to the power of how much of
+        the value may be bias.
+        """
+        told = np.sort(rows.draws())[DRAWS // 64 :: DRAWS // 32]
+        value = max(self.value, self.bias / 100, float(told.max()) / 100)
+        end = math.log(max(8 * value, 100 * float(told.max())))
+        grid = np.linspace(end - 16, end, GRID)
+        hidden = self.bias / (self.bias + max(self.value - self.bias, 0.0)) if self.bias else 0.0
+        whole = np.exp(grid) + self.bias
+        usual = np.mean([_usual(grid - math.log(max(each, 1e-300)), self.effects) for each in told], axis=0)
+        weight = -self.degrees / 2 * (np.log(whole) + value / whole)
+        weight += (1 - hidden) * (grid - np.log(whole)) + hidden * np.log(np.maximum(usual, 1e-300))
+        share = np.cumsum(np.exp(weight - weight.max()))
+        return np.exp(np.interp(_even(), share / share[-1], grid))[_order(40)]
 
 
 def half_width(
@@ -167,6 +202,12 @@ def combined(terms: Sequence[Terms]) -> Terms:
         gaussian=sum(each.gaussian for each in terms),
         laplace=tuple(scale for each in terms for scale in each.laplace),
     )
+
+
+def _usual(effect: Floats, ends: tuple[float, float]) -> Floats:
+    """Return how likely the logarithm of a design effect is, up to a factor: even between two ends, less beyond."""
+    low, high = (math.log(end) for end in ends)
+    return np.exp(-FALL * (np.maximum(low - effect, 0) + np.maximum(effect - high, 0)))
 
 
 @lru_cache(maxsize=64)

@@ -38,7 +38,7 @@ def plain(value: object, *, without: Sequence[str] = ()) -> Any:
     return value
 
 
-def restored(kind: type[T], told: object, **more: object) -> T:
+def restored(kind: type[T], told: object, more: Mapping[str, object] | None = None) -> T:
     """Return the dataclass that `plain` wrote; `more` are the fields that it left out.
 
     >>> from populace.marginals import Marginal
@@ -46,7 +46,7 @@ def restored(kind: type[T], told: object, **more: object) -> T:
     Marginal(clique=('AGE',), groupings=())
     """
     try:
-        found: T = _dataclass(kind, told, more)
+        found: T = _dataclass(kind, told, more or {})
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as failure:
         raise ReleaseError(
             f"what is told of a {kind.__name__.lower()} cannot be read.",

@@ -2,8 +2,8 @@
 
 A query needs sums over rows: of weights, and of weights times products of numbers. They are asked twice. Once for all
 rows (or by stratum, where base weights differ or rows are drawn directly): these give the estimate. Once more, for a
-smaller part of the budget, by psu, or as squares by stratum: these show how much another sample would differ. A sum
-that several queries need is asked once, for the shares of all of them.
+smaller part of the budget, by psu and as squares, or as squares by stratum where rows are drawn directly: these show
+how much another sample would differ. A sum that several queries need is asked once, for the shares of all of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
 
-from populace.errors import SchemaError
+import numpy as np
+import numpy.typing as npt
+
+from populace.errors import SchemaError, UsageError
 from populace.privacy.budget import Budget
+from populace.privacy.distributions import LARGEST_SCALE
+from populace.schema.expressions import parse
 from populace.schema.schema import Schema
 from populace.survey import functions
 from populace.survey.cells import Axis, Cells, Floats
@@ -28,10 +33,13 @@ from populace.survey.queries import Queries, Query, Statistic
 from populace.survey.sums import Factor, Sum
 
 MOST_CELLS = 2**20
-# Of a query's budget, the part that shows the sampling error.
-SPREAD = Fraction(1, 4)
+# Of a query's budget, the part that shows how units differ, and how rows do.
+UNITS = Fraction(1, 4)
+ROWS = Fraction(3, 20)
 # The number of rows is needed to two digits, sums to more.
 ROWS_PART = Fraction(1, 8)
+# Squares of statistics with more terms than these are too many to be worth their noise beside psus.
+FEW_TERMS = 2
 
 Pair = tuple[int, int]
 
@@ -120,24 +128,52 @@ class Question:
 
     @cached_property
     def rows(self) -> Sum:
-        """The number of rows by stratum."""
-        return Sum(by=Cells.strata(self.design).by(()), known=_weighed(self.design))
+        """The number of rows, by stratum where the estimate is asked so."""
+        by = self.cells.by(())
+        known = {*self.design.cells, *_weighed(self.design)} - set(by.clique)
+        return Sum(by=by, known=tuple(sorted(known)))
+
+    @cached_property
+    def possible(self) -> npt.NDArray[np.bool_]:
+        """Which groups rows that meet the condition can be in; all where that is too much to try out."""
+        shape = tuple(axis.levels for axis in self.by)
+        if self.query.where is None:
+            return np.ones(shape, dtype=np.bool_)
+        schema = self.design.schema
+        condition = schema.layout.condition(parse(self.query.where), place=self.query.place)
+        names = [axis.column for axis in self.by]
+        others = [name for name in condition.variables if name not in names]
+        sizes = (*shape, *(schema.domain[name] for name in others))
+        if math.prod(sizes) > MOST_CELLS:
+            return np.ones(shape, dtype=np.bool_)
+        grid = np.meshgrid(*map(np.arange, sizes), indexing="ij", sparse=True)
+        holds = np.broadcast_to(condition(dict(zip([*names, *others], grid, strict=True))), sizes)
+        return np.asarray(holds.any(axis=tuple(range(len(shape), len(sizes)))))
+
+    @property
+    def squared(self) -> bool:
+        """Whether squares are asked for: always where rows are drawn directly, beside psus of few terms."""
+        by_units = self.design.clustered or self.design.replicates is not None
+        return self.weighted and (not by_units or len(self.terms) <= FEW_TERMS)
 
     def shares(self) -> Iterator[tuple[Sum, Fraction]]:
         """Yield each sum with the part of the query's own budget that it takes."""
-        own = list(zip(self.sums, (term.part for term in self.terms), strict=True))
-        spread: list[tuple[Sum, Fraction]] = []
+        own = list(zip(self.sums, _parts(self.terms), strict=True))
+        units: list[tuple[Sum, Fraction]] = []
+        rows: list[tuple[Sum, Fraction]] = []
         if self.weighted and self.design.replicates is not None:
-            spread = [
+            units = [
                 each for sums in self.replicate_sums for each in zip(sums, _parts(self.terms), strict=True)
             ]
         elif self.weighted and self.design.clustered:
-            spread = list(zip(self.psu_sums, _parts(self.terms), strict=True))
-        elif self.weighted:
+            units = list(zip(self.psu_sums, _parts(self.terms), strict=True))
+        if self.squared:
             squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
-            spread = [*squares.items(), (self.rows, ROWS_PART)]
-        yield from _divided(own, of=1 - SPREAD if spread else Fraction(1))
-        yield from _divided(spread, of=SPREAD)
+            rows = [*squares.items(), (self.rows, ROWS_PART)]
+        parts = UNITS if units else Fraction(0), ROWS if units and rows else UNITS if rows else Fraction(0)
+        yield from _divided(own, of=1 - parts[0] - parts[1])
+        yield from _divided(units, of=parts[0])
+        yield from _divided(rows, of=parts[1])
 
     def _sum(self, term: Term, cells: Cells, *, power: int = 1, weight: Factor | None = None) -> Sum:
         own = weight or self.design.weight
@@ -172,6 +208,15 @@ class Plan:
         for each in shares:
             _check_cells(each, design.schema)
         return cls(questions=questions, shares=shares)
+
+    def check(self, budget: Budget) -> None:
+        """Refuse a budget whose noise would be too wide to be drawn."""
+        for _, noise in self.batches(budget):
+            if noise.variance > LARGEST_SCALE**2:
+                raise UsageError(
+                    f"epsilon is too small for {len(self.shares)} sums: their noise could not be drawn.",
+                    hint="ask for less, or with a larger epsilon",
+                )
 
     def batches(self, budget: Budget) -> list[SumBatch]:
         """Return the sums with the noise that their shares pay for, those of equal shares together."""

@@ -1,0 +1,133 @@
+"""populace estimate: from a private survey to estimates with their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+
+if TYPE_CHECKING:
+    from populace.release.estimates import Estimates
+
+DesignFile = Annotated[
+    Path,
+    typer.Option(
+        "--design",
+        metavar="FILE",
+        readable=False,
+        help="A design.toml: weights, strata, psus and what else says how rows were drawn.",
+    ),
+]
+QueriesFile = Annotated[
+    Path,
+    typer.Option(
+        "--queries",
+        metavar="FILE",
+        readable=False,
+        help="A queries.toml: which statistics of which columns, for whom and by which groups.",
+    ),
+]
+Delta = Annotated[
+    str,
+    typer.Option(
+        "--delta",
+        metavar="D",
+        help="The failure probability to allow, such as 1e-9; with 0, privacy is pure and the noise larger.",
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="The account of the ledger that pays.",
+        show_default="the schema's dataset, or the name of the data file",
+    ),
+]
+
+
+def estimate(
+    data: options.Data,
+    schema: options.SchemaFile,
+    design: DesignFile,
+    queries: QueriesFile,
+    epsilon: options.Epsilon,
+    out: options.Out,
+    delta: Delta = "0",
+    ledger: options.LedgerFile = None,
+    dataset: Dataset = None,
+    no_report: options.NoReport = False,
+    json: options.Json = False,
+) -> None:
+    """Estimate means, totals, shares and more of a survey's population.
+
+    Each estimate comes with its sampling error, its privacy error and an interval for both together. The budget is
+    booked in the ledger before the first row is read. The release folder holds the estimates, the noisy sums behind
+    them, the privacy statement, a codebook, a report that opens offline, and a manifest. Its path is the last line on
+    stdout.
+
+    \b
+    Examples:
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
+        --out found
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
+        --delta 1e-9 --out found
+    """
+    from populace.cli.account import look_up, tell_account
+    from populace.cli.notes import tell_weak_promise
+    from populace.estimates import estimate as run
+    from populace.reservation import dataset_name
+    from populace.schema.schema import Schema
+
+    check_new_folder(out)
+    described = Schema.load(schema)
+    account = dataset or described.dataset or dataset_name(data)
+    found = look_up(account, ledger=ledger)
+    tell_weak_promise(epsilon=epsilon, delta=delta)
+    with progress() as moved:
+        estimates = run(
+            data,
+            schema=described,
+            design=design,
+            queries=queries,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=ledger,
+            dataset=account,
+            progress=moved,
+        )
+        moved("writing the release", 0.5)
+        estimates.save(out, report=not no_report)
+    tell_account(found)
+    tell_noise(estimates)
+    if json:
+        emit_json(
+            {
+                "release": str(out),
+                "estimates": [row.to_json() for row in estimates.rows],
+                "statement": estimates.statement,
+            }
+        )
+    else:
+        emit(str(out))
+
+
+def tell_noise(estimates: Estimates) -> None:
+    """Note on stderr what noise has drowned, from the published numbers alone."""
+    lost = sum(row.estimate is None for row in estimates.rows)
+    known = [row for row in estimates.rows if row.estimate is not None and row.sampling_error is not None]
+    noisy = sum((row.privacy_error or 0.0) > (row.sampling_error or 0.0) for row in known)
+    if lost:
+        say(
+            f"note: {lost} of {len(estimates.rows)} estimates are of groups too small to tell from the noise (hint: "
+            "ask for larger groups, for fewer queries, or with a larger epsilon)"
+        )
+    if 2 * noisy > len(known):
+        say(
+            f"note: {noisy} of {len(known)} estimates have a larger privacy error than sampling error (hint: fewer "
+            "queries, narrower ranges (low, high, most_weight) or a larger epsilon help)"
+        )

@@ -1,0 +1,87 @@
+"""The street of estimates: private rows → noisy sums → estimates with their errors → release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from populace.errors import SchemaError, UsageError
+from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
+from populace.privacy.record import Plan
+from populace.private.barrier import Barrier
+from populace.private.room import check_size
+from populace.private.table import PrivateTable
+from populace.progress import Progress, silent
+from populace.release.estimates import Estimates
+from populace.reservation import as_schema, dataset_name, ledger_path, reserve
+from populace.schema.hints import listing
+from populace.schema.schema import Schema
+from populace.survey.design import Design
+from populace.survey.estimate import answer, check
+from populace.survey.queries import Queries
+from populace.survey.tape import Recorder
+
+if TYPE_CHECKING:
+    from populace.privacy.noise import NoiseSource
+
+METHOD = "estimate"
+
+
+def estimate(
+    data: Any,
+    *,
+    schema: Schema | Path | str,
+    design: Design | Path | str,
+    queries: Queries | Path | str,
+    epsilon: Number,
+    delta: Number = 0,
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+    noise: NoiseSource | None = None,
+) -> Estimates:
+    """Return estimates about the population of a survey, with an (epsilon, delta) guarantee for the schema's unit.
+
+    `data` is a path or any frame that narwhals understands; `design` says how its rows were drawn and weighted, and
+    `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
+    Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
+    done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
+    `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
+    """
+    spent, slack = parse_epsilon(epsilon), parse_delta(delta)
+    schema = as_schema(schema)
+    refuse_open(schema)
+    design = design if isinstance(design, Design) else Design.load(design, schema=schema)
+    queries = queries if isinstance(queries, Queries) else Queries.load(queries, schema=schema)
+    if design.schema != schema or queries.schema != schema:
+        raise UsageError(
+            "the design or the queries were read with another schema.",
+            hint="read all of them with one schema",
+        )
+    check_size(schema)
+    check(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    table = PrivateTable.of(data, schema=schema)
+    run, source = reserve(
+        dataset or schema.dataset or dataset_name(data),
+        ledger=ledger_path(ledger),
+        noise=noise,
+        epsilon=spent,
+        delta=slack,
+        schema=schema,
+        method=METHOD,
+        plan=Plan.FIXED,
+    )
+    (progress or silent)("adding up", 0.0)
+    oracle = Recorder(Barrier(table, run=run, noise=source))
+    rows = answer(oracle, design=design, queries=queries)
+    run.finish()
+    return Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+
+
+def refuse_open(schema: Schema) -> None:
+    """Refuse a schema that leaves something to be learnt: estimates learn nothing about domains."""
+    if schema.open:
+        raise SchemaError(
+            f"the domain of {listing(schema.open)} is to be learnt, which estimates do not do.",
+            hint="declare its values or bins, or leave the column out of the schema",
+        )

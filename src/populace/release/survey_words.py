@@ -1,0 +1,73 @@
+"""What a promise about survey estimates does not cover, in sentences that follow from the design and the queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from populace.release.limits import named
+from populace.survey.design import Design
+from populace.survey.design_parts import Handling
+from populace.survey.queries import Queries
+
+
+def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
+    """Return what nobody may read into estimates, one sentence or two for each."""
+    return (
+        _drawn(design),
+        *_weights(design),
+        _answers(design, queries),
+        "Each interval holds the truth of the population 19 times out of 20, as far as the design is right. Of many "
+        "intervals together some miss it. Errors in the answers themselves are in none of them.",
+    )
+
+
+def _drawn(design: Design) -> str:
+    listed = []
+    if design.strata is not None:
+        listed.append(f"the strata (“{design.strata}”)")
+    if design.psu is not None:
+        listed.append(f"the primary sampling units (“{design.psu}”)")
+    if design.fpc is not None:
+        listed.append("the sizes of what was sampled from")
+    if design.base is not None:
+        listed.append("the base weights")
+    told = f": {_and(listed)}" if listed else ""
+    return (
+        f"The sampling design is treated as public{told}. Who was drawn is protected, but not what the design itself "
+        "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
+        "protection is not."
+    )
+
+
+def _weights(design: Design) -> list[str]:
+    if design.weights is None:
+        return ["No weights of persons were used."] if design.base is None else []
+    return [
+        f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
+        f"counted as {float(design.heaviest):g}, which makes estimates too small by what was cut off; rows without a "
+        "weight above 0 did not count."
+    ]
+
+
+def _answers(design: Design, queries: Queries) -> str:
+    asked = list(dict.fromkeys(name for query in queries for name in query.known))
+    filled = [name for name in asked if design.handling(name) is not Handling.IGNORE]
+    left = [name for name in asked if name not in filled]
+    parts = []
+    if left:
+        parts.append(
+            f"rows without an answer to {named(left)} do not count where it is asked for, as if they were like the "
+            "others"
+        )
+    if filled:
+        parts.append(f"missing answers to {named(filled)} were filled from rows that are alike")
+    told = f": {'; '.join(parts)}" if parts else ""
+    return (
+        f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "
+        "ways, estimates are off, and no error here tells by how much."
+    )
+
+
+def _and(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

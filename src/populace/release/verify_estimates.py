@@ -1,0 +1,122 @@
+"""Verification of a release of estimates: all numbers follow from the noisy answers, and these were paid for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from populace.errors import PopulaceError
+from populace.privacy.mechanisms import law_from_json
+from populace.release.checks import Check, check_budget, checked, other_version, read_json, read_text, wrong
+from populace.release.codebook import codebook
+from populace.release.estimates import Estimates
+from populace.release.manifest import Manifest, estimate_command, estimate_parents
+from populace.release.page import markdown
+from populace.survey.estimate import answer
+from populace.survey.result import Estimate
+from populace.survey.tape import Player
+
+# Two machines may differ in the last digits that they compute.
+SAME = 1e-6
+
+_VERBS = {"sum": "measure", "smooth": "smooth", "bound-size": "score", "choose-bins": "choose"}
+
+
+def contents(folder: Path, manifest: Manifest) -> list[Check]:
+    """Check what the files of a folder say, after their names and digests."""
+    try:
+        found = Estimates.load(folder)
+        statement, _ = read_json(folder / "statement.json", inner="record")
+        book, _ = read_json(folder / "codebook.json", inner="schema")
+        told, _ = read_json(folder / "estimates.json", inner="answers")
+        texts = {name: read_text(folder / name) for name in ("statement.md", "estimates.csv")}
+    except PopulaceError as failure:
+        return [Check(name="contents", passed=False, detail=failure.message)]
+    return [
+        checked(
+            "real noise", lambda: _real_noise(manifest, found, stamps=[told.get("stamp"), book.get("stamp")])
+        ),
+        checked("parents", lambda: _parents(manifest, found, told)),
+        checked("statement", lambda: _statement(manifest, found, statement, page=texts["statement.md"])),
+        checked("budget", lambda: check_budget(found.record)),
+        checked("answers", lambda: _answers(found)),
+        checked("estimates", lambda: _estimates(found, table=texts["estimates.csv"])),
+        checked("codebook", lambda: _codebook(found, book)),
+    ]
+
+
+def _real_noise(manifest: Manifest, found: Estimates, *, stamps: list[object]) -> str:
+    if found.record.rehearsal or manifest.stamp or any(stamps):
+        raise wrong("a rehearsal: its noise was repeatable, so nothing in it is private")
+    return "not a rehearsal"
+
+
+def _parents(manifest: Manifest, found: Estimates, told: dict[str, Any]) -> str:
+    record, schema = found.record, found.schema
+    for one, other, what in (
+        (schema.digest, record.schema_digest, "the codebook's schema is not the one that was paid for"),
+        (told.get("schema_digest"), schema.digest, "the estimates have another schema"),
+        (told.get("ledger_entry"), record.digest, "the estimates come from another run than the statement"),
+        (manifest.parents, estimate_parents(found.statement), "the manifest names other parents"),
+    ):
+        if one != other:
+            raise wrong(what)
+    return "schema → ledger entry → estimates"
+
+
+def _statement(manifest: Manifest, found: Estimates, statement: Any, *, page: str) -> str:
+    expected, version = found.statement, manifest.versions.get("populace", "")
+    if statement != expected:
+        differing = next(key for key in {**expected, **statement} if statement.get(key) != expected.get(key))
+        raise wrong(f"“{differing}” does not follow from the record{other_version(version)}")
+    if page != markdown(expected, measured=[], version=version):
+        raise wrong(f"statement.md does not say what statement.json says{other_version(version)}")
+    if manifest != replace(manifest, dataset=expected["dataset"], command=estimate_command(expected)):
+        raise wrong("the manifest does not say what the statement says")
+    return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
+
+
+def _answers(found: Estimates) -> str:
+    """Every answer was booked, with just its noise."""
+    booked: Counter[tuple[str, str]] = Counter()
+    for charged in found.record.spends:
+        booked[charged.spend.verb, str(charged.spend.law)] += charged.spend.answers
+    try:
+        told = Counter((_VERBS[each.verb], str(law_from_json(each.law))) for each in found.tape)
+    except (KeyError, TypeError, ValueError) as failure:
+        raise wrong("an answer has no law") from failure
+    if told != booked:
+        raise wrong("the answers are not those that were booked, with just their noise")
+    return f"{sum(told.values())} noisy answers, all booked with their noise"
+
+
+def _estimates(found: Estimates, *, table: str) -> str:
+    """The answers give the same estimates again."""
+    player = Player(found.tape, schema=found.schema, budget=found.record.budget)
+    again = answer(player, design=found.design, queries=found.queries)
+    player.finish()
+    if len(again) != len(found.rows) or not all(map(_same, again, found.rows)):
+        raise wrong("the estimates do not follow from the noisy answers")
+    if table != found.to_csv():
+        raise wrong("estimates.csv does not say what estimates.json says")
+    return f"{len(again)} estimates follow from the noisy answers"
+
+
+def _same(one: Estimate, other: Estimate) -> bool:
+    first, second = one.to_json(), other.to_json()
+    return all(_close(first[key], second[key]) for key in first)
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=SAME, abs_tol=1e-12)
+    return bool(one == other)
+
+
+def _codebook(found: Estimates, book: Any) -> str:
+    if book != codebook(found.schema, statement=found.statement):
+        raise wrong("the codebook does not say what its schema says")
+    return f"{len(found.schema.columns)} columns as the schema has them"

@@ -1,0 +1,353 @@
+"""The report of a release of estimates: what was found, how sure it is, and where its error comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from typing import Any
+
+from populace.release.cost import Stage
+from populace.release.estimates import Estimates
+from populace.release.statement import Statement, promise
+from populace.report import charts
+from populace.report.pages import environment, for_script, script
+from populace.schema.schema import Schema
+from populace.survey.estimate import HIDDEN, UNKNOWN
+from populace.survey.plan import Plan, Question
+from populace.survey.queries import Query, Statistic
+from populace.survey.result import Estimate
+from populace.survey.sums import Sum
+
+FORMAT = "populace report of estimates 1"
+# More intervals than these are not drawn at once.
+MOST_DRAWN = 60
+# More stages than these are told in the table alone.
+MOST_STAGES = 24
+MARKS = ("†", "‡", "§", "¶", "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One estimate as it is shown: its group in words, numbers in the unit of the query, and shares of its variance."""
+
+    group: str
+    estimate: float | None
+    sampling: float | None
+    imputation: float
+    privacy: float | None
+    total: float | None
+    low: float | None
+    high: float | None
+    note: str
+    parts: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Which share of the squared error comes from sampling, from imputation and from noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The estimates of one query."""
+
+    name: str
+    unit: str
+    lines: tuple[Line, ...]
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """A mark for each note that some estimate has."""
+        notes = dict.fromkeys(line.note for line in self.lines if line.note)
+        return dict(zip(notes, MARKS, strict=False))
+
+    @property
+    def drawn(self) -> tuple[Line, ...]:
+        """The estimates that have an interval to draw."""
+        return tuple(line for line in self.lines if line.low is not None and line.high is not None)[
+            :MOST_DRAWN
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Everything the report shows, computed from what is released and from nothing else."""
+
+    format: str
+    promise: str
+    summary: tuple[str, ...]
+    statement: Statement
+    design: str
+    answers: tuple[Answer, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of estimates."""
+        return sum(len(answer.lines) for answer in self.answers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document as plain JSON values, floats to six significant digits."""
+        return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
+
+
+def build(found: Estimates) -> Document:
+    """Return the report of a release of estimates."""
+    statement = found.statement
+    rows: dict[str, list[Estimate]] = {query.name: [] for query in found.queries}
+    for row in found.rows:
+        rows[row.query].append(row)
+    answers = tuple(_answer(query, rows[query.name], schema=found.schema) for query in found.queries)
+    return Document(
+        format=FORMAT,
+        promise=promise(statement),
+        summary=_summary([line for answer in answers for line in answer.lines]),
+        statement=statement,
+        design=_design(found),
+        answers=answers,
+        stages=_stages(found),
+    )
+
+
+def render(document: Document) -> str:
+    """Return the report as one HTML file that opens offline. The same document gives the same bytes."""
+    specs = {
+        f"query-{place}": forest(answer)
+        for place, answer in enumerate(document.answers, start=1)
+        if answer.drawn
+    }
+    specs["budget"] = charts.budget(document.stages[:MOST_STAGES])
+    page = environment({"told": told, "percent": charts.percent}).get_template("estimates.html")
+    return page.render(
+        document=document,
+        statement=document.statement,
+        specs_json=for_script(specs),
+        document_json=for_script(document.to_json()),
+        script=script(),
+        most_drawn=MOST_DRAWN,
+    )
+
+
+def forest(answer: Answer) -> charts.Spec:
+    """Return a row for each estimate: a band for its interval, a darker one for sampling alone, and a dot."""
+    values = []
+    for place, line in enumerate(answer.drawn):
+        if line.estimate is None or line.low is None or line.high is None:
+            continue
+        share = math.sqrt(line.parts[0] + line.parts[1])
+        values.append(
+            {
+                "place": f"{place:03d} {line.group}",
+                "group": line.group,
+                "estimate": _short(line.estimate),
+                "low": _short(line.low),
+                "high": _short(line.high),
+                "from": _short(line.estimate - share * (line.estimate - line.low)),
+                "to": _short(line.estimate + share * (line.high - line.estimate)),
+                "told": told(line.estimate, line.total),
+                "interval": f"{told(line.low, line.total)} to {told(line.high, line.total)}",
+            }
+        )
+    tooltip = [
+        {"field": "group", "title": answer.name},
+        {"field": "told", "title": "estimate"},
+        {"field": "interval", "title": "19 of 20"},
+    ]
+    parts: charts.Spec = {
+        "height": 26 * len(values) + 6,
+        "data": {"values": values},
+        "encoding": {
+            "y": {
+                "field": "place",
+                "type": "nominal",
+                "sort": None,
+                "title": None,
+                "axis": {
+                    "labelExpr": charts.NAME_ONLY,
+                    "labelLimit": {"expr": "width < 420 ? 110 : 260"},
+                    "ticks": False,
+                    "domain": False,
+                    "labelPadding": 8,
+                    "grid": False,
+                },
+            },
+            "tooltip": tooltip,
+        },
+        "layer": [
+            {
+                "mark": {
+                    "type": "bar",
+                    "color": charts.TRUTH,
+                    "height": 14,
+                    "stroke": "#b8c6d8",
+                    "strokeWidth": 0.75,
+                },
+                "encoding": {
+                    "x": {
+                        "field": "low",
+                        "type": "quantitative",
+                        "title": answer.unit or None,
+                        "scale": {"zero": False, "nice": True},
+                        "axis": {"tickCount": 6},
+                    },
+                    "x2": {"field": "high"},
+                },
+            },
+            {
+                "mark": {"type": "bar", "color": charts.SYNTHETIC, "height": 8},
+                "encoding": {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}},
+            },
+            {
+                "mark": {
+                    "type": "point",
+                    "shape": "diamond",
+                    "filled": True,
+                    "size": 46,
+                    "color": charts.INK,
+                    "opacity": 1,
+                },
+                "encoding": {"x": {"field": "estimate", "type": "quantitative"}},
+            },
+        ],
+    }
+    return charts.chart(f"Estimates of {answer.name} with their intervals.", parts)
+
+
+def told(value: float | None, error: float | None) -> str:
+    """Return a number to as many digits as its error leaves it, two of the error, thousands apart.
+
+    >>> told(1234.5678, 0.123), told(28734.2, 310.0).split(), told(None, None)
+    ('1 234.57', ['28', '730'], '–')
+    """
+    if value is None:
+        return "–"
+    places = 2 if not error else 1 - math.floor(math.log10(error))
+    rounded = round(value, max(places, -12))
+    shown = f"{rounded:,.{max(0, min(places, 8))}f}"
+    return shown.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "\N{MINUS SIGN}")
+
+
+def _answer(query: Query, rows: Sequence[Estimate], *, schema: Schema) -> Answer:
+    percent = query.statistic is Statistic.PROPORTION
+    times = 100.0 if percent else 1.0
+    return Answer(
+        name=query.name,
+        unit="%" if percent else "",
+        lines=tuple(_line(row, times=times, schema=schema) for row in rows),
+    )
+
+
+def _line(row: Estimate, *, times: float, schema: Schema) -> Line:
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else times * value
+
+    squares = [(part or 0.0) ** 2 for part in (row.sampling_error, row.imputation_error, row.privacy_error)]
+    whole = sum(squares)
+    first, second, third = (square / whole if whole else 0.0 for square in squares)
+    return Line(
+        group=" · ".join(_words(name, value, schema=schema) for name, value in row.group) or "everybody",
+        estimate=scaled(row.estimate),
+        sampling=scaled(row.sampling_error),
+        imputation=times * row.imputation_error,
+        privacy=scaled(row.privacy_error),
+        total=scaled(row.total_error),
+        low=scaled(row.low),
+        high=scaled(row.high),
+        note=row.note,
+        parts=(first, second, third),
+    )
+
+
+def _words(name: str, value: str, *, schema: Schema) -> str:
+    column = schema.columns.get(name)
+    label = value if column is None else column.labels.get(value, value)
+    # A text tells what it is; a number needs the name of its column.
+    return f"{name} {label}" if label[:1].isdigit() or label[:1] == "-" else label
+
+
+def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
+    """Return how sure the estimates are in all, and where their errors come from."""
+    known = [line for line in lines if line.estimate is not None]
+    lost = len(lines) - len(known)
+    sampled = [line for line in known if line.sampling is not None]
+    found = []
+    if sampled:
+        less = sum(line.parts[2] <= 0.5 for line in sampled)
+        found.append(
+            f"Of {len(sampled)} estimates about the population, {less} err less by the privacy noise than by sampling "
+            f"and missing answers, {len(sampled) - less} more."
+        )
+        widest = max(line.parts[2] for line in sampled)
+        typical = sorted(line.parts[2] for line in sampled)[len(sampled) // 2]
+        found.append(
+            f"Noise makes the typical standard error {_times(typical)} what it would be without protection, and the "
+            f"worst {_times(widest)}."
+        )
+    if lost:
+        found.append(
+            f"{lost} {'is' if lost == 1 else 'are'} too small a group to say anything beside the noise."
+        )
+    for note, told_of in (
+        (
+            HIDDEN,
+            "how sampling units differ: their sampling error is that of rows, with a usual design effect",
+        ),
+        (UNKNOWN, "the sampling error itself: their intervals are wide, to be safe"),
+    ):
+        if hidden := sum(line.note == note for line in known):
+            found.append(f"Of {hidden}, noise hides {told_of}.")
+    return tuple(found) or ("All numbers are of the sample itself.",)
+
+
+def _times(share: float) -> str:
+    return f"{1 / math.sqrt(1 - share):.2f} times" if share < 0.999999 else "many times"
+
+
+def _design(found: Estimates) -> str:
+    design = found.design
+    if design.replicates is not None:
+        return f"{len(design.replicates.columns)} replicate weights"
+    strata = "" if design.strata is None else f"{len(design.strata_values)} strata"
+    psus = f"{len(design.psus_listed)} psus" if design.clustered else "rows"
+    return f"{psus} in {strata}" if strata else f"{psus} drawn directly" if psus == "rows" else psus
+
+
+def _stages(found: Estimates) -> tuple[Stage, ...]:
+    """Return what each query took, apart for the estimate and for its sampling error."""
+    plan = Plan.of(found.design, found.queries)
+    laws = {str(each.question): each.law for each in found.tape if each.verb == "sum"}
+    shares = found.queries.shares
+    used = found.statement["used"]["share"]
+    stages = []
+    for question, share in zip(plan.questions, shares, strict=True):
+        own = dict(_by_use(question))
+        for use, part in own.items():
+            stages.append(
+                Stage(
+                    label=f"{question.query.name}: {use}",
+                    noise=f"{len(laws)} sums in all",
+                    law="see estimates.json",
+                    share=float(part * share) * used,
+                )
+            )
+    return tuple(stages)
+
+
+def _by_use(question: Question) -> dict[str, Fraction]:
+    found = {"estimate": Fraction(0), "sampling error": Fraction(0)}
+    estimated: set[Sum] = set(question.sums)
+    for asked, share in question.shares():
+        found["estimate" if asked in estimated else "sampling error"] += share
+    return {use: share for use, share in found.items() if share}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, dict):
+        return value  # the statement: its numbers are promises and stay as they are
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
