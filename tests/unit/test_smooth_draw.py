@@ -1,0 +1,307 @@
+"""Exact draws of smooth noise: tails against independent computations, refinement, and the law of what is drawn."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from flint import arb
+from scipy.integrate import quad
+from scipy.stats import t as student_t
+
+from populace.errors import UsageError
+from populace.privacy import smooth_draw
+from populace.privacy.balls import ball, ceiling, precision
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.smooth_draw import Power, nearest, smooth_answer
+from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, PolyPlace, Student
+from populace.privacy.smooth_noise import LN_2, SmoothNoise, best
+
+FINE = Fraction(1, 2**40)
+# Each test of a drawn law raises a false alarm with this probability.
+ALARM = 1e-6
+
+
+class Told:
+    """Random words as they are given, and then those of a rehearsal."""
+
+    def __init__(self, *words, seed=1):
+        self.given = list(words)
+        self.rest = RehearsalEntropy(seed)
+        self.drawn = 0
+
+    def words(self, n):
+        self.drawn += n
+        own, self.given = self.given[:n], self.given[n:]
+        return np.concatenate([np.array(own, dtype=np.uint64), self.rest.words(n - len(own))])
+
+    def below(self, n):
+        return self.rest.below(n)
+
+
+def noise(law, s="1", t="0.5"):
+    return SmoothNoise(law=law, s=Fraction(s), t=Fraction(t))
+
+
+def drawn(law, *, entropy, exact=Fraction(0), size=1, lattice=FINE, s="1"):
+    return smooth_answer(
+        Fraction(exact),
+        bound=lambda: ball(Fraction(size)),
+        law=noise(law, s),
+        lattice=lattice,
+        entropy=entropy,
+    )
+
+
+def tail(law, x):
+    """P[|X| > x], from the density's definition by numerical integration, or from scipy."""
+    if isinstance(law, Student):
+        return 2 * student_t.sf(x, float(law.degrees))
+    gamma = float(law.gamma)
+
+    def density(u):
+        if isinstance(law, Cauchy):
+            return 1 / (1 + u**gamma)
+        return math.exp(-u) if u <= gamma else math.exp(-gamma) * (u / gamma) ** -gamma
+
+    pieces = sorted({0.0, 1.0, gamma, 50.0, float(x)})
+    whole = [quad(density, a, b, epsabs=1e-13)[0] for a, b in pairwise(pieces)]
+    # Beyond, the power is all that is left: two terms of its series.
+    end = pieces[-1]
+    far = end ** (1 - gamma) / (gamma - 1)
+    if isinstance(law, Cauchy):
+        far -= end ** (1 - 2 * gamma) / (2 * gamma - 1)
+    else:
+        far *= math.exp(-gamma) * gamma**gamma
+    above = sum(part for part, start in zip(whole, pieces, strict=False) if start >= x) + far
+    return above / (sum(whole) + far)
+
+
+LAWS = [
+    *(Cauchy(Fraction(gamma)) for gamma in ("2", "2.6", "4", "9")),
+    *(Student(Fraction(degrees)) for degrees in ("0.7", "1", "3.2", "12")),
+    *(PolyPlace(Fraction(gamma)) for gamma in ("2.2", "4.7", "9")),
+]
+
+
+def magnitude(law, low, high):
+    """The enclosure of |X| when U is between two probabilities."""
+    with precision(256):
+        variate = smooth_draw._variate(law, Told(0))
+        return variate.magnitude(low, high)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_magnitudes_are_quantiles(law):
+    for u in (Fraction(1, 2), Fraction(1, 3), Fraction(9, 10), Fraction(1, 1000)):
+        found = magnitude(law, u, u + Fraction(1, 2**128))
+        assert found.rel_accuracy_bits() > 90
+        assert tail(law, float(found.mid())) == pytest.approx(float(u), rel=1e-7)
+
+
+def test_student_agrees_with_scipy():
+    for degrees in (Fraction("0.5"), Fraction(3), Fraction(30)):
+        for u in (1e-12, 0.01, 0.4, 0.99, 1 - 1e-9):
+            told = Fraction(u)
+            found = magnitude(Student(degrees), told, told + Fraction(1, 2**140))
+            assert float(found.mid()) == pytest.approx(student_t.isf(u / 2, float(degrees)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("power", "exponent"), [("3.7", "1"), ("1.07", "1"), ("2", "2.1"), ("40", "1")])
+def test_enclosures_are_proven_and_shrink(power, exponent):
+    law = Power(power=Fraction(power), exponent=Fraction(exponent))
+    for u in (Fraction(1, 7), Fraction(6, 7), Fraction(1, 2**50), 1 - Fraction(1, 2**50)):
+        before = None
+        for bits in (96, 192, 384):
+            low, high = u, u + Fraction(1, 2**bits)
+            with precision(bits + 64):
+                found = law.quantile(low, high)
+                at_lower, at_upper = (law.tails(end.log())[0] for end in (found.lower(), found.upper()))
+                assert not at_lower < ball(high)
+                assert not at_upper > ball(low)
+                assert before is None or (found.overlaps(before) and found.rad() < before.rad())
+            before = found
+
+
+def test_tails_of_both_sides_add_up():
+    law = Power(power=Fraction("2.5"), exponent=Fraction(1))
+    with precision(160):
+        for place in (-30, -1, 0, 1, 30):
+            outer, inner = law.tails(arb(place))
+            assert (outer + inner - 1).contains(0)
+
+
+def test_the_answer_follows_from_the_words_alone(monkeypatch):
+    """However many words are looked at first, the same words lead to the same point."""
+    for law in (Cauchy(Fraction(3)), Student(Fraction(2)), PolyPlace(Fraction(5))):
+        found = set()
+        for first in (1, 2, 4):
+            monkeypatch.setattr(smooth_draw, "_FIRST_WORDS", first)
+            found.add(
+                drawn(law, entropy=RehearsalEntropy(4), exact=Fraction(1, 3), lattice=Fraction(1, 2**70))
+            )
+        assert len(found) == 1
+
+
+def test_words_that_decide_nothing_are_followed_by_more():
+    law = Cauchy(Fraction(4))
+    # The first word is the sign; then U begins with zeros, or with ones: x may be without end, or 0.
+    for word in (0, 2**64 - 1):
+        entropy = Told(0, word, word)
+        answer = drawn(law, entropy=entropy, lattice=Fraction(1, 2**60))
+        assert entropy.drawn > 3
+        assert (answer > 2**20) if word == 0 else (0 <= answer < Fraction(1, 2**40))
+
+
+def test_the_sign_is_a_fair_bit_of_its_own():
+    above, below = (drawn(Cauchy(Fraction(4)), entropy=Told(sign, 2**60, 7)) for sign in (0, 2**63))
+    assert above == -below > 0
+
+
+def test_a_tie_ends():
+    """Noise that is as good as none on a number half way between two points is decided in the end."""
+    law = noise(PolyPlace(Fraction(4)))
+    entropy = Told()
+    found = smooth_answer(
+        Fraction(1, 2),
+        bound=lambda: ball(Fraction(1, 2**20000)),
+        law=law,
+        lattice=Fraction(1),
+        entropy=entropy,
+    )
+    assert found in (0, 1)
+    assert nearest(arb(3, 0.75)) is None
+
+
+@pytest.mark.parametrize("bound", [lambda: arb(0), lambda: arb("nan"), lambda: arb(0, 1), lambda: ball(-1)])
+def test_a_bound_that_is_not_positive_is_never_used(bound):
+    with pytest.raises(ArithmeticError, match="positive"):
+        smooth_answer(
+            Fraction(1), bound=bound, law=noise(PolyPlace(Fraction(4))), lattice=FINE, entropy=Told()
+        )
+
+
+def test_a_lattice_is_needed():
+    with pytest.raises(UsageError, match="multiples"):
+        drawn(Cauchy(Fraction(4)), entropy=Told(), lattice=Fraction(0))
+
+
+def test_answers_lie_on_the_lattice_and_follow_scale_and_place():
+    law, lattice = Student(Fraction(3)), Fraction(3, 7)
+    answer = drawn(law, entropy=RehearsalEntropy(2), exact=Fraction(100), lattice=lattice)
+    assert (answer / lattice).denominator == 1
+    plain = drawn(law, entropy=RehearsalEntropy(2))
+    wide = drawn(law, entropy=RehearsalEntropy(2), exact=Fraction(5), size=6, s="2")
+    assert abs((wide - 5) - 3 * plain) <= 4 * FINE
+
+
+def test_ceilings_are_exact():
+    assert ceiling(lambda: ball(8).log() / ball(2).log()) == 3
+    assert ceiling(lambda: ball(8).log() / ball(2).log() + ball(Fraction(1, 10**400))) == 4
+    assert ceiling(lambda: -ball(Fraction(5, 2))) == -2
+    with pytest.raises(ArithmeticError):
+        ceiling(lambda: arb("nan"))
+
+
+def distance(values, law):
+    """The greatest distance between the empirical and the true distribution function."""
+    values = np.sort(np.array([float(value) for value in values]))
+    true = np.array([0.5 * (1 - math.copysign(1 - tail(law, abs(x)), -x)) for x in values])
+    n = len(values)
+    return max((np.arange(1, n + 1) / n - true).max(), (true - np.arange(n) / n).max())
+
+
+def limit(n):
+    """By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart it is passed with probability ALARM."""
+    return math.sqrt(math.log(2 / ALARM) / (2 * n))
+
+
+def law_holds(values, law):
+    return distance(values, law) <= limit(len(values))
+
+
+def test_drawn_noise_has_its_law():
+    law, entropy = PolyPlace(Fraction(4)), RehearsalEntropy(11)
+    values = [drawn(law, entropy=entropy) for _ in range(1000)]
+    assert law_holds(values, law)
+    assert not law_holds([value / 2 for value in values], law), "halved noise must be seen"
+    assert not law_holds([value * 2 for value in values], law), "doubled noise must be seen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [Cauchy(Fraction("2.4")), Cauchy(Fraction(4)), Student(Fraction(3))], ids=str)
+def test_drawn_noise_of_powers_has_its_law(law):
+    entropy = RehearsalEntropy(12)
+    values = [drawn(law, entropy=entropy) for _ in range(1500)]
+    assert law_holds(values, law)
+    assert not law_holds([value / 2 for value in values], law)
+    assert not law_holds([value * 2 for value in values], law)
+
+
+@pytest.mark.slow
+def test_laplace_log_normal_noise_has_its_law():
+    law, entropy = LaplaceLogNormal(Fraction(1, 2)), RehearsalEntropy(13)
+    sizes = np.sort([abs(float(drawn(law, entropy=entropy))) for _ in range(3000)])
+    normal = np.linspace(-9, 9, 4001)
+    weights = np.exp(-(normal**2) / 2) / np.exp(-(normal**2) / 2).sum()
+
+    def gap(values):
+        true = 1 - np.exp(-values[:, None] * np.exp(-0.5 * normal)) @ weights
+        return np.abs(np.arange(1, len(values) + 1) / len(values) - true).max()
+
+    assert gap(sizes) <= limit(len(sizes)) + 1 / len(sizes)
+    assert min(gap(sizes / 2), gap(sizes * 2)) > limit(len(sizes)) + 1 / len(sizes)
+
+
+# ----------------------------------------------------------------------------------------- the ratio of what is drawn
+
+
+def cell(law, place, *, shift, scale, lattice):
+    """P[q + scale·X rounds to a point], by the very tails that draws are made of."""
+    inner = Power(power=law.gamma, exponent=Fraction(1))
+    with precision(120):
+        ends = [cumulative(inner, (place + half - shift) / scale) for half in (-lattice / 2, lattice / 2)]
+        return float((ends[1] - ends[0]).mid())
+
+
+def cumulative(law, x):
+    if x == 0:
+        return arb(0.5)
+    outer = law.tails(arb(abs(x)).log())[0] / 2
+    return 1 - outer if x > 0 else outer
+
+
+def greatest_ratio(law, *, s, t, lattice=0.05):
+    """The greatest |ln| of the ratio of probabilities of one point, over neighbours' shifts, bounds and points."""
+    found = 0.0
+    places = np.concatenate(
+        [np.arange(-80, 81) * lattice, np.round(np.geomspace(4, 200, 12) / lattice) * lattice]
+    )
+    for lam in (-t, 0.0, t):
+        bound = math.exp(-lam)
+        shift = min(1.0, bound)
+        for place in places[:: 1 if lam == 0 else 2]:
+            here = cell(law, place, shift=0.0, scale=1 / s, lattice=lattice)
+            there = cell(law, place, shift=shift, scale=bound / s, lattice=lattice)
+            found = max(found, abs(math.log(here / there)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction("0.8"), pytest.param(Fraction(2), marks=pytest.mark.slow), 6 * LN_2]
+)
+def test_drawn_noise_passes_the_ratio_test(epsilon):
+    ours = best(epsilon, t=LN_2)
+    top = greatest_ratio(ours.law, s=float(ours.s), t=float(LN_2))
+    assert 0.9 * float(epsilon) < top <= float(epsilon) + 1e-6
+
+
+def test_the_ratio_test_rejects_constants_that_do_not_hold():
+    epsilon = Fraction(1, 2)
+    law = Cauchy(1 + epsilon / (2 * LN_2))
+    assert greatest_ratio(law, s=float(LN_2), t=float(LN_2)) > 1.5 * float(epsilon)
+    with pytest.raises(UsageError, match="impute from a model"):
+        best(epsilon, t=LN_2)
