@@ -48,9 +48,10 @@ from populace.private.statistics.sums import added
 from populace.schema.columns import Categorical, Ordinal
 from populace.schema.ranges import Integer
 from populace.schema.schema import Schema
+from populace.survey.design_parts import Handling
 from populace.survey.missing import estimate_missing
 from populace.survey.questions import Donors
-from populace.survey.wishes import Laws, Missing, Treatment, Wish
+from populace.survey.wishes import Filling, Laws, Wish
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "census-1980" / "ipums.parquet"
 PER_QUERY = 6 * LN_2
@@ -59,7 +60,7 @@ SOURCE = 1 / math.log(2)
 TOP = 75_000
 LINE = 5_000
 MISSING = TOP + 1
-NAMES = {Treatment.IMPUTE: "imputed", Treatment.IGNORE: "ignored", Treatment.MODEL: "model"}
+NAMES = {Handling.IMPUTE: "imputed", Handling.IGNORE: "ignored", Handling.MODEL: "model"}
 AGES = {"20-29": (20, 29), "30-39": (30, 39), "40-49": (40, 49), "50-59": (50, 59), "60+": (60, 90)}
 
 SCHEMA = Schema(
@@ -187,17 +188,17 @@ class Study:
     rows: int
 
     @cached_property
-    def plans(self) -> dict[Treatment, Missing]:
+    def plans(self) -> dict[Handling, Filling]:
         """What is asked by each way to treat missing values."""
         return {
-            each: Missing(
+            each: Filling(
                 donors=DONORS,
                 wishes=wishes(),
-                treatment=each,
+                how=each,
                 schema=SCHEMA,
                 population=Fraction(len(self.population.income)),
             )
-            for each in Treatment
+            for each in Handling
         }
 
     @cached_property
@@ -206,7 +207,7 @@ class Study:
         return Budget.of(PER_QUERY * len(wishes()), Fraction(0), unit=SCHEMA.unit)
 
     @cached_property
-    def laws(self) -> dict[Treatment, Laws]:
+    def laws(self) -> dict[Handling, Laws]:
         """The noise that it buys."""
         return {each: Laws.of(plan, budget=self.budget) for each, plan in self.plans.items()}
 
@@ -214,7 +215,7 @@ class Study:
     def at_once(self) -> Laws:
         """The noise of the model when all queries share what one has."""
         share = Fraction(1, len(wishes()))
-        return Laws.of(self.plans[Treatment.MODEL], budget=self.budget, share=share)
+        return Laws.of(self.plans[Handling.MODEL], budget=self.budget, share=share)
 
     def run(self, seed: int) -> dict[str, list]:
         """Return estimates of every method for one simulated survey, and intervals."""
@@ -225,12 +226,12 @@ class Study:
             NAMES[each]: estimate_missing(oracle, plan, laws=self.laws[each])
             for each, plan in self.plans.items()
         }
-        found["at once"] = estimate_missing(oracle, self.plans[Treatment.MODEL], laws=self.at_once)
+        found["at once"] = estimate_missing(oracle, self.plans[Handling.MODEL], laws=self.at_once)
         exact, lost = [], int(np.isnan(rows.numbers["INCOME"]).sum())
         globally, whole = [], []
         for wish in wishes():
             size = int(self.population.members(wish, rows.codes).sum())
-            total, _ = oracle.filled.answer(self.plans[Treatment.IMPUTE].question(wish))
+            total, _ = oracle.filled.answer(self.plans[Handling.IMPUTE].question(wish))
             moved = (TOP if wish.between is None else 1) * (1 + lost)
             # Half of ε for the sum and half for how many rows there are.
             half = float(PER_QUERY) / 2
@@ -287,7 +288,7 @@ class Tables:
         """Print all tables."""
         silent = self.study.population.silent
         print(f"incomes missing: {silent.mean():.1%} of all persons")
-        law = self.study.laws[Treatment.IMPUTE].answers[0]
+        law = self.study.laws[Handling.IMPUTE].answers[0]
         ratio = law.deviation / SOURCE
         print(
             f"smooth noise: {law.law}, s.d. {law.deviation:.3f}·S for each answer; the source's {SOURCE:.3f}·S; "

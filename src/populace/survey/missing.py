@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.privacy.mechanisms import Noise
+from populace.survey.design_parts import Handling
 from populace.survey.imputed import Membership, mean_bound
 from populace.survey.intervals import Terms, half_width
 from populace.survey.matching import Joined, Truth, cells_where, joined, least_rows
@@ -31,7 +32,7 @@ from populace.survey.oracle import SurveyOracle
 from populace.survey.questions import ImputedQuestion, Statistic
 from populace.survey.result import Estimate, too_few
 from populace.survey.smooth_error import ChangedRows, Served, smooth_draws
-from populace.survey.wishes import Between, Key, Laws, Missing, Part, Treatment, Wish
+from populace.survey.wishes import Between, Filling, Key, Laws, Part, Wish
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,36 +40,36 @@ Floats = npt.NDArray[np.float64]
 _ON_LATTICE = 2**10
 
 
-def estimate_missing(oracle: SurveyOracle, missing: Missing, *, laws: Laws) -> tuple[Estimate, ...]:
+def estimate_missing(oracle: SurveyOracle, filling: Filling, *, laws: Laws) -> tuple[Estimate, ...]:
     """Ask all that the wishes need, and return an estimate for each, with its errors and an interval.
 
     What is asked follows from public facts alone, so a run is paid for before anything is known.
     """
-    asked = list(missing.sums.values())
+    asked = list(filling.sums.values())
     told = oracle.sum_batches([([one], law) for one, law in zip(asked, laws.sums, strict=True)])
     tables = _Tables(
-        missing=missing,
+        filling=filling,
         values={
-            key: one.values(counts) for (key, one), counts in zip(missing.sums.items(), told, strict=True)
+            key: one.values(counts) for (key, one), counts in zip(filling.sums.items(), told, strict=True)
         },
         laws={
             key: (law, float(one.step))
-            for (key, one), law in zip(missing.sums.items(), laws.sums, strict=True)
+            for (key, one), law in zip(filling.sums.items(), laws.sums, strict=True)
         },
     )
-    if missing.treatment is not Treatment.IMPUTE:
+    if filling.how is not Handling.IMPUTE:
         return tuple(
-            tables.estimate(wish, inside) for wish, inside in zip(missing.wishes, missing.inside, strict=True)
+            tables.estimate(wish, inside) for wish, inside in zip(filling.wishes, filling.inside, strict=True)
         )
     if laws.size is None:
         raise UsageError("no noise is given for the size of a bound.", hint="give the laws of all questions")
-    frequency = ImputedQuestion(statistic=Statistic.FREQUENCY, donors=missing.donors)
+    frequency = ImputedQuestion(statistic=Statistic.FREQUENCY, donors=filling.donors)
     size = oracle.bound_size(frequency, noise=laws.size)
     rows = ChangedRows(told=size, noise=laws.size, most=tables.most_missing, served=tables.served)
     changed = rows.draws()
     found = []
-    for wish, inside, law in zip(missing.wishes, missing.inside, laws.answers, strict=True):
-        question = missing.question(wish)
+    for wish, inside, law in zip(filling.wishes, filling.inside, laws.answers, strict=True):
+        question = filling.question(wish)
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, law=law, lattice=Fraction(math.ceil(most), _ON_LATTICE))
         noise = smooth_draws(law, changed=changed, most=most, moved=moved)
@@ -97,7 +98,7 @@ def _bound_parts(question: ImputedQuestion) -> tuple[float, float]:
 class _Tables:
     """The noisy sums of all cells, and what follows from them."""
 
-    missing: Missing
+    filling: Filling
     values: dict[Key, Floats]
     laws: dict[Key, tuple[Noise, float]]
 
@@ -112,7 +113,7 @@ class _Tables:
     @property
     def served(self) -> Served | None:
         """What counts say of how many incomplete rows one complete row serves, if labels are all that decides."""
-        donors = self.missing.donors
+        donors = self.filling.donors
         if donors.ties is not Ties.NEXT:
             return None
         every, known = self.values[Part.ALL, None], self.values[Part.KNOWN, None]
@@ -132,7 +133,7 @@ class _Tables:
             return too_few(wish.query, group=wish.group)
         note = (
             "complete rows only: right if values are missing by chance"
-            if self.missing.treatment is Treatment.IGNORE
+            if self.filling.how is Handling.IGNORE
             else "missing values as the complete rows of their cell"
         )
         return self._told(wish, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note)
@@ -142,12 +143,12 @@ class _Tables:
         cells = self._cells(wish, inside)
         if cells is None:
             return too_few(wish.query, group=wish.group)
-        frame = self.missing.frame
-        of_frame = cells_where(wish.where, by=frame, schema=self.missing.schema)
+        frame = self.filling.frame
+        of_frame = cells_where(wish.where, by=frame, schema=self.filling.schema)
         size = max(1.0, float(self.values[Part.SIZE, None][of_frame].sum()))
         value = answer / size
         low, high = (
-            (float(self.missing.donors.low), float(self.missing.donors.high))
+            (float(self.filling.donors.low), float(self.filling.donors.high))
             if wish.between is None
             else (0.0, 1.0)
         )
@@ -186,7 +187,7 @@ class _Tables:
 
     def _cells(self, wish: Wish, inside: Truth) -> Cells | None:
         """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
-        missing, cut = self.missing, self._cut(inside)
+        filling, cut = self.filling, self._cut(inside)
         told = self._told_by(Part.KNOWN, None, cut=cut)
         value = (Part.VALUE, None) if wish.between is None else (Part.WITHIN, wish.between)
         if told is None or np.any(told.values < least_rows(cut.sizes, deviation=self._unsure)):
@@ -198,14 +199,14 @@ class _Tables:
             known=told,
             value=self._told_by(*value, cut=cut),
             square=None if wish.between else self._told_by(Part.SQUARE, None, cut=cut),
-            donors=missing.donors.k if missing.treatment is Treatment.IMPUTE else None,
+            donors=filling.donors.k if filling.how is Handling.IMPUTE else None,
             part=self._share(),
         )
 
     def _cut(self, inside: Truth) -> Joined:
-        missing = self.missing
-        sizes = missing.by.shape(missing.schema.domain) or (1,)
-        ordered = tuple(missing.schema.variables[name].ordered for name in missing.by.clique) or (True,)
+        filling = self.filling
+        sizes = filling.by.shape(filling.schema.domain) or (1,)
+        ordered = tuple(filling.schema.variables[name].ordered for name in filling.by.clique) or (True,)
         return joined(
             inside,
             counts=self.values[Part.KNOWN, None],
@@ -227,10 +228,10 @@ class _Tables:
 
     def _share(self) -> float:
         """Return which part of the population the rows are."""
-        if self.missing.population is None:
+        if self.filling.population is None:
             return 0.0
         every = self.values.get((Part.ALL, None), self.values[Part.KNOWN, None])
-        return min(max(float(every.sum()) / float(self.missing.population), 0.0), 1.0)
+        return min(max(float(every.sum()) / float(self.filling.population), 0.0), 1.0)
 
     def _variance(self, part: Part) -> float:
         law, step = self.laws[part, None]

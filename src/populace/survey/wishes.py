@@ -15,6 +15,7 @@ from populace.privacy.mechanisms import Noise
 from populace.privacy.smooth_noise import LN_2, SmoothNoise
 from populace.schema.expressions import parse
 from populace.schema.schema import Schema
+from populace.survey.design_parts import Handling
 from populace.survey.matching import Truth, cells_where
 from populace.survey.questions import Donors, ImputedQuestion, Statistic
 from populace.survey.result import Group
@@ -25,14 +26,6 @@ Between = tuple[Fraction, Fraction]
 MOST_CELLS = 2**12
 # What is set aside of a budget for the errors of imputed answers: one part of so many and the number of estimates.
 _PARTS_BESIDE, _MOST_PARTS = 3, 9
-
-
-class Treatment(Enum):
-    """What is done about missing values."""
-
-    IGNORE = "ignore"
-    IMPUTE = "impute"
-    MODEL = "model"
 
 
 class Part(Enum):
@@ -50,9 +43,9 @@ Key = tuple[Part, Between | None]
 
 # How ε is shared among sums, by what their noise does to estimates and to their errors.
 _WEIGHTS = {
-    Treatment.IGNORE: {Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
-    Treatment.MODEL: {Part.ALL: 2, Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
-    Treatment.IMPUTE: {
+    Handling.IGNORE: {Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
+    Handling.MODEL: {Part.ALL: 2, Part.KNOWN: 2, Part.VALUE: 2, Part.SQUARE: 1, Part.WITHIN: 2},
+    Handling.IMPUTE: {
         Part.SIZE: 2,
         Part.ALL: 2,
         Part.KNOWN: 3,
@@ -75,7 +68,7 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missing:
+class Filling:
     """What is wished for about one column with missing values; all wishes share what is asked about its cells.
 
     A subpopulation must be made of whole cells of the matching columns. `population` is the public number of persons
@@ -84,7 +77,7 @@ class Missing:
 
     donors: Donors
     wishes: tuple[Wish, ...]
-    treatment: Treatment
+    how: Handling
     schema: Schema
     population: Fraction | None = None
 
@@ -101,7 +94,7 @@ class Missing:
                     f"no row can meet {wish.where!r}.", hint="ask for a subpopulation that can have members"
                 )
         for between, condition in self._within.items():
-            if condition is None and self.treatment is not Treatment.IMPUTE:
+            if condition is None and self.how is not Handling.IMPUTE:
                 raise UsageError(
                     f"codes of {self.donors.column!r} do not tell what lies from {between[0]} to {between[1]}.",
                     hint="let bins of the column begin and end there, or impute",
@@ -110,7 +103,7 @@ class Missing:
     @cached_property
     def by(self) -> Marginal:
         """The cells that are asked about: of all matching columns, where missing values are matched."""
-        return self.frame if self.treatment is Treatment.IGNORE else self.donors.match
+        return self.frame if self.how is Handling.IGNORE else self.donors.match
 
     @cached_property
     def frame(self) -> Marginal:
@@ -155,9 +148,9 @@ class Missing:
         column = self.schema.columns[self.donors.column]
         known, value = (column.name,), Factor(column=column.name, low=self.donors.low, high=self.donors.high)
         found: dict[Key, Sum] = {}
-        if self.treatment is not Treatment.IGNORE:
+        if self.how is not Handling.IGNORE:
             found[Part.ALL, None] = Sum(by=self.by, where=column.universe)
-        if self.treatment is Treatment.IMPUTE:
+        if self.how is Handling.IMPUTE:
             found[Part.SIZE, None] = Sum(by=self.frame, where=column.universe)
         found[Part.KNOWN, None] = Sum(by=self.by, known=known)
         if any(wish.between is None for wish in self.wishes):
@@ -187,15 +180,15 @@ class Laws:
     answers: tuple[SmoothNoise, ...] = ()
 
     @classmethod
-    def of(cls, missing: Missing, *, budget: Budget, share: Fraction = Fraction(1)) -> Laws:
+    def of(cls, filling: Filling, *, budget: Budget, share: Fraction = Fraction(1)) -> Laws:
         """Share out a part of a budget among all that is asked; too small a one is refused.
 
         Imputed answers take what is left when errors have their part: a quarter for one estimate, less of more,
         and never less than a ninth.
         """
-        weights = [_WEIGHTS[missing.treatment][part] for part, _ in missing.sums]
-        wishes = len(missing.wishes)
-        if missing.treatment is not Treatment.IMPUTE:
+        weights = [_WEIGHTS[filling.how][part] for part, _ in filling.sums]
+        wishes = len(filling.wishes)
+        if filling.how is not Handling.IMPUTE:
             step = share / sum(weights)
             return cls(sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights))
         errors = share / min(_PARTS_BESIDE + wishes, _MOST_PARTS)
