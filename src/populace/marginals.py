@@ -154,6 +154,20 @@ def tabulate(marginal: Marginal, *, codes: Mapping[str, npt.NDArray[Any]], domai
     return count_columns(columns, sizes=marginal.shape(domain))
 
 
+def places(marginal: Marginal, *, codes: Mapping[str, npt.NDArray[Any]], domain: Domain) -> Counts:
+    """Return the number of the cell that each row lies in, cells being numbered in their order.
+
+    >>> pair = Marginal(("a", "b"), (Grouping("a", (0, 0, 1)),))
+    >>> places(pair, codes={"a": np.array([1, 2]), "b": np.array([1, 0])}, domain=Domain({"a": 3, "b": 2}))
+    array([1, 2])
+    """
+    found = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
+    for name, size in zip(marginal.clique, marginal.shape(domain), strict=True):
+        column, grouping = codes[name], marginal.grouping(name)
+        found = found * size + (column.astype(np.int64) if grouping is None else grouping.lookup[column])
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Marginals to choose from, each with the public estimate it is compared with, in whole rows.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from flint import arb
 
 from populace.errors import UsageError
-from populace.marginals import MOST_WEIGHT, Counts, Domain, Marginal
+from populace.marginals import MOST_WEIGHT, Counts, places
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.survey.bins import Bin, Binning, score, smooth_weight
@@ -67,7 +67,7 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
 
     A bin without rows adds nothing. Proof: docs/proofs/binning.md
     """
-    place = _places(question.by, rows=rows, domain=schema.domain)
+    place = places(question.by, codes=rows.codes, domain=schema.domain)
     weights = _base_weights(question.base, rows=rows, size=len(place))
     joined = _joined(question.binning)[place]
     size = len(question.binning.bins)
@@ -85,22 +85,12 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
 
 def scores(rows: Rows, choice: BinChoice, schema: Schema) -> list[Fraction]:
     """Return |S|/W₀ of each set of bins."""
-    place = _places(choice.by, rows=rows, domain=schema.domain)
+    place = places(choice.by, codes=rows.codes, domain=schema.domain)
     weights = _base_weights(choice.base, rows=rows, size=len(place))
     return [
         score(_bins(binning, _joined(binning)[place], weights, question=choice))
         for binning in choice.binnings
     ]
-
-
-def _places(by: Marginal, *, rows: Rows, domain: Domain) -> Counts:
-    """Return the number of the cell that each row lies in."""
-    size = len(next(iter(rows.codes.values())))
-    place = np.zeros(size, dtype=np.int64)
-    for name, cells in zip(by.clique, by.shape(domain), strict=True):
-        codes, grouping = rows.codes[name], by.grouping(name)
-        place = place * cells + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
-    return place
 
 
 def _joined(binning: Binning) -> Counts:
