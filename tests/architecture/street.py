@@ -64,19 +64,25 @@ def calls(text: str) -> Iterator[tuple[str, ast.Call]]:
 def draws_noise_elsewhere(texts: Texts) -> list[str]:
     """Only the noise source imports the samplers, and only the barrier lets noise meet a number.
 
-    Noise is asked for with `add(…, law=…)`, `reveal(…, law=…)` and `pick(…, rate=…)`. The audits wrap a source to
-    record it.
+    Noise is asked for with `add(…, law=…)`, `reveal(…, law=…)`, `pick(…, rate=…)` and, to follow a private bound,
+    `smooth(number, bound, law=…)`; a question has no bound. The audits wrap a source to record it.
     """
     found = []
     for path, text in texts.items():
-        taken = {name for name in imports(path, text) if name.startswith("populace.privacy.samplers")}
-        if taken and path not in ("privacy/noise.py", "privacy/samplers.py"):
+        samplers = "populace.privacy.samplers", "populace.privacy.smooth_draw"
+        taken = {name for name in imports(path, text) if name.startswith(samplers)}
+        if taken and path not in ("privacy/noise.py", "privacy/samplers.py", "privacy/smooth_draw.py"):
             found.append(f"{path}: imports the samplers")
         if path in (BARRIER, "evaluate/replay.py"):
             continue
         for name, call in calls(text):
             words = {word.arg for word in call.keywords}
-            if (name in ("add", "reveal") and "law" in words) or (name == "pick" and "rate" in words):
+            follows = name == "smooth" and len(call.args) + ("bound" in words) > 1
+            if (
+                (name in ("add", "reveal") and "law" in words)
+                or (name == "pick" and "rate" in words)
+                or follows
+            ):
                 found.append(f"{path}:{call.lineno}: lets noise meet a number")
     return found
 
@@ -88,7 +94,8 @@ def asks_engine_elsewhere(texts: Texts) -> list[str]:
         for path, text in texts.items()
         if path != BARRIER
         for name, call in calls(text)
-        if name in ("counts", "prepare", "engine", "tally") and isinstance(call.func, ast.Attribute)
+        if name in ("counts", "prepare", "engine", "survey_rows", "tally")
+        and isinstance(call.func, ast.Attribute)
     ]
 
 

@@ -18,12 +18,19 @@ from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.ledger import Ledger, Run
 from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Stability
 from populace.privacy.noise import ExactNoise
+from populace.privacy.smooth_laws import PolyPlace
+from populace.privacy.smooth_noise import SmoothNoise
+from populace.privacy.steps import LOG_STEPS, STEPS
 from populace.private.barrier import Barrier
 from populace.private.engines.memory import MemoryEngine
+from populace.private.statistics.rows import SurveyRows
 from populace.private.table import PrivateTable
 from populace.private.values import Tally
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownValues
+from populace.survey.bins import Binning
+from populace.survey.questions import BinChoice, WeightedQuestion
+from populace.survey.sums import Sum
 
 CODED = Schema.from_sizes({"a": 2, "b": 3})
 SCHEMA = Schema(columns={**CODED.columns, "city": UnknownValues(name="city")})
@@ -51,7 +58,7 @@ class Street:
             rehearsal=True,
             keys=Fraction(1, 10**10),
         )
-        table = PrivateTable(self._read, schema=SCHEMA, teller=self._tell)
+        table = PrivateTable(self._read, schema=SCHEMA, teller=self._tell, surveyor=self._survey)
         return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
 
     def _read(self) -> SpyEngine:
@@ -60,6 +67,11 @@ class Street:
     def _tell(self) -> dict[str, Tally]:
         self.seen()
         return {"city": Tally(np.array(["Bonn", "Ulm"]), np.array([1, 2]))}
+
+    def _survey(self) -> SurveyRows:
+        self.seen()
+        codes = {"a": np.array([0, 1, 1], np.uint8), "b": np.array([2, 0, 0], np.uint8)}
+        return SurveyRows(codes=codes, numbers={name: own.astype(np.float64) for name, own in codes.items()})
 
     def seen(self) -> None:
         """Write down that rows were read, and die of it if asked to."""
@@ -124,6 +136,21 @@ class SpyNoise(ExactNoise):
         self._street.events.append("noise")
         return super().reveal(keys, counts, law=law)
 
+    def smooth(self, exact: Any, bound: Any, *, law: Any, lattice: Any) -> Any:
+        self._street.events.append("noise")
+        return super().smooth(exact, bound, law=law, lattice=lattice)
+
+
+FAR = Binning(name="apart", bins=((0,), (1,)))
+TOTALS = (Fraction(10), Fraction(20))
+COUNT = WeightedQuestion(by=Marginal(("a",)), binning=FAR, populations=TOTALS, beta=Fraction(1, 100))
+CHOICE = BinChoice(by=Marginal(("a",)), binnings=(FAR,), populations=TOTALS)
+
+
+def smooth_law(noise: DiscreteGaussian) -> SmoothNoise:
+    s = Fraction(9) if noise is LITTLE_NOISE else Fraction(1, 100)
+    return SmoothNoise(law=PolyPlace(Fraction(3)), s=s, t=COUNT.beta)
+
 
 def candidates() -> Candidates:
     return Candidates((MARGINAL,), (np.ones((2, 3), np.int64),), (0,))
@@ -142,6 +169,16 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
         "city", law=Stability(DiscreteGaussian(noise.variance), 10**4)
     ),
     "discover rows": lambda barrier, noise: barrier.discover_rows(law=Stability(noise, 10**4)),
+    "sums": lambda barrier, noise: barrier.sum_batches(
+        [([Sum(by=Marginal(("a",)))], DiscreteGaussian(noise.variance * STEPS**2))]
+    ),
+    "smooth": lambda barrier, noise: barrier.smooth(COUNT, law=smooth_law(noise), lattice=Fraction(1)),
+    "bound size": lambda barrier, noise: barrier.bound_size(
+        COUNT, noise=DiscreteGaussian(noise.variance * LOG_STEPS**2)
+    ),
+    "choose bins": lambda barrier, noise: barrier.choose_bins(
+        CHOICE, law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
+    ),
     "discover bins": lambda barrier, noise: barrier.discover_bins(
         "b", groups=np.array([0, 1, 1]), noise=noise
     ),

@@ -30,7 +30,18 @@ RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
     (street.draws_noise_elsewhere, "strategy/mst.py", "from populace.privacy import samplers"),
     (street.draws_noise_elsewhere, "private/table.py", "def noisy(n, x, l):\n    return n.add(x, law=l)"),
     (street.draws_noise_elsewhere, "pipeline.py", "def chosen(n, x, r):\n    return n.pick(x, rate=r)"),
+    (
+        street.draws_noise_elsewhere,
+        "survey/missing.py",
+        "from populace.privacy.smooth_draw import smooth_answer",
+    ),
+    (
+        street.draws_noise_elsewhere,
+        "private/statistics/smooth.py",
+        "def told(n, q, s, l):\n    return n.smooth(q, s, law=l, lattice=1)",
+    ),
     (street.asks_engine_elsewhere, "pipeline.py", "def total(table):\n    return table.engine()"),
+    (street.asks_engine_elsewhere, "pipeline.py", "def rows(table):\n    return table.survey_rows()"),
     (
         street.asks_engine_elsewhere,
         "evaluate/replay.py",
