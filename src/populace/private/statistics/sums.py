@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
-from populace.marginals import Counts, Marginal
+from populace.marginals import Counts, Marginal, places
 from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, GaussianWithin
 from populace.private.checks import check_marginals
@@ -99,7 +99,7 @@ def added(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
     steps = contributions(rows, asked, schema=schema)
     found = np.zeros(math.prod(shape), dtype=np.int64)
     # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
-    np.add.at(found, _places(rows, asked.by, schema=schema), steps)
+    np.add.at(found, places(asked.by, codes=rows.codes, domain=schema.domain), steps)
     return found.reshape(shape)
 
 
@@ -119,7 +119,7 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
     share = np.ones(size, dtype=np.float64)
     if asked.weights is not None:
         parts = np.array([float(value / asked.weights.most) for value in asked.weights.values])
-        share = parts[_places(rows, asked.weights.by, schema=schema)]
+        share = parts[places(asked.weights.by, codes=rows.codes, domain=schema.domain)]
     for factor in asked.factors:
         numbers = rows.numbers[factor.column]
         counts &= ~np.isnan(numbers)
@@ -127,15 +127,6 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
         share *= (held - float(factor.centre)) / float(factor.most)
     steps: Counts = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
     return np.minimum(np.maximum(steps, -STEPS), STEPS)
-
-
-def _places(rows: SurveyRows, by: Marginal, *, schema: Schema) -> Counts:
-    """Return the number of the cell that each row lies in."""
-    place = np.zeros(_size(rows), dtype=np.int64)
-    for name, size in zip(by.clique, by.shape(schema.domain), strict=True):
-        codes, grouping = rows.codes[name], by.grouping(name)
-        place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
-    return place
 
 
 def _size(rows: SurveyRows) -> int:
