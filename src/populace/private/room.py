@@ -19,10 +19,11 @@ HELD_TIMES = 4
 METHOD_BYTES = 2**30
 
 
-def check_size(schema: Schema, *, rows: int | None = None) -> None:
+def check_size(schema: Schema, *, rows: int | None = None, numbers: int = 0) -> None:
     """Refuse, from public facts alone, columns that cannot be counted and rows that cannot be held.
 
-    `rows` are the synthetic rows asked for. A method keeps its own tables within `METHOD_BYTES`.
+    `rows` are the synthetic rows asked for, `numbers` the columns whose numbers are held beside codes. A method keeps
+    its own tables within `METHOD_BYTES`.
     """
     widest = max(schema.domain, key=schema.domain.__getitem__)
     if schema.domain[widest] > MOST_CELLS:
@@ -31,7 +32,8 @@ def check_size(schema: Schema, *, rows: int | None = None) -> None:
             hint="give it a width or edges, or leave it out",
         )
     coded, drawn = _row_bytes(schema)
-    needed, there = _fixed_bytes(schema) + coded * (schema.max_rows or 0) + drawn * (rows or 0), _memory()
+    read = (coded + VALUE_BYTES * numbers) * (schema.max_rows or 0)
+    needed, there = _fixed_bytes(schema) + read + drawn * (rows or 0), _memory()
     if needed > there:
         raise ResourceError(
             f"this needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
