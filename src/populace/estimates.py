@@ -20,6 +20,7 @@ from populace.survey.design import Design
 from populace.survey.estimate import answer, check
 from populace.survey.queries import Queries
 from populace.survey.tape import Recorder
+from populace.survey.ways import Ways
 
 if TYPE_CHECKING:
     from populace.privacy.noise import NoiseSource
@@ -69,7 +70,7 @@ def estimate(
         delta=slack,
         schema=schema,
         method=METHOD,
-        plan=Plan.FIXED,
+        plan=Plan.FIXED if Ways.of(design, queries).fixed else Plan.ADAPTIVE,
     )
     (progress or silent)("adding up", 0.0)
     oracle = Recorder(Barrier(table, run=run, noise=source))

@@ -15,6 +15,7 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
     return (
         _drawn(design),
         *_weights(design),
+        *_totals(design),
         _answers(design, queries),
         "Each interval holds the truth of the population 19 times out of 20, as far as the design is right. Of many "
         "intervals together some miss it. Errors in the answers themselves are in none of them.",
@@ -46,6 +47,16 @@ def _weights(design: Design) -> list[str]:
         f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
         f"counted as {float(design.heaviest):g}, which makes estimates too small by what was cut off; rows without a "
         "weight above 0 did not count."
+    ]
+
+
+def _totals(design: Design) -> list[str]:
+    if not design.totals:
+        return []
+    by = [" × ".join(control.by.clique) for control in design.totals]
+    return [
+        f"Totals of the population by {named(by)} are treated as public, and counts were made to meet them. What they "
+        "say of anybody is not protected by anything here."
     ]
 
 

@@ -15,10 +15,11 @@ from populace.report import charts
 from populace.report.pages import environment, for_script, script
 from populace.schema.schema import Schema
 from populace.survey.estimate import HIDDEN, UNKNOWN
-from populace.survey.plan import Plan, Question
+from populace.survey.plan import Question
 from populace.survey.queries import Query, Statistic
 from populace.survey.result import Estimate
 from populace.survey.sums import Sum
+from populace.survey.ways import Ways
 
 FORMAT = "populace report of estimates 1"
 # More intervals than these are not drawn at once.
@@ -311,20 +312,19 @@ def _design(found: Estimates) -> str:
 
 
 def _stages(found: Estimates) -> tuple[Stage, ...]:
-    """Return what each query took, apart for the estimate and for its sampling error."""
-    plan = Plan.of(found.design, found.queries)
-    laws = {str(each.question): each.law for each in found.tape if each.verb == "sum"}
-    shares = found.queries.shares
+    """Return what each query took, where it can be told apart for the estimate and for its sampling error."""
+    plan = Ways.of(found.design, found.queries).plan
+    questions = {} if plan is None else {question.query.name: question for question in plan.questions}
     used = found.statement["used"]["share"]
     stages = []
-    for question, share in zip(plan.questions, shares, strict=True):
-        own = dict(_by_use(question))
-        for use, part in own.items():
+    for query, share in zip(found.queries, found.queries.shares, strict=True):
+        uses = _by_use(questions[query.name]) if query.name in questions else {"": Fraction(1)}
+        for use, part in uses.items():
             stages.append(
                 Stage(
-                    label=f"{question.query.name}: {use}",
-                    noise=f"{len(laws)} sums in all",
-                    law="see estimates.json",
+                    label=f"{query.name}: {use}" if use else query.name,
+                    noise="see estimates.json",
+                    law="all laws are there",
                     share=float(part * share) * used,
                 )
             )

@@ -9,26 +9,26 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import UsageError
 from populace.marginals import Counts
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
-from populace.schema.codec import labels
-from populace.schema.ranges import Range
 from populace.schema.schema import Schema
-from populace.survey import columns
 from populace.survey.cells import Cells, Floats
 from populace.survey.design import Design
-from populace.survey.design_parts import Handling
+from populace.survey.empty import Empty
 from populace.survey.estimators import Moments, Strata, Units, replicate_variance
 from populace.survey.functions import Found, ratios
 from populace.survey.intervals import EFFECTS, TOTAL_EFFECTS, Spread, Terms, combined, half_width
+from populace.survey.missing import estimate_missing
 from populace.survey.oracle import SurveyOracle
 from populace.survey.plan import Plan, Question
 from populace.survey.quantiles import Bins
 from populace.survey.queries import Queries, Query, Statistic
 from populace.survey.result import TOO_FEW, Estimate, Group
 from populace.survey.sums import Sum
+from populace.survey.ways import Ways, group_texts
+from populace.survey.weighting import weighted_counts
+from populace.survey.wishes import Laws
 
 # A group whose size is not so many deviations of its noise above 0 is not told.
 FEWEST = 4.0
@@ -75,21 +75,29 @@ class Noisy:
 Answers = Mapping[Sum, Noisy]
 
 
-def check(design: Design, queries: Queries, *, budget: Budget) -> None:
-    """Refuse, from public facts alone and before anything is spent, what could not be asked or answered."""
-    for query in queries:
-        filled = [name for name in query.known if design.handling(name) is not Handling.IGNORE]
-        if filled:
-            raise UsageError(
-                f"{query.place}: missing answers of {filled[0]!r} cannot be filled yet.",
-                hint='write how = "ignore" for it in the design',
-            )
-    Plan.of(design, queries).check(budget)
-
-
 def answer(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
-    """Ask all that queries need, and return their estimates with errors."""
-    return concluded(oracle, plan=Plan.of(design, queries))
+    """Ask all that queries need, and return their estimates with errors, in the order of the queries."""
+    ways = Ways.of(design, queries)
+    found = [] if ways.plan is None else list(concluded(oracle, plan=ways.plan))
+    for filling, share in ways.filled:
+        laws = Laws.of(filling, budget=oracle.budget, share=share)
+        found += estimate_missing(oracle, filling, laws=laws)
+    if ways.counted is not None:
+        told = ways.counted
+        rows = weighted_counts(oracle, told.counts, weighting=told.weighting, share=told.share)
+        found += [
+            replace(row, query=query, group=group)
+            for row, (query, group) in zip(rows, told.owners, strict=True)
+        ]
+    return tuple(row for query in queries for row in found if row.query == query.name)
+
+
+def check(design: Design, queries: Queries, *, budget: Budget) -> None:
+    """Refuse, before anything is spent, what could not be asked or answered.
+
+    It goes the whole way on a table without rows, exactly told: all that is refused there is refused for public facts.
+    """
+    answer(Empty(schema=design.schema, budget=budget), design=design, queries=queries)
 
 
 def concluded(oracle: SurveyOracle, *, plan: Plan) -> tuple[Estimate, ...]:
@@ -356,22 +364,14 @@ def possible(query: Query, schema: Schema) -> tuple[float, float]:
 def _groups(question: Question) -> Iterator[tuple[int, Group]]:
     """Yield the number and the texts of each group that rows can be in."""
     schema, names = question.design.schema, [axis.column for axis in question.by]
-    texts = [_texts(schema, name) for name in names]
+    texts = [group_texts(schema, name) for name in names]
     for number, (cell, can) in enumerate(zip(product(*texts), question.possible.ravel(), strict=True)):
         if can:
             yield number, tuple(zip(names, cell, strict=True))
-
-
-def _texts(schema: Schema, name: str) -> tuple[str, ...]:
-    """Return the values of a column; of numbers in bins, from where to where each bin goes."""
-    column = schema.columns[name]
-    if isinstance(column, Range):
-        return labels(column)[: column.levels]
-    return columns.values(columns.scale(schema, name, place="by"))
 
 
 def _values(question: Question) -> list[tuple[str, str]] | None:
     axis = question.values
     if axis is None:
         return None
-    return [(axis.column, text) for text in _texts(question.design.schema, axis.column)]
+    return [(axis.column, text) for text in group_texts(question.design.schema, axis.column)]

@@ -29,7 +29,7 @@ APART = 6
 # With fewer draws than these left, the noise says nothing about a variance but its size.
 FEWEST = 1 << 7
 # Most design effects of means and shares in surveys lie between these; beyond, each doubling is a third as likely.
-EFFECTS = (0.7, 4.0)
+EFFECTS = (0.7, 6.0)
 # Totals differ between units of different sizes as well.
 TOTAL_EFFECTS = (0.7, 30.0)
 FALL = math.log(3) / math.log(2)

@@ -18,9 +18,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import SchemaError, UsageError
+from populace.errors import SchemaError
 from populace.privacy.budget import Budget
-from populace.privacy.distributions import LARGEST_SCALE
 from populace.schema.expressions import parse
 from populace.schema.schema import Schema
 from populace.survey import functions
@@ -208,15 +207,6 @@ class Plan:
         for each in shares:
             _check_cells(each, design.schema)
         return cls(questions=questions, shares=shares)
-
-    def check(self, budget: Budget) -> None:
-        """Refuse a budget whose noise would be too wide to be drawn."""
-        for _, noise in self.batches(budget):
-            if noise.variance > LARGEST_SCALE**2:
-                raise UsageError(
-                    f"epsilon is too small for {len(self.shares)} sums: their noise could not be drawn.",
-                    hint="ask for less, or with a larger epsilon",
-                )
 
     def batches(self, budget: Budget) -> list[SumBatch]:
         """Return the sums with the noise that their shares pay for, those of equal shares together."""

@@ -1,0 +1,198 @@
+"""Which way each query goes: sums of weights, answers with missing values filled, or counts that meet public totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from populace.errors import UsageError
+from populace.schema.codec import labels
+from populace.schema.expressions import parse
+from populace.schema.numbers import decimal_text, number
+from populace.schema.ranges import Integer, Numeric, Range
+from populace.schema.schema import Schema
+from populace.schema.syntax import And, Comparison, Literal, Name, Operator
+from populace.survey import columns
+from populace.survey.design import Design
+from populace.survey.design_parts import Handling
+from populace.survey.plan import Plan
+from populace.survey.queries import Queries, Query, Statistic
+from populace.survey.result import Group
+from populace.survey.weighting import Count, Weighting
+from populace.survey.wishes import Between, Filling, Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counted:
+    """Counts that meet public totals: each with the query and group it belongs to, for one share of the budget."""
+
+    counts: tuple[Count, ...]
+    owners: tuple[tuple[str, Group], ...]
+    weighting: Weighting
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ways:
+    """All queries of a run by the way they go, each way with its share of the budget."""
+
+    plan: Plan | None
+    filled: tuple[tuple[Filling, Fraction], ...]
+    counted: Counted | None
+
+    @classmethod
+    def of(cls, design: Design, queries: Queries) -> Ways:
+        """Return which way each query goes; what no way leads to is refused."""
+        shares = dict(zip(queries, queries.shares, strict=True))
+        filled: dict[str, list[Query]] = {}
+        counted, summed = [], []
+        for query in queries:
+            columns_filled = [name for name in query.known if design.handling(name) is not Handling.IGNORE]
+            if columns_filled:
+                filled.setdefault(_checked(query, design, columns_filled), []).append(query)
+            elif design.totals:
+                counted.append(query)
+            else:
+                summed.append(query)
+        part = sum((shares[query] for query in summed), Fraction(0))
+        return cls(
+            plan=Plan.of(design, Queries(schema=queries.schema, queries=tuple(summed)), share=part)
+            if summed
+            else None,
+            filled=tuple(
+                (_filling(name, own, design), sum((shares[query] for query in own), Fraction(0)))
+                for name, own in filled.items()
+            ),
+            counted=_counted(counted, design, share=sum((shares[query] for query in counted), Fraction(0)))
+            if counted
+            else None,
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all questions are settled before the first answer: counts that meet totals look at it."""
+        return self.counted is None
+
+
+def groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:
+    """Yield the groups of a query, each with the condition that its rows meet, the query's own included.
+
+    >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 3})
+    >>> [text for _, text in groups(Query(statistic="count", by=("SEX",), where="AGE < 2"), schema)]
+    ['(AGE < 2) and SEX >= 0 and SEX <= 0', '(AGE < 2) and SEX >= 1 and SEX <= 1']
+    """
+    texts = [group_texts(schema, name) for name in query.by]
+    own = [] if query.where is None else [f"({query.where})"]
+    for cell in product(*(range(len(each)) for each in texts)):
+        group = tuple((name, held[code]) for name, held, code in zip(query.by, texts, cell, strict=True))
+        parts = [*own, *(_in_code(schema, name, code) for name, code in zip(query.by, cell, strict=True))]
+        yield group, " and ".join(parts) or None
+
+
+def group_texts(schema: Schema, name: str) -> tuple[str, ...]:
+    """Return the values of a column; of numbers in bins, from where to where each bin goes."""
+    column = schema.columns[name]
+    if isinstance(column, Range):
+        return labels(column)[: column.levels]
+    return columns.values(columns.scale(schema, name, place="by"))
+
+
+def _in_code(schema: Schema, name: str, code: int) -> str:
+    """Return the condition that a column has one value, or lies in one bin."""
+    column, own = schema.columns[name], Name(name)
+    if isinstance(column, Integer):
+        first, last = column.bounds(code)
+        return f"{own} >= {first} and {own} <= {last}"
+    if isinstance(column, Numeric):
+        low, high = (decimal_text(edge) or str(float(edge)) for edge in column.bounds(code))
+        return f"{own} >= {low}" + (f" and {own} < {high}" if code < column.levels - 1 else "")
+    text = columns.values(columns.scale(schema, name, place="by"))[code]
+    return str(Comparison(own, Operator.EQUAL, Literal(text)))
+
+
+def _checked(query: Query, design: Design, filled: Sequence[str]) -> str:
+    """Return the one column of a query whose missing answers are filled, or refuse what cannot be."""
+    hint = (
+        'ask for a mean, or for a proportion that one range of the column is, or write how = "ignore" for it'
+    )
+    simple = query.statistic is Statistic.MEAN or (
+        query.statistic is Statistic.PROPORTION and query.that is not None
+    )
+    if len(query.known) > 1 or not simple or query.low is not None or query.high is not None:
+        raise UsageError(
+            f"{query.place}: missing answers of {filled[0]!r} cannot be filled for it.", hint=hint
+        )
+    if design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict):
+        raise UsageError(
+            f"{query.place}: missing answers of {filled[0]!r} are filled only if rows were drawn with equal chances.",
+            hint='leave weights and psus out of the design, or write how = "ignore" for the column',
+        )
+    return filled[0]
+
+
+def _filling(name: str, queries: Sequence[Query], design: Design) -> Filling:
+    schema, missing = design.schema, design.missing[name]
+    wishes = [
+        Wish(
+            query=query.name,
+            group=group,
+            where=where,
+            between=None if query.that is None else _between(query, name, schema),
+        )
+        for query in queries
+        for group, where in groups(query, schema)
+    ]
+    # One number above 1 counts the population; a share says nothing about it.
+    known = design.fpc if isinstance(design.fpc, Fraction) and design.fpc > 1 else None
+    return Filling(
+        donors=missing.donors(schema),
+        wishes=tuple(wishes),
+        how=missing.how,
+        schema=schema,
+        population=design.population or known,
+    )
+
+
+def _between(query: Query, name: str, schema: Schema) -> Between:
+    """Return the range of a column that a condition names, both ends included."""
+    whole = parse(query.that or "")
+    low, high = columns.span(schema, name, place=query.place)
+    column = schema.columns[name]
+    decimals = 0 if isinstance(column, Integer) else getattr(column, "decimals", None)
+    for part in whole.parts if isinstance(whole, And) else (whole,):
+        value = (
+            number(part.right.text)
+            if isinstance(part, Comparison) and part.left.name == name and isinstance(part.right, Literal)
+            else None
+        )
+        strict = isinstance(part, Comparison) and part.operator in (Operator.BELOW, Operator.ABOVE)
+        if not isinstance(part, Comparison) or value is None or (strict and decimals is None):
+            raise UsageError(
+                f"{query.place}: {query.that} is not one range of {name!r}.",
+                hint=f"compare {name} with numbers: {name} >= 10 and {name} <= 20",
+            )
+        step = Fraction(1, 10 ** (decimals or 0)) if strict else Fraction(0)
+        if part.operator in (Operator.BELOW, Operator.AT_MOST, Operator.EQUAL):
+            high = min(high, value - step)
+        if part.operator in (Operator.ABOVE, Operator.AT_LEAST, Operator.EQUAL):
+            low = max(low, value + step)
+    if low > high:
+        raise UsageError(f"{query.place}: no value of {name!r} meets {query.that}.", hint="give a range")
+    return low, high
+
+
+def _counted(queries: Sequence[Query], design: Design, *, share: Fraction) -> Counted:
+    counts: list[Count] = []
+    owners: list[tuple[str, Group]] = []
+    for query in queries:
+        if query.statistic is not Statistic.COUNT:
+            raise UsageError(
+                f"{query.place}: a {query.statistic.value} does not go with public totals yet.",
+                hint="ask for counts, or leave the totals out of the design",
+            )
+        for group, where in groups(query, design.schema):
+            counts.append(Count(name=f"{query.name} {len(counts)}", where=where))
+            owners.append((query.name, group))
+    return Counted(counts=tuple(counts), owners=tuple(owners), weighting=Weighting.of(design), share=share)
