@@ -162,7 +162,7 @@ def test_a_part_of_the_population():
 
 def test_few_rows():
     """Noise decides that there are too few, and nothing else is said of them."""
-    rows, _ = drawn(6, 12)
+    rows, _ = drawn(6, 4)
     for how in Handling:
         assert all(row.note == TOO_FEW and row.estimate is None for row in estimates(rows, how))
 
@@ -295,7 +295,7 @@ def test_joined_cells_hold_enough():
     rng = np.random.default_rng(9)
     space = Space(sizes=(4, 3), ordered=(True, False))
     counts = rng.integers(0, 60, (4, 3)).astype(float)
-    cut = joined(np.ones((4, 3), dtype=bool), counts=counts, space=space, deviation=2.0)
+    cut = joined(np.ones((4, 3), dtype=bool), counts=counts, space=space, few=20.0, deviation=2.0)
     assert (cut.sums(counts) >= 20).all()
     assert cut.sums(counts).sum() == counts.sum()
     assert len(np.unique(cut.numbers)) > 3

@@ -19,7 +19,6 @@ Truth = npt.NDArray[np.bool_]
 
 # Combinations of codes on which a condition is tried out.
 _MOST_TRIED = 2**22
-LEAST_ROWS = 20.0
 _DEVIATIONS = 6
 
 
@@ -82,23 +81,23 @@ class Joined:
         return np.bincount(self.numbers, weights=table.ravel()[self.cells]).astype(np.float64)
 
 
-def least_rows(cells: npt.ArrayLike, *, deviation: float) -> Floats:
-    """Return how many rows groups of so many cells must hold: six deviations of their noise, or a few.
+def least_rows(cells: npt.ArrayLike, *, few: float, deviation: float) -> Floats:
+    """Return how many rows groups of so many cells must hold: six deviations of their noise, and more than a few.
 
-    >>> least_rows([1, 9], deviation=3.0).tolist()
+    >>> least_rows([1, 9], few=20.0, deviation=3.0).tolist()
     [20.0, 54.0]
     """
-    return np.maximum(LEAST_ROWS, _DEVIATIONS * deviation * np.sqrt(np.asarray(cells, dtype=np.float64)))
+    return np.maximum(few, _DEVIATIONS * deviation * np.sqrt(np.asarray(cells, dtype=np.float64)))
 
 
-def joined(inside: Truth, *, counts: Floats, space: Space, deviation: float) -> Joined:
+def joined(inside: Truth, *, counts: Floats, space: Space, few: float, deviation: float) -> Joined:
     """Join cells to their nearest until noisy counts say that each group holds rows enough.
 
     The group that lacks most is joined to the nearest one, distances being those of its first cell. Only noisy counts
     and public places decide. With too few rows in all, one group is left.
 
     >>> line = Space(sizes=(4,), ordered=(True,))
-    >>> found = joined(np.ones(4, bool), counts=np.array([30, 0, 12, 40.0]), space=line, deviation=2)
+    >>> found = joined(np.ones(4, bool), counts=np.array([30, 0, 12, 40.0]), space=line, few=20, deviation=2)
     >>> found.numbers.tolist()
     [0, 0, 1, 1]
     """
@@ -109,7 +108,7 @@ def joined(inside: Truth, *, counts: Floats, space: Space, deviation: float) -> 
     group = np.arange(len(cells))
     alive = np.ones(len(cells), dtype=np.bool_)
     for _ in range(len(cells) - 1):
-        short = total - least_rows(size, deviation=deviation)
+        short = total - least_rows(size, few=few, deviation=deviation)
         lowest = int(np.argmin(np.where(alive, short, math.inf)))
         if short[lowest] >= 0:
             break

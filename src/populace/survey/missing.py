@@ -190,7 +190,7 @@ class _Tables:
         filling, cut = self.filling, self._cut(inside)
         told = self._told_by(Part.KNOWN, None, cut=cut)
         value = (Part.VALUE, None) if wish.between is None else (Part.WITHIN, wish.between)
-        if told is None or np.any(told.values < least_rows(cut.sizes, deviation=self._unsure)):
+        if told is None or np.any(told.values < least_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
         every = self._told_by(Part.ALL, None, cut=cut) or told
         return Cells(
@@ -211,8 +211,14 @@ class _Tables:
             inside,
             counts=self.values[Part.KNOWN, None],
             space=Space(sizes=sizes, ordered=ordered),
+            few=self._few,
             deviation=self._unsure,
         )
+
+    @property
+    def _few(self) -> float:
+        """Cells whose means stand for missing rows are kept apart longer than those that only tell errors."""
+        return 5.0 if self.filling.how is Handling.MODEL else 20.0
 
     @property
     def _unsure(self) -> float:

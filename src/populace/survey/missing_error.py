@@ -126,7 +126,7 @@ class Cells:
             means, squares = value / known, square / known
             # The square of a noisy mean is too large by its noise's variance.
             noise = self.value.variance(self.cut) / known**2
-            within = squares - means**2 + noise
+            within = (squares - means**2 + noise) * known / np.maximum(known - 1, 1.0)
             middle = (every * means).sum(axis=1) / size
             whole = (every * squares).sum(axis=1) / size - middle**2
             whole += ((every / size[:, None]) ** 2 * noise).sum(axis=1)
