@@ -1,0 +1,146 @@
+"""A secret split of persons into pieces: which piece somebody is in follows from a key that nobody is told.
+
+The key is drawn once, from secret randomness, and kept for as long as the accounts of the pieces live: a second split
+of the same persons would put them into second pieces, and prices would add up. It is neither a seed nor written to a
+ledger or a release; the accounts carry a tag that it cannot be told from. Proof: docs/proofs/partition.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from populace.errors import ResourceError, UsageError
+from populace.marginals import Counts
+from populace.privacy.entropy import Entropy
+from populace.schema.unit import Neighbours
+
+_BYTES = 32
+_PLACE = 16
+_MODE = 0o600
+
+
+class SplitKey:
+    """The secret behind a split. It prints nothing and is never copied or pickled."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != _BYTES:
+            raise UsageError("a key has 32 bytes.", hint="draw it: SplitKey.draw(SystemEntropy())")
+        self._secret = secret
+
+    @classmethod
+    def draw(cls, entropy: Entropy) -> SplitKey:
+        """Return a new key."""
+        return cls(entropy.words(_BYTES // 8).astype("<u8").tobytes())
+
+    @classmethod
+    def kept(cls, path: Path, *, entropy: Entropy) -> SplitKey:
+        """Return the key of a file, which nobody else may read; the first time it is drawn and written."""
+        try:
+            # Made by one process alone: a second key would be a second split.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+        except FileExistsError:
+            return cls._read(path)
+        except OSError as error:
+            raise ResourceError(
+                f"{str(path)!r} cannot be written: {error.strerror}.", hint="choose another place for the key"
+            ) from None
+        with os.fdopen(handle, "wb") as file:
+            key = cls.draw(entropy)
+            file.write(key._secret)
+            file.flush()
+            os.fsync(file.fileno())
+        return key
+
+    @classmethod
+    def _read(cls, path: Path) -> SplitKey:
+        try:
+            if path.stat().st_mode & 0o077:
+                raise UsageError(
+                    f"others may read the key in {str(path)!r}.",
+                    hint=f"chmod 600 {path}: a split must stay secret",
+                )
+            return cls(path.read_bytes())
+        except OSError as error:
+            raise ResourceError(
+                f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
+            ) from None
+
+    def places(self, labels: Sequence[bytes]) -> list[int]:
+        """Return a number of 128 bits for each label: independent and even for whoever does not have the key."""
+        return [
+            int.from_bytes(hashlib.blake2b(label, key=self._secret, digest_size=_PLACE).digest(), "big")
+            for label in labels
+        ]
+
+    def tag(self, split: Split) -> str:
+        """Return a name for what a split does with this key, from which the key cannot be told."""
+        told = f"{split.neighbours.value} {[str(share) for share in split.shares]}".encode()
+        return hashlib.blake2b(told, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
+
+    def __repr__(self) -> str:
+        return "SplitKey(secret)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is never copied or pickled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Shares of persons that go into the pieces of a split, and what neighbours are.
+
+    Where neighbours replace one person, the number of persons is public, and so are the sizes of pieces: persons are
+    put in a secret order and cut. Where they add or remove one, each person is put into a piece alone, and how many are
+    in a piece is as private as how many there are.
+
+    >>> split = Split(shares=(Fraction(1, 10), Fraction(9, 10)), neighbours=Neighbours.REPLACE_ONE)
+    >>> split.sizes(25)
+    (2, 23)
+    """
+
+    shares: tuple[Fraction, ...]
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        if not self.shares or min(self.shares) <= 0 or sum(self.shares) != 1:
+            raise UsageError(
+                "the shares of the pieces are not parts of one whole.",
+                hint="give shares above 0 that add up to 1",
+            )
+
+    def sizes(self, persons: int) -> tuple[int, ...]:
+        """Return how many persons each piece has, where that is public."""
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise UsageError(
+                "how many persons a piece has is private where neighbours add or remove one.",
+                hint="let neighbours replace one person, or ask for a noisy count",
+            )
+        ends = [round(persons * sum(self.shares[: place + 1])) for place in range(len(self.shares))]
+        return tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+
+    def pieces(self, labels: Sequence[bytes], *, key: SplitKey) -> Counts:
+        """Return the number of the piece of each person; labels are distinct, one for each person.
+
+        Proof: docs/proofs/partition.md
+        """
+        if len(set(labels)) < len(labels):
+            raise ValueError("two persons have one label")
+        places = key.places(labels)
+        found = np.zeros(len(labels), dtype=np.int64)
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            order = sorted(range(len(places)), key=places.__getitem__)
+            found[order] = np.repeat(np.arange(len(self.shares)), self.sizes(len(labels)))
+            return found
+        ends = [sum(self.shares[: place + 1]) * 2 ** (8 * _PLACE) for place in range(len(self.shares))]
+        for person, number in enumerate(places):
+            found[person] = next(piece for piece, end in enumerate(ends) if number < end)
+        return found

@@ -1,0 +1,85 @@
+"""What a secret split into pieces is worth: one account for each piece, and what all of them cost a person together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from fractions import Fraction
+
+from populace.errors import UsageError
+from populace.privacy.partition import Split, SplitKey
+from populace.schema.unit import Neighbours
+from populace.survey.amplification import Design, amplified, leaked
+
+
+class Cut(Enum):
+    """What decides who is in which piece."""
+
+    SECRET = "a secret draw"
+    VALUES = "values of the rows"
+
+
+def accounts(dataset: str, *, split: Split, key: SplitKey, cut: Cut = Cut.SECRET) -> tuple[str, ...]:
+    """Return the name of the ledger account of each piece; another key, or another split, has others.
+
+    Pieces that depend on the data have none: questions to them are charged to the whole.
+
+    >>> from populace.privacy.entropy import RehearsalEntropy
+    >>> split = Split(shares=(Fraction(1, 2), Fraction(1, 2)), neighbours=Neighbours.REPLACE_ONE)
+    >>> accounts("survey", split=split, key=SplitKey.draw(RehearsalEntropy(1)))[1][-13:]
+    'piece 2 of 2)'
+    """
+    if cut is Cut.VALUES:
+        raise UsageError(
+            "pieces that values of rows decide have no accounts of their own: who is replaced is in two of them.",
+            hint="split by a secret draw, or charge the pieces to one account, at twice the price",
+        )
+    count, tag = len(split.shares), key.tag(split)
+    return tuple(f"{dataset} (split {tag}, piece {piece + 1} of {count})" for piece in range(count))
+
+
+def overall(epsilons: Sequence[Fraction], *, neighbours: Neighbours, cut: Cut = Cut.SECRET) -> Fraction:
+    """Return what questions to all pieces cost a person, each piece having its own ε.
+
+    A person is in one piece of a secret split, whatever the rows hold: the greatest ε. Where values of rows decide, a
+    person who is replaced leaves one piece and enters another: the two greatest together. Such pieces have no accounts
+    of their own. Proof: docs/proofs/partition.md
+
+    >>> overall([Fraction(1), Fraction(3), Fraction(2)], neighbours=Neighbours.REPLACE_ONE)
+    Fraction(3, 1)
+    >>> overall([Fraction(1), Fraction(3), Fraction(2)], neighbours=Neighbours.REPLACE_ONE, cut=Cut.VALUES)
+    Fraction(5, 1)
+    """
+    if not epsilons or min(epsilons) < 0:
+        raise UsageError("a price is below 0, or there is none.", hint="give the epsilon of each piece")
+    ranked = sorted(epsilons, reverse=True)
+    if cut is Cut.VALUES and neighbours is Neighbours.REPLACE_ONE:
+        return sum(ranked[:2], Fraction(0))
+    return ranked[0]
+
+
+def seen_price(
+    epsilon: Fraction, *, split: Split, pieces: Sequence[int], persons: int | None = None
+) -> Fraction:
+    """Return what answers at this ε on some pieces cost whoever is told them alone, the split being secret.
+
+    Pieces that come together count as one: their shares add up. Where the number of persons is public, shares are those
+    of whole persons. Proof: docs/proofs/partition.md
+
+    >>> split = Split(shares=(Fraction(1, 10),) * 10, neighbours=Neighbours.REPLACE_ONE)
+    >>> [round(float(seen_price(Fraction(1), split=split, pieces=p, persons=500)), 3) for p in ([0], [0, 1, 2])]
+    [0.159, 0.416]
+    """
+    if not pieces or len(set(pieces)) < len(pieces) or not set(pieces) <= set(range(len(split.shares))):
+        raise UsageError("the pieces are not some of the split's.", hint="name each piece once, from 0 on")
+    if split.neighbours is Neighbours.ADD_REMOVE:
+        shares = [split.shares[piece] for piece in pieces]
+        return amplified(epsilon, share=leaked(shares), design=Design.POISSON)
+    if persons is None:
+        raise UsageError(
+            "the share of a piece is told by its persons.",
+            hint="give the number of persons, which is public here",
+        )
+    sizes = split.sizes(persons)
+    shares = [Fraction(sizes[piece], persons) for piece in pieces if sizes[piece]]
+    return amplified(epsilon, share=leaked(shares), design=Design.SIMPLE) if shares else Fraction(0)
