@@ -319,7 +319,9 @@ def _quantiles(told: Told, number: int, group: Group) -> Iterator[Estimate]:
             yield Estimate(query=query.name, group=own, estimate=None, note=TOO_FEW)
             continue
         value = bins.quantile(counts, float(share))
-        gradient = (bins.below(value) - float(share)) / size
+        gradient = (bins.below(counts, float(share)) - float(share)) / size
+        # What lies inside a bin is a guess: two of them tell how good it is.
+        guess = abs(value - bins.straight(counts, float(share)))
         noise, spread = told.noise(gradient, number), told.spread(gradient, number)
         reach = half_width(spread, noise=noise)
         ends = [bins.quantile(counts, float(share) + sign * reach) for sign in (-1, 1)]
@@ -331,8 +333,8 @@ def _quantiles(told: Told, number: int, group: Group) -> Iterator[Estimate]:
             estimate=float(np.clip(value, low, high)),
             sampling_error=None if spread is None else slope * float(np.sqrt(spread.variance)),
             privacy_error=slope * noise.deviation,
-            low=float(np.clip(ends[0], low, high)),
-            high=float(np.clip(ends[1], low, high)),
+            low=float(np.clip(ends[0] - guess, low, high)),
+            high=float(np.clip(ends[1] + guess, low, high)),
             degrees=None if spread is None else spread.degrees,
             note=_note(spread),
         )

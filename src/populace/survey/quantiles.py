@@ -1,4 +1,4 @@
-"""Quantiles from weighted counts in bins: a few dozen groups of a column's codes, and lines between their ends."""
+"""Quantiles from weighted counts in bins: a few dozen groups of a column's codes, and a curve through their ends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from populace.schema.schema import Schema
 from populace.survey.cells import Axis
 from populace.survey.queries import Query
 
-# More would hold little but noise each, fewer would leave too much to the drawing of lines between them.
+# More would hold little but noise each, fewer would leave too much to the drawing of a curve through them.
 MOST_BINS = 48
+# Points of the curve in each bin.
+FINE = 16
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,21 +61,63 @@ class Bins:
             edges=tuple(float(edge) for edge in (*(ends[level][0] for level in starts), ends[own[-1]][1])),
         )
 
-    def below(self, value: float) -> Floats:
-        """Return the share of each bin that lies below a value."""
-        edges = np.array(self.edges)
-        return np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
+    def below(self, counts: Floats, share: float) -> Floats:
+        """Return the part of each bin that lies below the quantile of a share.
+
+        >>> bins = Bins(axis=Axis(column="A", levels=2), edges=(0.0, 1.0, 3.0))
+        >>> bins.below(np.array([1.0, 1.0]), 0.75).tolist()
+        [1.0, 0.5]
+        """
+        climbed = _climbed(counts)
+        rise = np.diff(climbed)
+        return np.where(
+            rise > 0, np.clip((share - climbed[:-1]) / np.maximum(rise, 1e-300), 0, 1), climbed[1:] <= share
+        )
 
     def quantile(self, counts: Floats, share: float) -> float:
-        """Return the value below which a share of noisy counts lies; the shares are made to climb first.
+        """Return the value below which a share of noisy counts lies.
 
-        >>> Bins.quantile(Bins(axis=Axis(column="A", levels=2), edges=(0.0, 1.0, 3.0)), np.array([1.0, 1.0]), 0.75)
-        2.0
+        Shares at the ends of bins are made to climb, and a smooth climbing curve is drawn through them.
+
+        >>> bins = Bins(axis=Axis(column="A", levels=3), edges=(0.0, 1.0, 2.0, 3.0))
+        >>> bins.quantile(np.array([1.0, 2.0, 1.0]), 0.5)
+        1.5
         """
-        climbed = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
-        # Noise makes counts negative here and there: the middle of the lowest and highest climbing line.
-        climbed = (np.maximum.accumulate(climbed) + np.minimum.accumulate(climbed[::-1])[::-1]) / 2
-        return float(np.interp(share, np.clip(climbed, 0, 1), self.edges))
+        values, shares = self._curve(_climbed(counts))
+        return float(np.interp(share, shares, values))
+
+    def straight(self, counts: Floats, share: float) -> float:
+        """Return the same with straight lines between the ends of bins: the difference tells what bins leave open."""
+        return float(np.interp(share, _climbed(counts), self.edges))
+
+    def _curve(self, shares: Floats) -> tuple[Floats, Floats]:
+        """Return points of a smooth curve that climbs wherever the shares do. Source: Fritsch and Butland 1984."""
+        edges = np.array(self.edges)
+        width, rise = np.diff(edges), np.diff(shares)
+        slope = rise / width
+        # The harmonic mean of neighbouring slopes, weighted by widths; none where one of them is level.
+        first, second = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
+        level = (slope[:-1] <= 0) | (slope[1:] <= 0)
+        safe = np.where(slope > 0, slope, 1.0)
+        inner = np.where(level, 0.0, (first + second) / (first / safe[:-1] + second / safe[1:]))
+        ends = np.concatenate([slope[:1], inner, slope[-1:]])
+        part = np.linspace(0, 1, FINE, endpoint=False)[None]
+        curve = (
+            shares[:-1, None] * (1 + 2 * part) * (1 - part) ** 2
+            + shares[1:, None] * part**2 * (3 - 2 * part)
+            + (width * ends[:-1])[:, None] * part * (1 - part) ** 2
+            - (width * ends[1:])[:, None] * part**2 * (1 - part)
+        )
+        values = edges[:-1, None] + part * width[:, None]
+        told = np.maximum.accumulate(np.append(curve.ravel(), shares[-1]))
+        return np.append(values.ravel(), edges[-1]), told
+
+
+def _climbed(counts: Floats) -> Floats:
+    """Return the shares below the ends of bins, made to climb: the middle of the lowest and highest climbing line."""
+    climbed = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
+    climbed = (np.maximum.accumulate(climbed) + np.minimum.accumulate(climbed[::-1])[::-1]) / 2
+    return np.clip(climbed, 0, 1)
 
 
 def _ends(column: Integer | Numeric, level: int) -> tuple[Fraction, Fraction]:

@@ -119,23 +119,34 @@ class Player:
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Give the answers on the tape."""
-        domain = self._schema.domain
         return tuple(
-            np.array(self._next("sum", asked_sum(asked), law), dtype=np.int64).reshape(asked.by.shape(domain))
-            for asked, law in _each(batches)
+            self._held(self._next("sum", asked_sum(asked), law), asked) for asked, law in _each(batches)
         )
+
+    def _held(self, answer: Any, asked: Sum) -> Counts:
+        shape = asked.by.shape(self._schema.domain)
+        try:
+            found = np.array(answer, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as failure:
+            raise _other() from failure
+        if found.shape != shape:
+            raise _other()
+        return found
 
     def smooth(self, question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
         """Give the answer on the tape."""
-        return Fraction(self._next("smooth", {**plain(question), "lattice": str(lattice)}, law))
+        return _number(self._next("smooth", {**plain(question), "lattice": str(lattice)}, law))
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
         """Give the answer on the tape."""
-        return int(self._next("bound-size", plain(question), noise))
+        return int(_number(self._next("bound-size", plain(question), noise)))
 
     def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
         """Give the answer on the tape."""
-        return int(self._next("choose-bins", plain(question), law))
+        chosen = int(_number(self._next("choose-bins", plain(question), law)))
+        if not 0 <= chosen < len(question.binnings):
+            raise _other()
+        return chosen
 
     def finish(self) -> None:
         """Refuse a tape that holds more than was asked."""
@@ -156,6 +167,13 @@ def asked_sum(asked: Sum) -> dict[str, Any]:
     '1/16777216'
     """
     return {**plain(asked), "step": str(asked.step)}
+
+
+def _number(answer: Any) -> Fraction:
+    try:
+        return Fraction(answer)
+    except (TypeError, ValueError, ZeroDivisionError) as failure:
+        raise _other() from failure
 
 
 def _each(batches: Sequence[SumBatch]) -> Iterator[tuple[Sum, Noise]]:

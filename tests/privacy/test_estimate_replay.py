@@ -1,0 +1,116 @@
+"""Neighbours with frozen barrier outputs give the same estimates, and no row moves a sum further than was declared."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+import surveys
+
+from populace.estimates import estimate
+from populace.evaluate.replay import LeakError, Meeting, Player, Recorder, check_distances
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.release.estimates import Estimates
+from populace.schema.schema import Schema
+from populace.survey.design import Design
+from populace.survey.queries import Queries
+
+SCHEMA = Schema.parse(surveys.SCHEMA)
+MEAN = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\nby = ["sex"]'
+COUNT = '[[query]]\nname = "old"\nstatistic = "count"\nwhere = "age >= 65"\nby = ["sex"]'
+RUNS = {
+    "psus": (surveys.DESIGN, surveys.QUERIES),
+    "rows of strata": (
+        '[design]\nweights = "weight"\nstrata = "stratum"\nfpc = 0.1',
+        MEAN + '\n[[query]]\nstatistic = "correlation"\ncolumn = "income"\ny = "age"',
+    ),
+    "base weights": ('[design]\nbase = { a = 10, b = 3 }\nstrata = "stratum"', surveys.QUERIES),
+    "filled after the barrier": (surveys.FILLED, MEAN),
+    "filled inside the barrier": (surveys.FILLED.replace("model", "impute"), MEAN),
+    "totals": (surveys.TOTALS, COUNT),
+}
+# The heaviest, richest and oldest there can be; one beyond all ranges; one that says nothing.
+LOUD = {"stratum": "a", "psu": 1, "weight": 50.0, "sex": "f", "age": 99, "income": "1000"}
+WILD = {"stratum": "b", "psu": 3, "weight": 1e308, "sex": "m", "age": -4, "income": "-1e308"}
+MUTE = {"stratum": "", "psu": 9, "weight": -1.0, "sex": "x", "age": 3, "income": "refused"}
+
+
+def run(table: pa.Table, noise: Recorder | Player, *, name: str, folder: Path) -> Estimates:
+    design, queries = RUNS[name]
+    return estimate(
+        table,
+        schema=SCHEMA,
+        design=Design.parse(design, schema=SCHEMA),
+        queries=Queries.parse(queries, schema=SCHEMA),
+        epsilon="6",
+        delta="0",
+        ledger=folder / f"{id(noise)}.db",
+        noise=noise,
+    )
+
+
+def twins(
+    rows: pa.Table, other: pa.Table, *, name: str, folder: Path
+) -> tuple[Estimates, Estimates, list, list]:
+    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    first = run(rows, recorder, name=name, folder=folder)
+    player = Player(recorder.tape)
+    second = run(other, player, name=name, folder=folder)
+    player.finish()
+    return first, second, recorder.tape, player.tape
+
+
+def added(row: dict[str, object], *, count: int) -> tuple[pa.Table, pa.Table]:
+    rows = surveys.rows(count)
+    return rows, pa.concat_tables([rows, pa.Table.from_pylist([row], schema=rows.schema)])
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("row", [LOUD, WILD, MUTE], ids=["loud", "wild", "mute"])
+def test_neighbours_agree_under_frozen_outputs(name: str, row: dict[str, object], tmp_path: Path) -> None:
+    small, large = added(row, count=40)
+    first, second, tape, other = twins(small, large, name=name, folder=tmp_path)
+    check_distances(tape, other, record=first.record)
+    assert first.rows == second.rows
+    assert first.tape == second.tape
+    assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
+
+
+def test_an_empty_table_and_one_row_agree_too(tmp_path: Path) -> None:
+    small, large = added(LOUD, count=0)
+    first, second, tape, other = twins(small, large, name="psus", folder=tmp_path)
+    check_distances(tape, other, record=first.record)
+    assert first.rows == second.rows
+
+
+def test_two_rows_are_seen_to_move_further(tmp_path: Path) -> None:
+    """The same check fails where a unit moves more than one row can."""
+    rows = surveys.rows(40)
+    more = pa.concat_tables([rows, pa.Table.from_pylist([LOUD, LOUD], schema=rows.schema)])
+    first, _, tape, other = twins(rows, more, name="psus", folder=tmp_path)
+    with pytest.raises(LeakError, match="further"):
+        check_distances(tape, other, record=first.record)
+
+
+def test_a_question_that_depends_on_rows_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leak planted into the street: the number of queries follows the number of rows."""
+    rows, large = added(LOUD, count=3)
+    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    run(rows, recorder, name="psus", folder=tmp_path)
+    monkeypatch.setitem(RUNS, "psus", (surveys.DESIGN, surveys.QUERIES + COUNT.replace("old", "more")))
+    with pytest.raises(LeakError):
+        run(large, Player(recorder.tape), name="psus", folder=tmp_path)
+
+
+def test_tapes_hold_what_met_noise(tmp_path: Path) -> None:
+    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    found = run(surveys.rows(5), recorder, name="psus", folder=tmp_path)
+    assert all(isinstance(meeting, Meeting) for meeting in recorder.tape)
+    assert len(recorder.tape) == len(found.tape)
