@@ -323,8 +323,8 @@ def _bound(sample: Sample, *, beta: Fraction) -> float:
 
 
 def _exact(population: float) -> Fraction:
-    """Return a weight or a population as a short number."""
-    return Fraction(round(population * 2**20), 2**20)
+    """Return a weight or a population as a short number, above 0 if it is."""
+    return Fraction(max(round(population * 2**20), int(population > 0)), 2**20)
 
 
 def _concluded(
