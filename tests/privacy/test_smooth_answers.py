@@ -459,6 +459,7 @@ def test_bounds_on_the_way_between_units_of_several_rows():
     assert replay.within_bounds(met(0, 1), met(1, 2), t=t, rows=1)
     assert not replay.within_bounds(met(0, 1), met("1.01", 2), t=t, rows=1)
     assert not replay.within_bounds(met(0, 1), met(0, "2.01"), t=t, rows=1)
+    assert not replay.within_bounds(met(0, "2.01"), met(0, 1), t=t, rows=1)
     # One row apart each: bounds 1, 2, 2, 1 at most, so the number moves by 1 + 2 + 1.
     assert replay.within_bounds(met(0, 1), met(4, 1), t=t, rows=3)
     assert not replay.within_bounds(met(0, 1), met("4.01", 1), t=t, rows=3)
