@@ -48,6 +48,7 @@ BASE_STEPS = 2**12
 # Below this there is no use in noise that must hide its own scale.
 LEAST_EPSILON = Fraction(1, 100)
 _SMOOTH_AT_LEAST = 1.5
+_BITS = 16
 EQUAL = Base()
 
 
@@ -118,7 +119,7 @@ def shares(
     """
     power = 1 / 3 if budget.currency is Currency.PURE else 1 / 2
     table = (counts / 4 * (cells if way in (None, Way.SUM) else 1)) ** power
-    part = Fraction(table / (table + counts)).limit_denominator(10**6)
+    part = Fraction(round(table / (table + counts) * 2**10), 2**10)
     return share * part, share * (1 - part) / counts
 
 
@@ -322,9 +323,9 @@ def _bound(sample: Sample, *, beta: Fraction) -> float:
     return float(bounds(lambda: smooth_weight(bins, beta=beta))[1])
 
 
-def _exact(population: float) -> Fraction:
-    """Return a weight or a population as a short number, above 0 if it is."""
-    return Fraction(max(round(population * 2**20), int(population > 0)), 2**20)
+def _exact(number: float) -> Fraction:
+    """Return a weight or a population with few digits: machines that differ in the last ones must ask the same."""
+    return rounded_down(Fraction(number) * (1 + Fraction(1, 2 ** (_BITS + 1))), bits=_BITS)
 
 
 def _concluded(
