@@ -34,6 +34,7 @@ from populace.privacy.steps import LOG_STEPS, SCORE_STEPS
 from populace.private.barrier import Barrier
 from populace.private.statistics import smooth
 from populace.private.table import PrivateTable
+from populace.release import limits
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 from populace.survey.bins import Binning
@@ -514,3 +515,11 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
     assert told[0] == told[1]
     assert "variance" not in told[0]
     assert "scale" not in told[0]
+
+
+def test_a_statement_says_that_the_width_is_not_told():
+    run = Open()
+    assert limits._smooth_lines(run) == []
+    run.charge(spend(QUICK))
+    (line,) = limits._smooth_lines(run)
+    assert "is part of no file" in line
