@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -32,23 +32,15 @@ from populace.privacy.noise import NoiseSource, is_secret
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.privacy.steps import LOG_STEPS, STEPS
 from populace.private.checks import check_candidates, check_groups, check_marginals, named
-from populace.private.statistics.smooth import (
-    answer,
-    check_choice,
-    check_law,
-    check_question,
-    log_steps,
-    score_shift,
-    whole_scores,
-)
-from populace.private.statistics.sums import added, check_noise, check_sums
 from populace.private.table import PrivateTable
 from populace.public import Public
 from populace.schema.facts import Facts
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownValues
-from populace.survey.oracle import SumBatch
-from populace.survey.questions import BinChoice, SmoothQuestion
+
+if TYPE_CHECKING:
+    from populace.survey.oracle import SumBatch
+    from populace.survey.questions import BinChoice, SmoothQuestion
 
 PREPARED_BYTES = 2**31
 
@@ -219,6 +211,9 @@ class Barrier(Facts):
         r·STEPS in L1 and in L2 (under replace-one: 2r·STEPS in both, for what leaves a cell need not have the sign of
         what enters it). All batches are charged in one go, or none. Proof: docs/proofs/sums.md.
         """
+        # Here and below: synthesis never asks survey questions, and starts without their code.
+        from populace.private.statistics.sums import added, check_noise, check_sums
+
         if not batches:
             check_sums([], schema=self.schema)
         for sums, noise in batches:
@@ -244,6 +239,8 @@ class Barrier(Facts):
         The bound changes by at most e^t from one row to the next, so a unit of r rows costs r times as much as one
         row. The bound, and so the scale of the noise, is never told. Proof: docs/proofs/smooth.md.
         """
+        from populace.private.statistics.smooth import answer, check_law, check_question
+
         check_question(question, schema=self.schema)
         check_law(question, law=law, lattice=lattice)
         self._run.charge(self._spend("smooth", str(question), law=law, shift=self.schema.unit.marginal_l1))
@@ -255,6 +252,9 @@ class Barrier(Facts):
 
         It moves by at most t from one row to the next: LOG_STEPS. Proof: docs/proofs/smooth.md.
         """
+        from populace.private.statistics.smooth import check_question, log_steps
+        from populace.private.statistics.sums import check_noise
+
         check_question(question, schema=self.schema)
         check_noise(noise)
         shift, what = LOG_STEPS * self.schema.unit.marginal_l1, f"size of the bound on {question}"
@@ -269,6 +269,8 @@ class Barrier(Facts):
         Scores |S|/W₀ are multiplied and rounded down to whole numbers, which one row moves by at most a public number.
         Proof: docs/proofs/binning.md, docs/proofs/choose.md.
         """
+        from populace.private.statistics.smooth import check_choice, score_shift, whole_scores
+
         check_choice(question, schema=self.schema)
         times, step = score_shift(question)
         shift = step * self.schema.unit.marginal_l1
