@@ -200,9 +200,14 @@ class Told:
         if question.values is not None:
             parts *= question.values.levels
         noise = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
-        told = Units.of(design).variances(found, sums=sums[:, None], noise=noise[:, None])
+        units = Units.of(design)
+        told = units.variances(found, sums=sums[:, None], noise=noise[:, None])
+        each = units.strata.factors[units.stratum] * (noise @ found.gradient[0, 0] ** 2)
         return Spread(
-            value=float(told.spread[0, 0]), bias=float(told.bias[0, 0]), degrees=float(design.degrees or 1)
+            value=float(told.spread[0, 0]),
+            bias=float(told.bias[0, 0]),
+            degrees=float(design.degrees or 1),
+            bias_degrees=_alike(each) * (design.degrees or 1) / len(each),
         )
 
     def _within(self, found: Found, gradient: Floats, group: int) -> Spread:
@@ -270,6 +275,15 @@ class Told:
         )
         value = float(replicate_variance(np.array(own), replicates=scores, design=told))
         return Spread(value=value, bias=bias, degrees=float(len(scores) - 1))
+
+
+def _alike(variances: Floats) -> float:
+    """Return how many equal variances have the same sum and the same sum of squares.
+
+    >>> _alike(np.array([2.0, 2.0, 0.0]))
+    2.0
+    """
+    return float(variances.sum() ** 2 / max(float((variances**2).sum()), 1e-300))
 
 
 def _arranged(question: Question, cells: Cells, parts: Sequence[Noisy]) -> Floats:

@@ -28,8 +28,8 @@ DRAWS = 1 << 12
 APART = 6
 # With fewer draws than these left, the noise says nothing about a variance but its size.
 FEWEST = 1 << 7
-# Most design effects of means and shares in surveys lie between these; beyond, each doubling is a third as likely.
-EFFECTS = (0.7, 6.0)
+# Design effects of means and shares in surveys lie well between these; beyond, each doubling is a third as likely.
+EFFECTS = (0.7, 10.0)
 # Totals differ between units of different sizes as well.
 TOTAL_EFFECTS = (0.7, 30.0)
 FALL = math.log(3) / math.log(2)
@@ -89,6 +89,7 @@ class Spread:
     """A sampling variance as it was found: `value` holds `bias` on average beside the variance, and `noise`.
 
     The value less the noise, over its mean, is χ² with `degrees`, over them.
+    `bias_degrees` are those of the bias alone, where they are others: from how many units it comes, were all alike.
     `rows` is the variance had rows been drawn directly: where noise hides how units differ, the variance is taken to be
     that, times a design effect as surveys have it (`effects`). The more the value stands out of its bias, the less this
     counts.
@@ -98,6 +99,7 @@ class Spread:
     degrees: float
     bias: float = 0.0
     noise: Terms = field(default_factory=Terms)
+    bias_degrees: float | None = None
     rows: Spread | None = None
     effects: tuple[float, float] = EFFECTS
 
@@ -140,7 +142,12 @@ class Spread:
         hidden = self.bias / (self.bias + max(self.value - self.bias, 0.0)) if self.bias else 0.0
         whole = np.exp(grid) + self.bias
         usual = np.mean([_usual(grid - math.log(max(each, 1e-300)), self.effects) for each in told], axis=0)
-        weight = -self.degrees / 2 * (np.log(whole) + value / whole)
+        # Units whose noise differs count for fewer. Source: Satterthwaite 1946.
+        degrees = whole**2 / (
+            np.exp(2 * grid) / self.degrees + self.bias**2 / (self.bias_degrees or self.degrees)
+        )
+        half = degrees / 2
+        weight = half * (np.log(half * value / whole) - value / whole) - special.gammaln(half)
         weight += (1 - hidden) * (grid - np.log(whole)) + hidden * np.log(np.maximum(usual, 1e-300))
         share = np.cumsum(np.exp(weight - weight.max()))
         return np.exp(np.interp(_even(), share / share[-1], grid))[_order(40)]

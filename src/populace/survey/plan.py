@@ -32,9 +32,10 @@ from populace.survey.queries import Queries, Query, Statistic
 from populace.survey.sums import Factor, Sum
 
 MOST_CELLS = 2**20
-# Of a query's budget, the part that shows how units differ, and how rows do.
-UNITS = Fraction(1, 4)
-ROWS = Fraction(3, 20)
+# Of a query's budget, the part that shows how units differ, and how rows do: beside units, and where they are drawn.
+UNITS = Fraction(7, 20)
+BESIDE = Fraction(3, 20)
+DIRECT = Fraction(1, 4)
 # The number of rows is needed to two digits, sums to more.
 ROWS_PART = Fraction(1, 8)
 # Squares of statistics with more terms than these are too many to be worth their noise beside psus.
@@ -169,7 +170,7 @@ class Question:
         if self.squared:
             squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
             rows = [*squares.items(), (self.rows, ROWS_PART)]
-        parts = UNITS if units else Fraction(0), ROWS if units and rows else UNITS if rows else Fraction(0)
+        parts = UNITS if units else Fraction(0), Fraction(0) if not rows else BESIDE if units else DIRECT
         yield from _divided(own, of=1 - parts[0] - parts[1])
         yield from _divided(units, of=parts[0])
         yield from _divided(rows, of=parts[1])
