@@ -10,8 +10,8 @@ of a real run behind the barrier is held against the law. `exact` is the same sa
 protection, with the interval of Student's t: what the design alone allows.
 
 Claim: at the larger ε of each design intervals hold the truth 95 % ± 1.5 of the time, or as often as exact ones do
-where these fall short. At the smaller ε noise hides part of the sampling error. Width is the mean width of the intervals
-over that of exact ones.
+where these fall short. At the smaller ε noise hides part of the sampling error. Width is the mean of the intervals
+over the mean of exact ones.
 """
 
 from __future__ import annotations

@@ -74,7 +74,13 @@ def estimate(
     )
     (progress or silent)("adding up", 0.0)
     oracle = Recorder(Barrier(table, run=run, noise=source))
-    rows = answer(oracle, design=design, queries=queries)
+    try:
+        rows = answer(oracle, design=design, queries=queries)
+    except BaseException as failure:
+        # Paid for: whatever becomes of the rest, an interrupt included, must not lose it.
+        vars(failure)["answers"] = oracle.tape
+        failure.add_note("what was answered is paid for and not lost: it is this exception's `answers`")
+        raise
     run.finish()
     return Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
 

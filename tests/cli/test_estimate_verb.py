@@ -39,6 +39,7 @@ class Bench:
         schema=surveys.SCHEMA,
         design=surveys.DESIGN,
         queries=surveys.QUERIES,
+        report: bool = False,
         **changes: str,
     ) -> int:
         paths = surveys.files(self.folder / "files", schema=schema, design=design, queries=queries)
@@ -50,7 +51,8 @@ class Bench:
             "out": str(self.folder / "out"),
         }
         words = [word for key, value in {**options, **changes}.items() for word in (f"--{key}", value)]
-        return main(["estimate", str(self.folder / "people.csv"), *words, "--no-report", *more])
+        report = [] if report else ["--no-report"]
+        return main(["estimate", str(self.folder / "people.csv"), *words, *report, *more])
 
 
 @pytest.fixture
@@ -178,6 +180,39 @@ def test_odd_rows_never_stop_a_run(name: str, bench: Bench, capsys: pytest.Captu
         ("median", {"p": "0.5"}),
     ]
     assert told["statement"]["used"]["share"] == pytest.approx(1, abs=0.01)
+
+
+def test_what_is_paid_for_is_kept_where_the_report_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from populace.release.estimates import Estimates
+
+    def fail(self: Estimates) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(Estimates, "report", fail)
+    assert bench.run(report=True) == 4
+    assert not (bench.folder / "out").exists()
+    assert "kept in" in capsys.readouterr().err
+    assert main(["verify", str(bench.folder / "out-estimates")]) == 0
+
+
+def test_answers_are_kept_where_no_estimates_can_be_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from populace import estimates
+
+    concluded = estimates.answer
+
+    def fail(oracle: object, **asked: object) -> None:
+        concluded(oracle, **asked)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimates, "answer", fail)
+    assert bench.run() == 130
+    told = json.loads((bench.folder / "out-answers.json").read_text("utf-8"))
+    assert {each["verb"] for each in told} == {"sum"}
+    assert f"{len(told)} noisy answers are paid for" in capsys.readouterr().err
 
 
 def test_groups_that_are_empty_are_too_few_to_say(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

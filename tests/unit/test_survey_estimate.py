@@ -188,6 +188,29 @@ def test_a_sampling_error_that_noise_hides_says_so() -> None:
         assert found.sampling_error > 0
 
 
+def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
+    """Jackknife weights: each leaves out a quarter of the rows."""
+    quarter = np.arange(TABLE.num_rows) % 4
+    weight = TABLE["weight"].to_numpy()
+    table, text = TABLE, ""
+    for number in range(4):
+        own = np.where(quarter == number, 0.0, weight * 4 / 3)
+        table = table.append_column(f"w{number}", pa.array(own))
+        text += f'\n[columns.w{number}]\nkind = "numeric"\nmin = 0\nmax = 70\nwidth = 10\n'
+    schema = Schema.parse(SCHEMA.to_toml() + text)
+    design = Design.parse(
+        '[design]\nweights = "weight"\nreplicates = { columns = ["w0", "w1", "w2", "w3"], type = "JK1" }',
+        schema=schema,
+    )
+    queries = Queries.parse(QUERIES, schema=schema)
+    oracle = FakeSurvey(table, schema=schema, epsilon="1000000", noise=0.0)
+    found = answer(oracle, design=design, queries=queries)
+    for one, other in zip(found, on_public_rows(table, design=design, queries=queries), strict=True):
+        assert one.estimate == pytest.approx(other.estimate, rel=1e-4)
+        if other.sampling_error:
+            assert one.sampling_error == pytest.approx(other.sampling_error, rel=0.05)
+
+
 def test_sums_that_queries_share_are_asked_once() -> None:
     design, queries = asked("psus", QUERIES)
     one = Plan.of(design, Queries(schema=SCHEMA, queries=queries.queries[:1]))

@@ -221,7 +221,7 @@ def _noise(group: _Group) -> str:
     if group.verb == "smooth":
         return "follows a bound on the rows, which is private"
     if group.lines[0]["what"].startswith(BOUND):
-        return "19 of 20 times within a factor that estimates.json follows from"
+        return "its logarithm, with noise"
     for law in group.laws:
         if not isinstance(law, DiscreteGaussian | DiscreteLaplace | ExponentialCount | Stability):
             return "drawn at random, strong ones likelier"

@@ -13,6 +13,7 @@ from populace.release.estimates import Estimates
 from populace.release.statement import Statement, promise
 from populace.report import charts
 from populace.report.pages import environment, for_script, script
+from populace.schema.ranges import Range
 from populace.schema.schema import Schema
 from populace.survey.estimate import HIDDEN, UNKNOWN
 from populace.survey.plan import Question
@@ -261,7 +262,7 @@ def _words(name: str, value: str, *, schema: Schema) -> str:
     column = schema.columns.get(name)
     label = value if column is None else column.labels.get(value, value)
     # A text tells what it is; a number needs the name of its column.
-    return f"{name} {label}" if label[:1].isdigit() or label[:1] == "-" else label
+    return f"{name} {label}" if column is None or isinstance(column, Range) else label
 
 
 def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
