@@ -1,0 +1,50 @@
+"""The commands of the guide to estimates run as they are written, on the invented survey."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from populace.cli.demo import write_input
+from populace.cli.main import main
+from populace.samples.survey import sample
+
+from .test_docs import ROOT, blocks, matches
+
+GUIDE = (ROOT / "docs" / "guides" / "estimates.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_guide_commands_say_what_the_guide_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    Path("examples").symlink_to(ROOT / "examples")
+    write_input(sample()[0], Path("demo-release.input"))
+    commands: list[tuple[str, list[str]]] = []
+    for line in blocks(GUIDE, "console")[0].splitlines():
+        if line.startswith("$ "):
+            commands.append((line[2:], []))
+        else:
+            commands[-1][1].append(line)
+    assert len(commands) == 2
+    capsys.readouterr()
+    for command, shown in commands:
+        program, *words = shlex.split(command)
+        assert program == "populace"
+        assert main(words) == 0, capsys.readouterr().err
+        assert matches(shown, capsys.readouterr().out.splitlines()), command
+    assert (tmp_path / "estimates" / "report.html").stat().st_size > 100_000
+
+
+def test_the_excerpts_are_those_of_the_files() -> None:
+    (excerpt,) = blocks(GUIDE, "toml")
+    files = [
+        (ROOT / "examples/survey" / f"people-{name}.toml").read_text("utf-8")
+        for name in ("design", "queries")
+    ]
+    held = [line.split("#")[0].strip() for text in files for line in text.splitlines()]
+    assert [line for line in excerpt.splitlines() if line and line not in held] == []
