@@ -1,0 +1,190 @@
+"""Replicate weights of synthetic survey files: how often the intervals of ordinary software hold the truth.
+
+The 1980 census is the population again. A sample of a tenth, those under 25 at half the rate, is measured by all pairs
+of four columns and by three of them together, with Gaussian noise; a model is fitted, and as many synthetic rows are
+drawn from it. They get weights that meet public totals by age and by sex, and replicate weights. Statistics are then
+estimated as svrepdesign of R's survey package does it, with t intervals; beside it, intervals by the weights alone, as
+if the rows were real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+from weighting import Census
+
+from populace.generate import generate
+from populace.infer.assemble import assemble
+from populace.marginals import Marginal, tabulate
+from populace.measurements import Measurement
+from populace.privacy.budget import Budget
+from populace.schema.ranges import Integer
+from populace.schema.schema import Schema
+from populace.schema.unit import Unit
+from populace.survey.design_parts import Control
+from populace.survey.files import Replicated, weighted_rows
+
+# What drawing rows adds to the variance where they are fitted to their model, beside independent rows.
+DRAWING = 0.1
+DELTA = Fraction("1e-6")
+STARTS = (15, 25, 35, 45, 55, 65)
+COLUMNS = {"AGE": 6, "SEX": 2, "SCHOOL": 3, "LOW": 2}
+CONTROLS = ("AGE", "SEX")
+Statistic = Callable[[dict[str, np.ndarray], np.ndarray], float]
+STATISTICS: dict[str, Statistic] = {
+    "low incomes": lambda codes, w: float(w @ (codes["LOW"] == 1)),
+    "low incomes of women": lambda codes, w: float(w @ ((codes["LOW"] == 1) & (codes["SEX"] == 1))),
+    "low incomes under 25": lambda codes, w: float(w @ ((codes["LOW"] == 1) & (codes["AGE"] == 0))),
+    "share of low incomes, 25-34": lambda codes, w: _share(codes["LOW"] == 1, codes["AGE"] == 1, w),
+    "mean level of school": lambda codes, w: float(w @ codes["SCHOOL"] / w.sum()),
+    "mean level of school of women": lambda codes, w: float(
+        w @ (codes["SCHOOL"] * (codes["SEX"] == 1)) / (w @ (codes["SEX"] == 1))
+    ),
+}
+
+
+def _share(part: np.ndarray, whole: np.ndarray, w: np.ndarray) -> float:
+    return float(w @ (part & whole)) / float(w @ whole)
+
+
+class World:
+    """The population by coarse columns, and its public totals."""
+
+    def __init__(self) -> None:
+        census = Census()
+        self.young, self.size = census.young, census.size
+        self.codes = {
+            "AGE": (np.searchsorted(STARTS, census.codes["AGE"].astype(int) + 15, side="right") - 1),
+            "SEX": census.codes["SEX"].astype(np.int64),
+            "SCHOOL": np.searchsorted([5, 7], census.codes["SCHOOL"], side="right"),
+            "LOW": census.codes["LOW"].astype(np.int64),
+        }
+        self.codes = {name: codes.astype(np.uint8) for name, codes in self.codes.items()}
+        self.schema = Schema(
+            columns={n: Integer(name=n, min=0, max=size - 1, other="0") for n, size in COLUMNS.items()}
+        )
+        self.controls = [
+            Control(
+                by=Marginal((name,)),
+                populations=tuple(map(Fraction, np.bincount(self.codes[name]).tolist())),
+                binnings=(),
+            )
+            for name in CONTROLS
+        ]
+        whole = np.ones(self.size)
+        self.truths = {name: each(self.codes, whole) for name, each in STATISTICS.items()}
+
+    def sample(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        rate = np.where(self.young, 0.05, 0.1)
+        kept = rng.random(self.size) < rate
+        return {name: codes[kept] for name, codes in self.codes.items()}
+
+
+def run(world: World, *, epsilon: Fraction, replicates: int, rng: np.random.Generator):
+    """Return the synthetic rows of one sample, with their weights."""
+    rows, domain = world.sample(rng), world.schema.domain
+    pairs = [*map(Marginal, combinations(COLUMNS, 2)), Marginal(("AGE", "SEX", "LOW"))]
+    noise = Budget.of(epsilon, DELTA, unit=Unit()).measure_noise(Fraction(1), marginals=len(pairs))
+    deviation = float(noise.variance) ** 0.5
+    measured = []
+    for pair in pairs:
+        exact = tabulate(pair, codes=rows, domain=domain)
+        drawn = np.rint(rng.normal(scale=deviation, size=exact.shape)).astype(np.int64)
+        measured.append(Measurement(pair, exact + drawn, noise.variance))
+    model = assemble(measured, domain=domain)
+    size = round(model.total)
+    (codes,) = generate(model, rows=size, rng=rng)
+    found = weighted_rows(
+        codes,
+        schema=world.schema,
+        controls=world.controls,
+        measurements=measured,
+        sample=model.total,
+        rng=rng,
+        replicates=replicates,
+        drawing=DRAWING,
+    )
+    return codes, found
+
+
+def interval(codes: dict[str, np.ndarray], found: Replicated, statistic: Statistic) -> tuple[float, float]:
+    """Return the estimate and the half width of its interval, as replicate weights give them."""
+    value = statistic(codes, found.weights)
+    each = np.array([statistic(codes, column) for column in found.replicates.T])
+    variance = found.scale * ((each - each.mean()) ** 2).sum()
+    return value, float(stats.t.ppf(0.975, found.replicates.shape[1] - 1)) * variance**0.5
+
+
+def as_if_real(codes: dict[str, np.ndarray], weights: np.ndarray, name: str) -> tuple[float, float]:
+    """Return the same with the variance of weighted rows, as if they were a sample themselves."""
+    statistic = STATISTICS[name]
+    value = statistic(codes, weights)
+    if name.startswith("low"):
+        residual = weights * (statistic_rows(codes, name) - value / weights.sum())
+    else:
+        whole, part = ratio_rows(codes, name)
+        residual = weights * (part - value * whole) / (weights @ whole)
+    return value, 1.96 * float(np.sqrt((residual**2).sum()))
+
+
+def statistic_rows(codes: dict[str, np.ndarray], name: str) -> np.ndarray:
+    low = codes["LOW"] == 1
+    if name.endswith("women"):
+        return low & (codes["SEX"] == 1)
+    return low & (codes["AGE"] == 0) if name.endswith("25") else low
+
+
+def ratio_rows(codes: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+    if name.startswith("share"):
+        return codes["AGE"] == 1, (codes["AGE"] == 1) & (codes["LOW"] == 1)
+    whole = codes["SEX"] == 1 if name.endswith("women") else np.ones(len(codes["SEX"]), dtype=bool)
+    return whole, whole * codes["SCHOOL"].astype(float)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--replicates", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1981)
+    arguments = parser.parse_args()
+    world, began = World(), time.process_time()
+    for epsilon in (Fraction(1, 2), Fraction(2)):
+        held = {name: [0, 0] for name in STATISTICS}
+        off = {name: [] for name in STATISTICS}
+        wide = {name: [] for name in STATISTICS}
+        far = 0.0
+        for number in range(arguments.runs):
+            rng = np.random.default_rng([arguments.seed, number])
+            codes, found = run(world, epsilon=epsilon, replicates=arguments.replicates, rng=rng)
+            for control in world.controls:
+                sums = np.bincount(codes[control.by.clique[0]], weights=found.weights)
+                far = max(far, float(np.abs(sums - np.array(control.populations, dtype=float)).max()))
+            for name, statistic in STATISTICS.items():
+                value, half = interval(codes, found, statistic)
+                _, plain = as_if_real(codes, found.weights, name)
+                error = value - world.truths[name]
+                held[name][0] += abs(error) <= half
+                held[name][1] += abs(error) <= plain
+                off[name].append(error)
+                wide[name].append(half)
+        print(f"ε = {float(epsilon)}, {arguments.runs} runs, {arguments.replicates} replicates")
+        print(f"{'':34}{'truth':>10}{'bias':>9}{'deviation':>11}{'told':>9}{'covered':>10}{'as if real':>12}")
+        for name, truth in world.truths.items():
+            told = np.mean(wide[name]) / stats.t.ppf(0.975, arguments.replicates - 1)
+            real, plain = (100 * count / arguments.runs for count in held[name])
+            print(
+                f"  {name:32}{truth:10.5g}{np.mean(off[name]):9.3g}{np.std(off[name]):11.4g}{told:9.4g}"
+                f"{real:8.1f} %{plain:10.1f} %"
+            )
+        print(f"  totals are missed by at most {far:.1g} people\n")
+    print(f"{time.process_time() - began:.0f} CPU seconds")
+
+
+if __name__ == "__main__":
+    main()
