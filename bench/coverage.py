@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from populace.estimates import estimate
-from populace.marginals import Counts
+from populace.marginals import Counts, Marginal
 from populace.privacy.budget import Budget
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.mechanisms import DiscreteGaussian, law_from_json
@@ -122,16 +122,23 @@ class Rows:
         steps = np.full(len(kept), float(STEPS))
         for name in (*asked.known, *(factor.column for factor in asked.factors)):
             kept &= rows.known(name)
+        if asked.weights is not None:
+            own = np.array([float(value / asked.weights.most) for value in asked.weights.values])
+            steps = steps * own[self._places(asked.weights.by)]
         for factor in asked.factors:
             held = np.clip(rows.numbers(factor.column), float(factor.low), float(factor.high))
             steps = steps * (held - float(factor.centre)) / float(factor.most)
-        shape, places = asked.by.shape(domain), np.zeros(len(kept), dtype=np.int64)
-        for name, size in zip(asked.by.clique, shape, strict=True):
-            grouping, codes = asked.by.grouping(name), rows.codes(name)
-            places = places * size + (codes if grouping is None else grouping.lookup[codes])
+        shape, places = asked.by.shape(domain), self._places(asked.by)
         cells = int(np.prod(shape, dtype=np.int64))
         found = np.bincount(places[kept], weights=np.rint(steps[kept]), minlength=cells)
         return found.astype(np.int64).reshape(shape)
+
+    def _places(self, by: Marginal) -> Counts:
+        places = np.zeros(len(self._rows.weight), dtype=np.int64)
+        for name, size in zip(by.clique, by.shape(self.schema.domain), strict=True):
+            grouping, codes = by.grouping(name), self._rows.codes(name)
+            places = places * size + (codes if grouping is None else grouping.lookup[codes])
+        return places
 
     def _drawn(self, law: Any, asked: Sum) -> Counts:
         shape = asked.by.shape(self.schema.domain)

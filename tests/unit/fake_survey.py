@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from populace.marginals import Counts
+from populace.marginals import Counts, Marginal
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import DiscreteGaussian
 from populace.schema.schema import Schema
@@ -51,18 +51,23 @@ class FakeSurvey:
         steps = np.full(len(kept), float(STEPS))
         for name in (*asked.known, *(factor.column for factor in asked.factors)):
             kept &= rows.known(name)
+        if asked.weights is not None:
+            own = np.array([float(value / asked.weights.most) for value in asked.weights.values])
+            steps = steps * own[self._places(asked.weights.by)]
         for factor in asked.factors:
             held = np.clip(rows.numbers(factor.column), float(factor.low), float(factor.high))
             steps = steps * (held - float(factor.centre)) / float(factor.most)
-        places = np.zeros(len(kept), dtype=np.int64)
-        for name, size in zip(asked.by.clique, asked.by.shape(domain), strict=True):
-            grouping = asked.by.grouping(name)
-            codes = rows.codes(name)
-            places = places * size + (codes if grouping is None else grouping.lookup[codes])
-        shape = asked.by.shape(domain)
+        places, shape = self._places(asked.by), asked.by.shape(domain)
         cells = int(np.prod(shape, dtype=np.int64))
         found = np.bincount(places[kept], weights=np.rint(steps[kept]), minlength=cells)
         return np.asarray(found.astype(np.int64).reshape(shape))
+
+    def _places(self, by: Marginal) -> Counts:
+        places = np.zeros(len(self._rows.weight), dtype=np.int64)
+        for name, size in zip(by.clique, by.shape(self._schema.domain), strict=True):
+            grouping, codes = by.grouping(name), self._rows.codes(name)
+            places = places * size + (codes if grouping is None else grouping.lookup[codes])
+        return places
 
     def _draw(self, law: Any, shape: tuple[int, ...]) -> Counts:
         if isinstance(law, DiscreteGaussian):

@@ -103,8 +103,7 @@ DESIGNS = {
 def rows(count: int = 600, *, seed: int = 3) -> pa.Table:
     rng = np.random.default_rng(seed)
     stratum = rng.integers(0, 3, count)
-    # Stratum a has psus 1 and 2, b 1, 3 and 4, c all: what a design may list.
-    psu = np.array([[1, 2, 1, 2], [1, 3, 4, 3], [1, 2, 3, 4]])[stratum, rng.integers(0, 4, count)]
+    psu = rng.integers(1, 5, count)
     age = rng.integers(0, 100, count)
     income = np.clip(rng.normal(300 + 100 * stratum + 2 * age + 30 * psu, 100), 0, 1000).round(2)
     told = [str(value) for value in income]

@@ -19,19 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import SchemaError
+from populace.marginals import Marginal
 from populace.privacy.budget import Budget
 from populace.schema.expressions import parse
 from populace.schema.schema import Schema
-from populace.survey import functions
+from populace.survey import columns, functions
 from populace.survey.cells import Axis, Cells, Floats
 from populace.survey.design import Design
 from populace.survey.functions import Found
 from populace.survey.oracle import SumBatch
 from populace.survey.quantiles import Bins
 from populace.survey.queries import Queries, Query, Statistic
-from populace.survey.sums import Factor, Sum
+from populace.survey.sums import Factor, Sum, Weights
 
 MOST_CELLS = 2**20
+MOST_UNITS = 2**16
 # Of a query's budget, the part that shows how units differ, and how rows do: beside units, and where they are drawn.
 UNITS = Fraction(7, 20)
 BESIDE = Fraction(3, 20)
@@ -85,7 +87,7 @@ class Question:
     @cached_property
     def cells(self) -> Cells:
         """The units by which the estimate is asked for."""
-        if not self.weighted:
+        if not self.weighted or self._listed(1) is not None:
             return Cells.unweighted()
         return Cells.whole(self.design) if self.design.clustered else Cells.strata(self.design)
 
@@ -131,7 +133,7 @@ class Question:
         """The number of rows, by stratum where the estimate is asked so."""
         by = self.cells.by(())
         known = {*self.design.cells, *_weighed(self.design)} - set(by.clique)
-        return Sum(by=by, known=tuple(sorted(known)))
+        return Sum(by=by, known=tuple(sorted(known)), weights=self._listed(0))
 
     @cached_property
     def possible(self) -> npt.NDArray[np.bool_]:
@@ -187,7 +189,31 @@ class Question:
             factors=factors,
             # Cells of special codes are left out anyway.
             known=tuple(sorted(known - set(by.clique))),
+            weights=None
+            if cells.columns == self.design.cells
+            else self._listed(power if self.weighted else 0),
         )
+
+    def _listed(self, power: int) -> Weights | None:
+        """Return what rows of each stratum and psu count for, where not all alike: 0 where they are not listed."""
+        design = self.design
+        if not design.clustered:
+            return None
+        psus, sizes = Cells.psus(design), tuple(design.schema.domain[name] for name in design.cells)
+        listed = len(psus.weights) == math.prod(
+            columns.scale(design.schema, name, place="[design]").levels for name in design.cells
+        )
+        if listed and len(set(design.stratum_base)) == 1:
+            return None
+        if math.prod(sizes) > MOST_UNITS:
+            raise SchemaError(
+                f"the design has {math.prod(sizes)} pairs of strata and psus; {MOST_UNITS} is the most.",
+                hint="number psus within strata, 1, 2, 3 and so on",
+            )
+        values = np.full(sizes, Fraction(0), dtype=object)
+        for *code, stratum in zip(*psus.codes, design.stratum, strict=True):
+            values[tuple(code)] = design.stratum_base[stratum] ** power
+        return Weights(by=Marginal(design.cells), values=tuple(values.ravel().tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -270,8 +296,6 @@ def _uncentred(factor: Factor) -> Factor:
 
 
 def _weight(design: Design, column: str) -> Factor:
-    from populace.survey import columns
-
     return Factor(
         column=column,
         low=Fraction(0),
