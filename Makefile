@@ -71,6 +71,7 @@ bench: bench-env ## run every script of bench/ and keep what it prints in bench/
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py
 	@$(BIN)/python docs/images/release.py
+	@$(BIN)/python docs/images/estimates.py
 
 clean: ## remove what the commands above made, the environments included
 	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*
