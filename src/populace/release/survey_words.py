@@ -14,6 +14,13 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
     """Return what nobody may read into estimates, one sentence or two for each."""
     return (
         _drawn(design),
+        *(
+            [
+                "That persons were drawn in secret is declared. It lowered no price here: the promise holds without it."
+            ]
+            if design.sampling is not None
+            else []
+        ),
         *_weights(design),
         *_totals(design),
         _answers(design, queries),
