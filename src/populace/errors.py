@@ -9,7 +9,8 @@
     │   ├── LedgerError          the ledger is damaged or is not a ledger
     │   └── ReleaseError         a folder of ours that is incomplete or was altered
     ├── OverBudget           3   a question costs more than is left; nothing was read
-    └── ResourceError        4   disk, memory or permissions
+    ├── ResourceError        4   disk, memory or permissions
+    └── InternalError        1   something failed inside; what it was is not told, what was charged stays charged
 
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
@@ -60,6 +61,16 @@ class ResourceError(PopulaceError):
     """Disk, memory or permissions do not suffice."""
 
     exit_code = 4
+
+
+class InternalError(PopulaceError):
+    """Something failed inside. What was charged stays charged, and what failed is not told: it may follow from rows."""
+
+    def __init__(self, message: str = "something went wrong inside populace.") -> None:
+        super().__init__(
+            f"{message} What was charged stays charged.",
+            hint="run it again; if it fails again, report the command you ran",
+        )
 
 
 class NotCompiled(UserWarning):

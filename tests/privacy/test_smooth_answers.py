@@ -38,7 +38,7 @@ from populace.release import limits
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, Unit
 from populace.survey.bins import Binning
-from populace.survey.questions import BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
+from populace.survey.questions import Base, BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
 
 SCHEMA = Schema.parse("""
 [columns.SEX]
@@ -322,6 +322,33 @@ REFUSED = {
     "no smooth law": lambda b: b.smooth(WEIGHTED, law=DiscreteLaplace(Fraction(1)), lattice=FINE),
     "no lattice": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=Fraction(0)),
     "a float as a lattice": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=0.5),
+    "a lattice too fine to be decided": lambda b: b.smooth(
+        WEIGHTED, law=QUICK, lattice=Fraction(1, 2**16400)
+    ),
+    "a lattice finer than rows move": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=Fraction(1, 2**60)),
+    "a lattice coarser than rows move": lambda b: b.smooth(FILLED, law=QUICK, lattice=Fraction(2**70)),
+    "a number beyond floats": lambda b: b.smooth(
+        replaced(FILLED, donors=replaced(FILLED.donors, high=Fraction(10**400))),
+        law=QUICK,
+        lattice=Fraction(10**400),
+    ),
+    "a population beyond floats": lambda b: b.bound_size(
+        replaced(WEIGHTED, populations=(Fraction(10**400), Fraction(1))), noise=DiscreteLaplace(Fraction(9))
+    ),
+    "base weights without numbers": lambda b: b.smooth(
+        replaced(WEIGHTED, base=Base(column="SEX", largest=3)), law=QUICK, lattice=FINE
+    ),
+    "base weights of no column": lambda b: b.choose_bins(
+        replaced(CHOICE, base=Base(column="NONE", largest=3)), law=Exponential(Fraction(1))
+    ),
+    "a unit of base weights beyond floats": lambda b: b.smooth(
+        replaced(WEIGHTED, base=Base(column="AGE", unit=Fraction(10**400), largest=3)),
+        law=QUICK,
+        lattice=FINE,
+    ),
+    "bins of less than a person": lambda b: b.choose_bins(
+        replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), law=Exponential(Fraction(1))
+    ),
     "no price in this currency": lambda b: b.smooth(
         WEIGHTED, law=replaced(QUICK, law=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
     ),
@@ -375,6 +402,16 @@ def test_refused_questions_spend_and_read_nothing(desk, case):
     with pytest.raises(OverBudget if "over budget" in case else PopulaceError):
         REFUSED[case](asked)
     assert record().spends == ()
+
+
+def test_scores_stay_within_whole_numbers(monkeypatch):
+    """However many rows there are: held to a public end, they move no further than one row moves them."""
+    times, _ = smooth.score_shift(CHOICE)
+    for scores in ([Fraction(2**80), Fraction(3)], [Fraction(2**80 + 1), Fraction(4)]):
+        monkeypatch.setattr(smooth.weighted, "scores", lambda *_, told=scores: told)
+        found = smooth.whole_scores(None, CHOICE, schema=SCHEMA, times=times)
+        assert found.dtype == np.int64
+        assert found.tolist() == [2**61, int(scores[1] * times)]
 
 
 # ----------------------------------------------------------------------------------------- replay

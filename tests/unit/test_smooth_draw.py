@@ -12,7 +12,7 @@ from flint import arb
 from scipy.integrate import quad
 from scipy.stats import t as student_t
 
-from populace.errors import UsageError
+from populace.errors import InternalError, UsageError
 from populace.privacy import smooth_draw
 from populace.privacy.balls import ball, ceiling, precision
 from populace.privacy.entropy import RehearsalEntropy
@@ -161,24 +161,67 @@ def test_the_sign_is_a_fair_bit_of_its_own():
     assert above == -below > 0
 
 
-def test_a_tie_ends():
-    """Noise that is as good as none on a number half way between two points is decided in the end."""
-    law = noise(PolyPlace(Fraction(4)))
-    entropy = Told()
-    found = smooth_answer(
-        Fraction(1, 2),
-        bound=lambda: ball(Fraction(1, 2**20000)),
-        law=law,
-        lattice=Fraction(1),
-        entropy=entropy,
-    )
-    assert found in (0, 1)
+def test_what_stays_undecided_is_never_told(monkeypatch):
+    """Rounding it as it looks would tell the bound; the error is the same whatever number and bound are."""
+    monkeypatch.setattr(smooth_draw, "_MOST_WORDS", 4)
+    messages = set()
+    for exact, size in ((Fraction(1, 2), Fraction(1, 2**20000)), (Fraction(7), 3), (Fraction(7), 2)):
+        lattice = Fraction(1) if exact == Fraction(1, 2) else Fraction(1, 2**16400)
+        with pytest.raises(InternalError, match="could not be drawn") as failure:
+            drawn(PolyPlace(Fraction(4)), entropy=Told(), exact=exact, size=size, lattice=lattice)
+        messages.add(str(failure.value))
+    assert len(messages) == 1
     assert nearest(arb(3, 0.75)) is None
+
+
+# Laws at the ends of what is allowed.
+HEAVIEST = [Cauchy(Fraction(65, 64)), PolyPlace(Fraction(65, 64)), Student(Fraction(1, 64))]
+LIGHTEST = [Cauchy(Fraction(4097)), PolyPlace(Fraction(4097)), Student(Fraction(4096))]
+LOG_NORMAL = [LaplaceLogNormal(Fraction(16)), LaplaceLogNormal(Fraction(1, 2**32))]
+
+
+def test_all_laws_are_decided():
+    """U within 2^−20 of 0 or 1, the widest and the narrowest noise: more words may be needed, and are drawn."""
+    for law in HEAVIEST + LIGHTEST + LOG_NORMAL:
+        for word in (2**44, 2**64 - 2**44):
+            words = (0, 0, word, 5, word) if isinstance(law, LaplaceLogNormal) else (0, word)
+            for size, s in ((2**120, 2**-64), (2**-120, 2**64)):
+                entropy = Told(*words)
+                drawn(law, entropy=entropy, size=Fraction(size), s=Fraction(s), lattice=Fraction(1))
+                assert entropy.drawn < 140
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", HEAVIEST + LIGHTEST, ids=str)
+@pytest.mark.parametrize("words", [(0, 2**30), (2**64 - 1, 2**64 - 2**30)], ids=["far out", "near 0"])
+def test_all_laws_are_decided_far_out(law, words):
+    """U within 2^−90 of 0 or 1, and with noise in closed form within 2^−200."""
+    if isinstance(law, PolyPlace):
+        words = (words[0],) * 3 + (words[1],)
+    for size, s in ((2**120, 2**-64), (2**-120, 2**64)):
+        drawn(law, entropy=Told(0, *words), size=Fraction(size), s=Fraction(s), lattice=Fraction(1))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Cauchy(1 + Fraction(1, 65)),
+        PolyPlace(1 + Fraction(1, 2**14)),
+        Student(Fraction(1, 65)),
+        Cauchy(Fraction(4098)),
+        Student(Fraction(4097)),
+        LaplaceLogNormal(Fraction(17)),
+    ],
+    ids=str,
+)
+def test_laws_that_need_more_words_are_refused(law):
+    with pytest.raises(UsageError, match="of smooth noise is"):
+        noise(law)
 
 
 @pytest.mark.parametrize("bound", [lambda: arb(0), lambda: arb("nan"), lambda: arb(0, 1), lambda: ball(-1)])
 def test_a_bound_that_is_not_positive_is_never_used(bound):
-    with pytest.raises(ArithmeticError, match="positive"):
+    with pytest.raises(InternalError, match="could not be drawn"):
         smooth_answer(
             Fraction(1), bound=bound, law=noise(PolyPlace(Fraction(4))), lattice=FINE, entropy=Told()
         )

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from flint import arb, ctx, fmpz
 
-from populace.errors import UsageError
+from populace.errors import InternalError, UsageError
 from populace.privacy.balls import ball, precision
 from populace.privacy.entropy import Entropy
 from populace.privacy.smooth_laws import Cauchy, Family, PolyPlace, Student
@@ -25,7 +25,7 @@ _WORD = 64
 _GUARD = 64
 # Words of one uniform number at first: more are hardly ever needed.
 _FIRST_WORDS = 2
-# Ties have probability 0. Here, with a probability below 2^−16000, the nearest point is taken as it looks.
+# Ties have probability 0. What is not decided here, with a probability below 2^−200, is never told.
 _MOST_WORDS = 256
 # Newton's steps that may find where a tail falls to a probability, and their precision; what is left is found by
 # widening, so many times twice as far.
@@ -57,12 +57,11 @@ def smooth_answer(
             found = (ball(exact) + scale / ball(law.s) * variate.enclosed(words)) / ball(lattice)
             # A bound that may be 0 would be no noise.
             point = nearest(found) if scale > 0 else None
-            if point is None and words >= _MOST_WORDS and scale > 0:
-                point = nearest(found.mid())
         if point is not None:
             return point * lattice
         if words >= _MOST_WORDS:
-            raise ArithmeticError("a smooth bound is not a positive number")
+            # Never rounded as it looks: what is left undecided would tell the bound.
+            raise InternalError("noise that follows a bound could not be drawn.")
         words *= 2
 
 
@@ -189,7 +188,8 @@ class Power:
         """Enclose P[|X| > x] and P[|X| ≤ x] at x = e^logarithm: of both the smaller one is close to itself."""
         grown = (ball(self.power) * logarithm).exp()
         outer, inner = ball(self.exponent - 1 / self.power), ball(1 / self.power)
-        if grown > 1:
+        # About the middle: 1 less a number close to 1 would say little about light tails.
+        if grown * ball(max(self.exponent, Fraction(1))) > 1:
             tail = (1 / (1 + grown)).beta_lower(outer, inner, regularized=True)
             return tail, 1 - tail
         body = (grown / (1 + grown)).beta_lower(inner, outer, regularized=True)
@@ -218,8 +218,10 @@ class Power:
         Newton's steps on the logarithm of the smaller side, first at a low precision. Nothing is proved by them.
         """
         side = 0 if probability < Fraction(1, 2) else 1
-        place, full = arb(0), ctx.prec
+        full = ctx.prec
         with precision(_LOW):
+            # Where x^p is about 1/m the law has its middle, however light its tails are.
+            place = -(ball(max(self.exponent, Fraction(1))).log() / ball(self.power)).mid()
             whole = self._whole().mid()
             for _ in range(_STEPS):
                 place, step = self._stepped(place, side, probability, whole)

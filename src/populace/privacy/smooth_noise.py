@@ -46,8 +46,9 @@ _WORDS: dict[type[Family], str] = {
     PolyPlace: "polynomial-Laplace",
     LaplaceLogNormal: "Laplace-log-normal",
 }
-# Numbers that a law may have: from and to which powers of two, and how many bits long.
-_REACH = {"s": (-64, 64), "t": (-32, 8), "tail": (-32, 20)}
+# Numbers that a law may have: from and to which powers of two, and how many bits long. Tails heavier than that would
+# need more random words than are drawn, and so would exponents that spread further.
+_REACH = {"s": (-64, 64), "t": (-32, 8), "tail": (-6, 12), "sigma": (-32, 4)}
 _LONGEST = 256
 
 
@@ -77,7 +78,7 @@ class SmoothNoise:
             raise UsageError(
                 f"no smooth noise follows {self.law!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
             )
-        for name, value in (("tail", self._parameter[1]), ("s", self.s), ("t", self.t)):
+        for name, value in (self._tail, ("s", self.s), ("t", self.t)):
             low, high = _REACH[name]
             if type(value) is not Fraction or not Fraction(2) ** low <= value <= Fraction(2) ** high:
                 raise UsageError(
@@ -92,6 +93,14 @@ class SmoothNoise:
         """The name and the value of what the law's tail is made by."""
         (field,) = fields(self.law)
         return field.name, getattr(self.law, field.name)
+
+    @property
+    def _tail(self) -> tuple[str, Fraction]:
+        """How heavy the tails are: the power by which they fall, or the spread of an exponent."""
+        name, value = self._parameter
+        if isinstance(self.law, LaplaceLogNormal):
+            return "sigma", value
+        return "tail", value - 1 if name == "gamma" and type(value) is Fraction else value
 
     @property
     def pure(self) -> bool:
@@ -256,7 +265,8 @@ def _aim(epsilon: Fraction, *, t: Fraction) -> Aim:
 @lru_cache(maxsize=1024)
 def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Family], aim: Aim) -> SmoothNoise:
     """Compare tails by a loss in floating point, then make the winner as narrow as its proven price allows."""
-    least, most = (3 if aim is Aim.VARIANCE else 1), 1 + epsilon / t
+    lightest = 1 + Fraction(2) ** _REACH["tail"][1]
+    least, most = (3 if aim is Aim.VARIANCE else 1), min(1 + epsilon / t, lightest)
     errors: dict[Fraction, float] = {}
 
     def error(share: float) -> float:
@@ -268,7 +278,8 @@ def _best(epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], Family], 
         return errors[gamma]
 
     def tail(share: float) -> Fraction:
-        return least + rounded_down(Fraction(share) * (most - least), bits=_TAIL_BITS)
+        found = least + rounded_down(Fraction(share) * (most - least), bits=_TAIL_BITS)
+        return max(found, 1 + Fraction(2) ** _REACH["tail"][0])
 
     place = min(range(len(_SHARES)), key=lambda place: error(_SHARES[place]))
     low, high = (0.0, *_SHARES)[place], (*_SHARES, 1 - 2.0**-_TAIL_BITS)[place + 1]

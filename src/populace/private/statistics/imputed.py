@@ -43,6 +43,8 @@ _BITS, _FINE_BITS = 40, 20
 # Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
 MOST_DONORS = 12
 _HALF = 32
+# Numbers beyond are not told apart well by floats.
+_FURTHEST = 2**200
 # The public key of labels, and the constants of the mixing.
 _KEY = 0x706F70756C616365
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -82,6 +84,12 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"{question.where!r} asks for {donors.column!r}, which is filled.",
             hint="give a range of its values as `between`",
         )
+    told = donors.low, donors.high, donors.default, question.size, question.centre, *(question.between or ())
+    if max(map(abs, told)) > _FURTHEST:
+        raise UsageError(
+            f"a number about {donors.column!r} is too large to be told.",
+            hint="give ends of a reasonable size",
+        )
     grid = _Grid.of(donors)
     if grid.low > grid.high or not donors.low <= donors.default <= donors.high:
         raise UsageError(
@@ -95,6 +103,12 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             hint=f"copy with k = 1, or take the mean or majority of up to {MOST_DONORS}",
         )
     _bound(question, 1)
+
+
+def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
+    """Return the least that the bound of a question can be, twice: it grows from there with rows that change."""
+    least = _bound(question, 1)
+    return least, least
 
 
 def answer(rows: Rows, question: ImputedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:

@@ -25,7 +25,11 @@ from populace.survey.bins import score_sensitivity
 from populace.survey.questions import BinChoice, ImputedQuestion, SmoothQuestion
 
 # Below this a bound would hardly change, and its logarithm would take more steps than can be told.
-_LEAST_SMOOTHNESS = Fraction(1, 2**20)
+_LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = Fraction(1, 2**20), Fraction(2**8)
+# Lattices, and how far one of them may be from what one row can move: what is drawn is decided by then.
+_LATTICES, _APART = (Fraction(1, 2**256), Fraction(2**256)), 2**64
+# Scores are whole numbers of 64 bits, and so is the distance of two.
+_HIGHEST_SCORE = 2**61
 
 
 def check_question(question: SmoothQuestion, *, schema: Schema) -> None:
@@ -42,15 +46,15 @@ def check_question(question: SmoothQuestion, *, schema: Schema) -> None:
     else:
         check_marginals([question.by], domain=schema.domain)
         weighted.check(question, schema)
-    if question.smoothness < _LEAST_SMOOTHNESS:
+    if not _LEAST_SMOOTHNESS <= question.smoothness <= _MOST_SMOOTHNESS:
         raise UsageError(
             f"the smoothness of a bound is {float(question.smoothness):.3g}.",
-            hint=f"give at least {float(_LEAST_SMOOTHNESS):.3g}",
+            hint=f"give at least {float(_LEAST_SMOOTHNESS):.3g} and at most {float(_MOST_SMOOTHNESS):.3g}",
         )
 
 
 def check_law(question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> None:
-    """Refuse noise that does not hide how the bound moves, and a lattice that is none."""
+    """Refuse noise that does not hide how the bound moves, and a lattice that is none or far from what rows move."""
     if type(law) is not SmoothNoise or law.t < question.smoothness:
         raise UsageError(
             f"{law} does not follow a bound of smoothness {float(question.smoothness):.6g}.",
@@ -58,6 +62,15 @@ def check_law(question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) 
         )
     if type(lattice) is not Fraction or not lattice > 0:
         raise UsageError(f"answers are rounded to multiples of {lattice!r}.", hint="give a Fraction above 0")
+    least, most = (
+        imputed.moves(question) if isinstance(question, ImputedQuestion) else weighted.moves(question)
+    )
+    low, high = max(_LATTICES[0], most / _APART), min(_LATTICES[1], least * _APART)
+    if not low <= lattice <= high:
+        raise UsageError(
+            "answers are rounded to multiples of a number that is too small or too large.",
+            hint="give one of about the size that one row can move an answer by, or some thousandths of it",
+        )
 
 
 def answer(
@@ -94,6 +107,9 @@ def score_shift(choice: BinChoice) -> tuple[int, int]:
 
 
 def whole_scores(rows: SurveyRows, choice: BinChoice, *, schema: Schema, times: int) -> Counts:
-    """Return the score of each set of bins, multiplied and rounded down to a whole number."""
+    """Return the score of each set of bins, multiplied and rounded down to a whole number that 64 bits hold.
+
+    Held to a public end, scores move no further than they did.
+    """
     exact = weighted.scores(rows, choice, schema)
-    return np.array([math.floor(each * times) for each in exact], dtype=np.int64)
+    return np.array([min(math.floor(each * times), _HIGHEST_SCORE) for each in exact], dtype=np.int64)

@@ -14,12 +14,17 @@ from flint import arb
 from populace.errors import UsageError
 from populace.marginals import MOST_WEIGHT, Counts, places
 from populace.schema.schema import Schema
+from populace.schema.valued import numbered
 from populace.schema.where import Where
 from populace.survey.bins import Bin, Binning, score, smooth_weight
 from populace.survey.questions import Base, BinChoice, WeightedQuestion
 
 # Base bins are listed one by one, each with its population.
 MOST_BINS = 2**20
+# Populations of bins beyond are not told apart well by floats.
+_LEAST_POPULATION, _MOST_POPULATION = Fraction(1, 2**100), Fraction(2**100)
+# Where bins are chosen, each stands for somebody: scores of less would grow beyond whole numbers of 64 bits.
+LEAST_CHOSEN = Fraction(1, 1000)
 
 
 class Rows(Protocol):
@@ -44,13 +49,25 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
             hint=f"give one for each cell, in order, at most {MOST_BINS}",
         )
     for binning in binnings:
-        if min(binning.totals(question.populations)) <= 0:
+        totals = binning.totals(question.populations)
+        if min(totals) <= 0:
             raise UsageError(
                 f"a bin of {binning.name!r} has no population.",
                 hint="give populations of 0 or more, and join those of 0 to others",
             )
+        least = LEAST_CHOSEN if isinstance(question, BinChoice) else _LEAST_POPULATION
+        if min(totals) < least or max(totals) > _MOST_POPULATION:
+            raise UsageError(
+                f"a bin of {binning.name!r} has a population that is too small or too large.",
+                hint="give populations in persons",
+            )
     base = question.base
-    if not 1 <= base.largest <= MOST_WEIGHT or base.unit <= 0:
+    if base.column is not None and base.column not in numbered(schema):
+        raise UsageError(
+            f"column {base.column!r} has no numbers that could be base weights.",
+            hint="name a column of numbers that follows from no other",
+        )
+    if not 1 <= base.largest <= MOST_WEIGHT or not _LEAST_POPULATION <= base.unit <= _MOST_POPULATION:
         raise UsageError(
             f"base weights are told in units of {base.unit} up to {base.largest} of them.",
             hint=f"give a unit above 0, and a whole number of them from 1 to {MOST_WEIGHT}",
@@ -60,6 +77,12 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
             raise UsageError(f"beta is {question.beta}.", hint="give a number above 0")
         if question.where is not None:
             Where.of(question.where, schema=schema)
+
+
+def moves(question: WeightedQuestion) -> tuple[Fraction, Fraction]:
+    """Return the least and the greatest population of a bin: what all of its rows stand for together."""
+    totals = question.binning.totals(question.populations)
+    return min(totals), max(totals)
 
 
 def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
