@@ -16,6 +16,7 @@ from populace.release.estimates import Estimates
 from populace.reservation import as_schema, dataset_name, ledger_path, reserve
 from populace.schema.hints import listing
 from populace.schema.schema import Schema
+from populace.schema.valued import numbered
 from populace.survey.design import Design
 from populace.survey.estimate import answer, check
 from populace.survey.queries import Queries
@@ -59,7 +60,7 @@ def estimate(
             "the design or the queries were read with another schema.",
             hint="read all of them with one schema",
         )
-    check_size(schema)
+    check_size(schema, numbers=len(numbered(schema)))
     check(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
     table = PrivateTable.of(data, schema=schema)
     run, source = reserve(

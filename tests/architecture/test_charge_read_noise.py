@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from populace.errors import OverBudget
+from populace.errors import DataError, InternalError, OverBudget, ResourceError
 from populace.marginals import Candidates, Marginal
 from populace.measurements import Measurement
 from populace.privacy.entropy import RehearsalEntropy
@@ -220,11 +220,61 @@ def test_a_refused_question_has_read_nothing(question: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_crash_after_the_charge_is_paid_for(question: str, tmp_path: Path) -> None:
     street = Street(tmp_path / "ledger.db", crash=True)
-    with pytest.raises(ValueError, match="dies"):
+    with pytest.raises(InternalError) as failure:
         QUESTIONS[question](street.barrier(), MUCH_NOISE)
+    assert str(failure.value) == str(InternalError())
+    assert nothing_hangs_on(failure.value)
     assert street.booked == (2 if question == "measure batches" else 1)
     account = Ledger.existing(street.path).account("spied")
     assert account.left_epsilon == 0, "the whole reservation stays taken"
+
+
+def nothing_hangs_on(failure: BaseException) -> bool:
+    """Whether an error carries no other error, and no frame of the private side but the one that hushed it."""
+    frames, traceback = set(), failure.__traceback__
+    while traceback is not None:
+        frames.add(Path(traceback.tb_frame.f_code.co_filename).name)
+        traceback = traceback.tb_next
+    told = failure.__cause__ is None and failure.__context__ is None
+    return told and frames <= {"failures.py", Path(__file__).name}
+
+
+LOUD = {
+    "memory": (MemoryError("Unable to allocate an array of 3 rows"), ResourceError),
+    "overflow": (OverflowError("3 is too large"), InternalError),
+    "key": (KeyError("Ulm"), InternalError),
+    "arithmetic": (ZeroDivisionError("3 rows"), InternalError),
+    "ours": (DataError("the data cannot be read as a table.", hint="check it"), DataError),
+    "an interruption": (KeyboardInterrupt(), KeyboardInterrupt),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", LOUD)
+def test_a_failure_says_nothing_about_rows(
+    question: str, kind: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """All verbs, all kinds of errors: a fixed text, and nothing that hangs on it."""
+    loud, plain = LOUD[kind]
+
+    def fail(self: Street) -> None:
+        try:
+            raise ValueError("row 3: Ulm")
+        except ValueError:
+            raise loud  # noqa: B904
+
+    monkeypatch.setattr(Street, "seen", fail)
+    with pytest.raises(plain) as failure:
+        QUESTIONS[question](Street(tmp_path / "ledger.db").barrier(), MUCH_NOISE)
+    assert "3" not in str(failure.value)
+    assert "Ulm" not in str(failure.value)
+    assert nothing_hangs_on(failure.value)
+
+
+def test_those_who_debug_see_what_failed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("POPULACE_DEBUG", "1")
+    with pytest.raises(ValueError, match="dies"):
+        QUESTIONS["measure"](Street(tmp_path / "ledger.db", crash=True).barrier(), MUCH_NOISE)
 
 
 class ReadsFirst(Barrier):

@@ -80,6 +80,7 @@ def test_every_error_class_is_mapped() -> None:
         "ReleaseError": 2,
         "OverBudget": 3,
         "ResourceError": 4,
+        "InternalError": 1,
     }
 
 

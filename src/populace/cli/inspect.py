@@ -128,7 +128,7 @@ def _is_arrow(data: Path) -> bool:
 def _parquet_schema(data: Path) -> Any:
     import pyarrow.parquet as pq
 
-    from populace.private.sources import plain_errors
+    from populace.private.failures import plain_errors
 
     with plain_errors(str(data)):
         return pq.read_schema(data)
@@ -137,7 +137,7 @@ def _parquet_schema(data: Path) -> Any:
 def _arrow_schema(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.sources import plain_errors
+    from populace.private.failures import plain_errors
 
     with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).schema
@@ -146,7 +146,7 @@ def _arrow_schema(data: Path) -> Any:
 def _arrow_table(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.sources import plain_errors
+    from populace.private.failures import plain_errors
 
     with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).read_all()

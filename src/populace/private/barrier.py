@@ -32,6 +32,7 @@ from populace.privacy.noise import NoiseSource, is_secret
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.privacy.steps import LOG_STEPS, STEPS
 from populace.private.checks import check_candidates, check_groups, check_marginals, named
+from populace.private.failures import hushed
 from populace.private.table import PrivateTable
 from populace.public import Public
 from populace.schema.facts import Facts
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 PREPARED_BYTES = 2**31
 
 
+@hushed
 class Barrier(Facts):
     """Answers questions about one private table, within the budget of one run of the ledger."""
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 
 from populace.errors import DataError
 from populace.private import lines
-from populace.private.sources import plain_errors
+from populace.private.failures import plain_errors
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv

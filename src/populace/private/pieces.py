@@ -10,8 +10,9 @@ import numpy as np
 from populace.marginals import Counts
 from populace.privacy.partition import Split, SplitKey
 from populace.private.engines.memory import MemoryEngine
+from populace.private.failures import plain_errors
 from populace.private.read import check_header, open_source, read_rows
-from populace.private.sources import Source, plain_errors
+from populace.private.sources import Source
 from populace.private.statistics.rows import SurveyRows
 from populace.private.table import PrivateTable
 from populace.private.values import first_rows, unified, written

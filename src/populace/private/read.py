@@ -11,7 +11,8 @@ import numpy as np
 
 from populace.errors import DataError, ResourceError
 from populace.private.delimited import DelimitedSource
-from populace.private.sources import FrameSource, ParquetSource, Source, plain_errors
+from populace.private.failures import plain_errors
+from populace.private.sources import FrameSource, ParquetSource, Source
 from populace.private.statistics.rows import SurveyRows
 from populace.private.values import first_rows, written
 from populace.schema.coding import TableCodec

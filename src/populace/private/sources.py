@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,7 +10,8 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from populace.errors import DataError, PopulaceError, ResourceError
+from populace.errors import DataError
+from populace.private.failures import plain_errors
 from populace.schema.texts import Array, texts
 
 BATCH_ROWS = 2**16
@@ -99,38 +99,6 @@ class FrameSource:
                 part = eager[start : start + BATCH_ROWS]
                 arrays = [_arrow(part.get_column(name)) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-@contextmanager
-def plain_errors(what: str) -> Iterator[None]:
-    """Turn what goes wrong while reading into errors that say nothing about the rows.
-
-    The libraries below quote cells, row numbers and counts in their messages; none of that may pass.
-    """
-    try:
-        yield
-    except PopulaceError:
-        raise
-    except MemoryError:
-        raise ResourceError(
-            f"reading {what} takes more memory than there is.",
-            hint="leave columns out of the schema, or free memory",
-        ) from None
-    except OSError as error:
-        if error.errno is None:
-            raise _unreadable(what) from None
-        raise ResourceError(
-            f"{what} cannot be read: {error.strerror}.", hint="check the disk and the file"
-        ) from None
-    except Exception:
-        raise _unreadable(what) from None
-
-
-def _unreadable(what: str) -> DataError:
-    return DataError(
-        f"{what} cannot be read as a table.",
-        hint="check that it is a whole, undamaged CSV or Parquet file, or a frame",
-    )
 
 
 # Cells of these very types that are equal have one text. Moments in two time zones may be equal and have two: the first

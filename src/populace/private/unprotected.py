@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError, UsageError
+from populace.private.failures import plain_errors
 from populace.private.read import check_header, columns_read, open_source, read_codes
-from populace.private.sources import Source, plain_errors
+from populace.private.sources import Source
 from populace.public import Public
 from populace.schema.schema import Schema
 from populace.schema.texts import Array, distinct, texts

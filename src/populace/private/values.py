@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.marginals import Counts
-from populace.private.sources import Source, plain_errors
+from populace.private.failures import plain_errors
+from populace.private.sources import Source
 from populace.schema.columns import Column
 from populace.schema.schema import Schema
 from populace.schema.texts import Array, distinct, pc, texts, trimmed
