@@ -110,6 +110,9 @@ def test_unused_budget_is_none_and_the_plan_is_fixed(found: Estimates) -> None:
         ("estimates.json", lambda told: told.update(ledger_entry="0" * 64), "parents"),
         ("statement.json", lambda told: told.update(epsilon=0.1), "statement"),
         ("statement.json", lambda told: told["record"].update(epsilon="1/10"), "budget"),
+        ("statement.json", lambda told: told["record"]["spends"][0].update(l1=1, l2_squared=1), "answers"),
+        ("statement.json", lambda told: told["record"]["spends"][0].update(l1=1, l2_squared=1), "budget"),
+        ("statement.json", lambda told: told["record"]["spends"][0].update(what="income"), "answers"),
         ("codebook.json", lambda told: told.update(rows=3), "codebook"),
     ],
 )

@@ -8,11 +8,15 @@ from fractions import Fraction
 import pytest
 
 from populace.errors import LedgerError
+from populace.marginals import Marginal
 from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Spend, Stability
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend, Stability
 from populace.privacy.spends import SpendRecord
 from populace.privacy.stability import key_delta
+from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
+from populace.private.checks import named
 from populace.schema.unit import Neighbours, Unit
+from populace.survey.sums import Factor, Sum
 
 WIDE = DiscreteGaussian(Fraction(400))
 # What is asked, under which law, and how far r rows move it: in L1, and in squared L2.
@@ -47,3 +51,40 @@ def test_less_than_a_unit_can_move_is_refused(verb, law, score, neighbours, rows
     if (l1 - 1) ** 2 >= l2_squared:
         with pytest.raises(LedgerError, match="for less than one person can move"):
             check(replace(right, l1=l1 - 1))
+
+
+INCOME = Sum(factors=(Factor(column="INC", low=Fraction(0), high=Fraction(9)),), where='NAME == "a\nb"')
+STEPPED = {
+    "a sum": ("measure", named([INCOME], many="sums"), DiscreteLaplace(Fraction(9)), STEPS),
+    "sums": ("measure", named([INCOME, INCOME], many="sums"), WIDE, STEPS),
+    "the size of a bound": (
+        "score",
+        f"size of the bound on {INCOME}",
+        DiscreteLaplace(Fraction(9)),
+        LOG_STEPS,
+    ),
+    "a choice of bins": ("choose", "1 of 12 sets of bins", Exponential(Fraction(1)), SCORE_STEPS),
+}
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize(("verb", "what", "law", "steps"), STEPPED.values(), ids=STEPPED)
+def test_what_is_told_in_steps_is_booked_in_steps(verb, what, law, steps, neighbours):
+    """A sum booked as if it were a count would cost a 16-millionth of what it tells."""
+    unit = Unit(name="person", rows=2, id="p", neighbours=neighbours)
+    full = steps * unit.marginal_l1
+    for l1, l2_squared in ((full, full**2), (unit.marginal_l1, unit.marginal_l1**2), (full, full**2 - 1)):
+        spend = Spend(verb=verb, what=what, law=law, answers=1, l1=l1, l2_squared=l2_squared)
+        record = SpendRecord(spend=spend, price=price(spend, currency=Currency.GDP))
+        assert SpendRecord.booked(record.to_json()) == record
+        if (l1, l2_squared) == (full, full**2):
+            record.check(unit=unit, currency=Currency.GDP, run="r")
+        else:
+            with pytest.raises(LedgerError, match="for less than one person can move"):
+                record.check(unit=unit, currency=Currency.GDP, run="r")
+
+
+@pytest.mark.parametrize("name", ["sum of INC", "3 sums"])
+def test_a_column_is_never_taken_for_a_sum(name):
+    what = named([Marginal((name,))])
+    assert Spend(verb="measure", what=what, law=WIDE, answers=1, l1=1, l2_squared=1).steps == 1

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from populace.errors import UsageError
 from populace.privacy.smooth_noise import SmoothNoise
+from populace.privacy.steps import steps_of
 
 Verb = Literal["measure", "score", "choose", "discover", "smooth"]
 LawJson = dict[str, str]
@@ -302,6 +303,11 @@ class Spend:
                 f"a spend moves {self.l2_squared} in squared L2 but only {self.l1} in L1.",
                 hint="the L2 distance is never above the L1 distance",
             )
+
+    @property
+    def steps(self) -> int:
+        """In how many steps the answers tell what one row adds, by what is asked: one unit moves them that much more."""
+        return steps_of(self.verb, self.what)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.what} with {self.law}"

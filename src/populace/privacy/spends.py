@@ -58,7 +58,7 @@ class SpendRecord:
 
     def check(self, *, unit: Unit, currency: Currency, run: str) -> None:
         """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
-        l1, l2_squared = _movement(self.spend.verb, unit)
+        l1, l2_squared = _movement(self.spend, unit)
         if self.spend.l1 < l1 or self.spend.l2_squared < l2_squared:
             raise LedgerError(
                 f"run {run} books {self.spend} for less than one {unit.name} can move.",
@@ -86,8 +86,12 @@ def too_cheap(message: str) -> LedgerError:
     )
 
 
-def _movement(verb: Verb, unit: Unit) -> tuple[int, int]:
-    """Return how far one unit can move an answer to this verb: in L1, and in squared L2."""
-    if verb in ("measure", "discover"):
+def _movement(spend: Spend, unit: Unit) -> tuple[int, int]:
+    """Return how far one unit can move an answer at least: in L1, and in squared L2.
+
+    What is told in steps moves by all steps of its rows, and as far in L2 as in L1: up and down may meet in one cell.
+    """
+    if spend.verb in ("measure", "discover") and spend.steps == 1:
         return unit.marginal_l1, unit.marginal_l2_squared
-    return unit.score_shift, unit.score_shift**2
+    shift = spend.steps * unit.score_shift
+    return shift, shift**2

@@ -9,6 +9,7 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.marginals import Candidates, Counts, Domain, Marginal
+from populace.privacy.steps import steps_of
 from populace.private.room import MOST_CELLS
 
 
@@ -63,5 +64,8 @@ def check_groups(groups: Counts, *, column: str, size: int) -> None:
 
 
 def named(asked: Sequence[object], *, many: str = "marginals") -> str:
-    """Return what is asked as the books have it."""
-    return str(asked[0]) if len(asked) == 1 else f"{len(asked)} {many}"
+    """Return what is asked as the books have it: the name of a column is never taken for a sum."""
+    if len(asked) > 1:
+        return f"{len(asked)} {many}"
+    text = str(asked[0])
+    return f"counts of {text}" if many == "marginals" and steps_of("measure", text) > 1 else text

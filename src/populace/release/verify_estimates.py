@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from populace.errors import PopulaceError
-from populace.privacy.mechanisms import law_from_json
+from populace.privacy.mechanisms import Law, law_from_json
+from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.release.checks import Check, check_budget, checked, other_version, read_json, read_text, wrong
 from populace.release.codebook import codebook
 from populace.release.estimates import Estimates
@@ -22,7 +23,13 @@ from populace.survey.tape import Player
 # Two machines may differ in the last digits that they compute.
 SAME = 1e-6
 
-_VERBS = {"sum": "measure", "smooth": "smooth", "bound-size": "score", "choose-bins": "choose"}
+# As the books have the questions of a tape: the verb, and in how many steps one row is told.
+_BOOKED = {
+    "sum": ("measure", STEPS),
+    "smooth": ("smooth", 1),
+    "bound-size": ("score", LOG_STEPS),
+    "choose-bins": ("choose", SCORE_STEPS),
+}
 
 
 def contents(folder: Path, manifest: Manifest) -> list[Check]:
@@ -80,12 +87,16 @@ def _statement(manifest: Manifest, found: Estimates, statement: Any, *, page: st
 
 
 def _answers(found: Estimates) -> str:
-    """Every answer was booked, with just its noise."""
-    booked: Counter[tuple[str, str]] = Counter()
+    """Every answer was booked, with just its noise, and for as far as one unit moves it."""
+    unit = found.record.unit.marginal_l1
+    booked: Counter[tuple[str, int, Law]] = Counter()
     for charged in found.record.spends:
-        booked[charged.spend.verb, str(charged.spend.law)] += charged.spend.answers
+        spend = charged.spend
+        if spend.l1 < spend.steps * unit:
+            raise wrong(f"{spend} is booked for less than one {found.record.unit.name} can move")
+        booked[spend.verb, spend.steps, spend.law] += spend.answers
     try:
-        told = Counter((_VERBS[each.verb], str(law_from_json(each.law))) for each in found.tape)
+        told = Counter((*_BOOKED[each.verb], law_from_json(each.law)) for each in found.tape)
     except (KeyError, TypeError, ValueError) as failure:
         raise wrong("an answer has no law") from failure
     if told != booked:
