@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from populace.errors import UsageError
 from populace.privacy.balls import rounded_down, rounded_up
-from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.gaussian import gaussian_cap, greatest_pure_epsilon, least_variance
 from populace.privacy.loss import Currency, cap, price
 from populace.privacy.mechanisms import (
@@ -20,6 +19,7 @@ from populace.privacy.mechanisms import (
     Noise,
     Spend,
     Stability,
+    drawable,
 )
 from populace.privacy.smooth_noise import Aim, SmoothNoise, smallest
 from populace.privacy.stability import least_threshold
@@ -219,10 +219,7 @@ class Budget:
         [True, False]
         """
         widest = max(self.unit.marginal_l1, self.unit.score_shift)
-        noise = self._noise(share, answers=1, l1=widest, l2_squared=widest**2)
-        if isinstance(noise, DiscreteLaplace):
-            return noise.scale <= LARGEST_SCALE
-        return noise.variance <= LARGEST_SCALE**2
+        return drawable(self._noise(share, answers=1, l1=widest, l2_squared=widest**2))
 
     def measure_share(self, noise: Noise, *, marginals: int) -> Fraction:
         """Return the share of the budget that this many marginals take under a given noise."""

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 from populace.errors import UsageError
+from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.privacy.steps import steps_of
 
@@ -196,6 +197,19 @@ class Stability:
 
 
 Noise = DiscreteGaussian | DiscreteLaplace
+
+
+def drawable(noise: Noise) -> bool:
+    """Say whether noise is narrow enough to be drawn exactly.
+
+    >>> drawable(DiscreteLaplace(Fraction(2**20))), drawable(DiscreteLaplace(Fraction(2**50)))
+    (True, False)
+    """
+    if isinstance(noise, DiscreteLaplace):
+        return noise.scale <= LARGEST_SCALE
+    return noise.variance <= LARGEST_SCALE**2
+
+
 Law = DiscreteGaussian | DiscreteLaplace | ExponentialCount | Exponential | Stability | SmoothNoise
 # The laws that go with one verb alone, and the verb.
 _ONLY: dict[type[Law], Verb] = {
@@ -306,7 +320,7 @@ class Spend:
 
     @property
     def steps(self) -> int:
-        """In how many steps the answers tell what one row adds, by what is asked: one unit moves them that much more."""
+        """In how many steps the answers tell what one row adds, by what is asked: it moves them by that many."""
         return steps_of(self.verb, self.what)
 
     def __str__(self) -> str:

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Counts
-from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
 from populace.schema.schema import Schema
 from populace.survey.cells import Cells, Floats
 from populace.survey.design import Design
-from populace.survey.empty import Empty
 from populace.survey.estimators import Moments, Strata, Units, replicate_variance
 from populace.survey.functions import Found, ratios
 from populace.survey.intervals import EFFECTS, TOTAL_EFFECTS, Spread, Terms, combined, half_width
@@ -90,14 +88,6 @@ def answer(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[E
             for row, (query, group) in zip(rows, told.owners, strict=True)
         ]
     return tuple(row for query in queries for row in found if row.query == query.name)
-
-
-def check(design: Design, queries: Queries, *, budget: Budget) -> None:
-    """Refuse, before anything is spent, what could not be asked or answered.
-
-    It goes the whole way on a table without rows, exactly told: all that is refused there is refused for public facts.
-    """
-    answer(Empty(schema=design.schema, budget=budget), design=design, queries=queries)
 
 
 def concluded(oracle: SurveyOracle, *, plan: Plan) -> tuple[Estimate, ...]:

@@ -21,6 +21,7 @@ from populace.errors import UsageError
 from populace.privacy.balls import bounds, rounded_down
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency
+from populace.privacy.mechanisms import drawable
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.survey.bins import Bin, Binning, score_sensitivity, smooth_weight
 from populace.survey.bins import Counted as CountedBin
@@ -43,6 +44,8 @@ SPREADS = Fraction(1, 4)
 # How smooth bounds are made, in parts of ε, to look for the least noise.
 SMOOTHNESS = (Fraction(1, 32), Fraction(1, 12), Fraction(1, 5))
 LATTICE = Fraction(1, 1024)
+# Far more would not be told apart by that lattice.
+MOST_PEOPLE = 2**50
 # In how many steps base weights of a design are told inside the barrier.
 BASE_STEPS = 2**12
 # Below this there is no use in noise that must hide its own scale.
@@ -140,6 +143,7 @@ def weighted_counts(
     for control in several:
         score_sensitivity(_choice(control, base=weighting.base).binnings, populations=control.populations)
     choices = share * CHOICES if several else Fraction(0)
+    _check_laws(oracle.budget, finest, counts=len(counts), weighting=weighting, share=share - choices)
     binnings = [
         _chosen(oracle, control, base=weighting.base, share=choices / max(1, len(several)))
         for control in controls
@@ -162,6 +166,40 @@ def weighted_counts(
     if sample.lost:
         return tuple(too_few(count.name) for count in counts)
     return tuple(_estimated(oracle, sample, count, weighting=weighting, share=each) for count in counts)
+
+
+def _check_laws(
+    budget: Budget, finest: Contingency, *, counts: int, weighting: Weighting, share: Fraction
+) -> None:
+    """Refuse, before the first question, what could not be asked once it is answered, whichever bins are chosen.
+
+    The fewer cells a table has the less it takes, and the more it has the less is left for counts.
+    """
+    cells, sums = int(finest.possible.sum()), 1 + (weighting.base.column is not None)
+    first, _ = shares(budget, counts=counts, cells=1, way=weighting.way, share=share)
+    _, each = shares(budget, counts=counts, cells=cells, way=weighting.way, share=share)
+    least = each if weighting.way is Way.TABLE else each * SPREADS
+    laws = [budget.sum_noise(part, sums=sums) for part in (first, least) if part > 0]
+    if min(first, least) <= 0 or not all(map(drawable, laws)):
+        raise UsageError(
+            f"epsilon is too small for {counts} counts: their noise could not be drawn.",
+            hint="ask for less, or with a larger epsilon",
+        )
+    if weighting.way is Way.SMOOTH:
+        _smooth_epsilon(budget, share=each * (1 - SPREADS))
+    if finest.totals.people > MOST_PEOPLE:
+        raise UsageError("the totals are too large for weighted counts.", hint="give populations in persons")
+
+
+def _smooth_epsilon(budget: Budget, *, share: Fraction) -> Fraction:
+    """Return the epsilon of one count with smooth noise, or refuse one that is too small."""
+    epsilon = budget.smooth_epsilon(share)
+    if epsilon < LEAST_EPSILON:
+        raise UsageError(
+            f"an epsilon of {float(epsilon):.3g} for a count is too small for noise that follows a smooth bound.",
+            hint="let the way be chosen, ask for fewer counts, or raise epsilon",
+        )
+    return epsilon
 
 
 def _chosen(oracle: SurveyOracle, control: Control, *, base: Base, share: Fraction) -> Binning | None:
@@ -271,12 +309,7 @@ def _best_way(
 
 def best_law(budget: Budget, sample: Sample, *, share: Fraction) -> SmoothNoise:
     """Return the smooth noise of least deviation, as far as a sample of noisy size tells."""
-    epsilon = budget.smooth_epsilon(share)
-    if epsilon < LEAST_EPSILON:
-        raise UsageError(
-            f"an epsilon of {float(epsilon):.3g} for a count is too small for noise that follows a smooth bound.",
-            hint="let the way be chosen, ask for fewer counts, or raise epsilon",
-        )
+    epsilon = _smooth_epsilon(budget, share=share)
     laws = [budget.smooth_noise(share, t=rounded_down(epsilon * part, bits=16)) for part in SMOOTHNESS]
     return min(laws, key=lambda law: law.deviation * _bound(sample, beta=law.t))
 

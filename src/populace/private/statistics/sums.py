@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.marginals import Counts, Marginal, places
-from populace.privacy.distributions import LARGEST_SCALE
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, GaussianWithin
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, GaussianWithin, drawable
 from populace.private.checks import check_marginals
 from populace.private.statistics.rows import SurveyRows
 from populace.schema.conditions import Condition
@@ -84,13 +83,11 @@ def check_noise(noise: object) -> None:
     """Refuse noise that whole numbers in steps do not go with, or that could not be drawn once it is paid for."""
     if type(noise) not in (DiscreteGaussian, DiscreteLaplace, GaussianWithin):
         raise UsageError(f"steps cannot be told with {noise}.", hint="add Gaussian or Laplace noise")
-    wide = (
-        noise.variance > LARGEST_SCALE**2
-        if isinstance(noise, DiscreteGaussian)
-        else isinstance(noise, DiscreteLaplace) and noise.scale > LARGEST_SCALE
-    )
-    if wide:
-        raise UsageError(f"{noise} is too wide to be drawn.", hint="give the question a larger share")
+    if isinstance(noise, DiscreteGaussian | DiscreteLaplace) and not drawable(noise):
+        raise UsageError(
+            f"epsilon is too small for so many questions: {noise} is too wide to be drawn.",
+            hint="ask for less, or with a larger epsilon",
+        )
 
 
 def added(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:

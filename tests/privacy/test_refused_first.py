@@ -1,0 +1,115 @@
+"""Estimates that cannot be answered are refused before the first question, and nothing is reserved for them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+from populace.errors import ResourceError, UsageError
+from populace.estimates import estimate
+from populace.marginals import Marginal
+from populace.privacy.budget import Budget
+from populace.private import room
+from populace.private.empty import Empty
+from populace.schema.schema import Schema
+from populace.survey.bins import Binning
+from populace.survey.design import Design
+from populace.survey.design_parts import Control
+from populace.survey.oracle import SurveyOracle
+from populace.survey.queries import Queries
+from populace.survey.questions import BinChoice
+from populace.survey.weighting import Count, Way, Weighting, weighted_counts
+
+SCHEMA = """
+{table}
+[columns.AGE]
+kind = "integer"
+min = 0
+max = 3
+[columns.PAY]
+kind = "integer"
+min = 0
+max = 100
+missing = ["R"]
+"""
+MEAN = '[[query]]\nname = "m"\nstatistic = "mean"\ncolumn = "PAY"\n'
+FILLED = '[design]\n[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]\nk = {k}\ntake = "mean"\n'
+ROWS = pa.table({"AGE": ["0", "1", "3"] * 9, "PAY": ["R", "7", "99"] * 9})
+
+
+def asked(tmp_path, design, *, table="", epsilon=10):
+    schema = Schema.parse(SCHEMA.format(table=table))
+    return estimate(
+        ROWS,
+        schema=schema,
+        design=Design.parse(design, schema=schema),
+        queries=Queries.parse(MEAN, schema=schema),
+        epsilon=epsilon,
+        ledger=tmp_path / "ledger.db",
+    )
+
+
+def test_donors_that_the_barrier_refuses_reserve_nothing(tmp_path):
+    with pytest.raises(UsageError, match="of 13 donors cannot be taken"):
+        asked(tmp_path, FILLED.format(k=13))
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_numbers_that_do_not_fit_reserve_nothing(tmp_path, monkeypatch):
+    """Codes of a row take two bytes, its two numbers sixteen."""
+    schema = Schema.parse(SCHEMA.format(table=""))
+    monkeypatch.setattr(room, "_memory", lambda: room._fixed_bytes(schema) + 10 * 10**6)
+    asked(tmp_path, "[design]", table="[table]\nmax_rows = 500000", epsilon=1)
+    with pytest.raises(ResourceError, match="GiB"):
+        asked(tmp_path, "[design]", table="[table]\nmax_rows = 1000000", epsilon=1)
+
+
+class Silent:
+    """An oracle that must not be asked."""
+
+    schema = Schema.from_sizes({"SEX": 2, "AGE": 10})
+
+    def __init__(self, epsilon):
+        self.budget = Budget.of(Fraction(epsilon), Fraction(0), unit=self.schema.unit)
+
+    def __getattr__(self, name):
+        pytest.fail(f"{name} was asked")
+
+
+def many(oracle: SurveyOracle, *, counts=200, way=None, people=10**6):
+    totals = Control(by=Marginal(("SEX",)), populations=(Fraction(people, 2),) * 2, binnings=())
+    return weighted_counts(
+        oracle,
+        [Count(name=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
+        weighting=Weighting(controls=(totals,), way=way),
+    )
+
+
+@pytest.mark.parametrize("epsilon", ["1/200", "1/100", "1/10000000"])
+def test_counts_whose_noise_cannot_be_drawn_are_refused_before_the_table(epsilon):
+    with pytest.raises(UsageError, match="too small for 200 counts"):
+        many(Silent(epsilon))
+
+
+def test_counts_without_an_epsilon_for_smooth_noise_are_refused_before_the_table():
+    with pytest.raises(UsageError, match="too small for noise that follows"):
+        many(Silent(1), way=Way.SMOOTH)
+    with pytest.raises(UsageError, match="totals are too large"):
+        many(Silent(10), counts=2, people=2**60)
+
+
+def test_what_can_be_asked_passes_the_empty_table():
+    empty = Empty(schema=Silent.schema, budget=Silent(10).budget)
+    assert len(many(empty)) == 200
+
+
+def test_the_empty_table_refuses_what_the_barrier_refuses():
+    """The same checks, not other ones that say the same: here of populations and of columns."""
+    empty = Empty(schema=Silent.schema, budget=Silent(10).budget)
+    whole = Binning(name="whole", bins=((0, 1),))
+    for by, population in (("SEX", Fraction(1, 10**18)), ("NONE", Fraction(1))):
+        choice = BinChoice(by=Marginal((by,)), binnings=(whole,), populations=(population,) * 2)
+        with pytest.raises(UsageError):
+            empty.choose_bins(choice, law=empty.budget.choice(Fraction(1), choices=1))
