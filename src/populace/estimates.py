@@ -9,7 +9,7 @@ from populace.errors import SchemaError, UsageError
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.record import Plan
 from populace.private.barrier import Barrier
-from populace.private.empty import Empty
+from populace.private.empty import check
 from populace.private.room import check_size
 from populace.private.table import PrivateTable
 from populace.progress import Progress, silent
@@ -62,9 +62,7 @@ def estimate(
             hint="read all of them with one schema",
         )
     check_size(schema, numbers=len(numbered(schema)))
-    # The whole way on a table without rows: all that is refused there is refused for public facts.
-    dry = Empty(schema=schema, budget=Budget.of(spent, slack, unit=schema.unit))
-    answer(dry, design=design, queries=queries)
+    check(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
     table = PrivateTable.of(data, schema=schema)
     run, source = reserve(
         dataset or schema.dataset or dataset_name(data),

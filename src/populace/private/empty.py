@@ -18,8 +18,16 @@ from populace.privacy.smooth_noise import SmoothNoise
 from populace.private.statistics.smooth import check_choice, check_law, check_question
 from populace.private.statistics.sums import check_noise, check_sums
 from populace.schema.schema import Schema
+from populace.survey.design import Design
+from populace.survey.estimate import answer
 from populace.survey.oracle import SumBatch
+from populace.survey.queries import Queries
 from populace.survey.questions import BinChoice, SmoothQuestion
+
+
+def check(design: Design, queries: Queries, *, budget: Budget) -> None:
+    """Refuse, before anything is spent, what could not be asked or answered: for public facts alone."""
+    answer(Empty(schema=design.schema, budget=budget), design=design, queries=queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
