@@ -1,0 +1,247 @@
+"""Small faults that were planted in the private side of survey estimates and once passed unseen."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+import surveys
+
+from populace.marginals import Marginal
+from populace.privacy.balls import bounds
+from populace.privacy.budget import Budget
+from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
+from populace.private.barrier import Barrier
+from populace.private.statistics import smooth, weighted
+from populace.private.statistics.imputed import Filled
+from populace.private.statistics.rows import SurveyRows
+from populace.private.table import PrivateTable
+from populace.release.manifest import digest, dump
+from populace.release.survey_words import sentences
+from populace.release.verify import verify
+from populace.schema.schema import Schema
+from populace.survey.bins import Binning, Counted, Weighted, smooth_weight
+from populace.survey.design import Design
+from populace.survey.nearest import Ties
+from populace.survey.queries import Queries
+from populace.survey.questions import Base, BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
+from populace.survey.sums import Sum
+
+SCHEMA = Schema.parse("""
+[columns.PLACE]
+kind = "integer"
+min = 0
+max = 2
+[columns.PAY]
+kind = "integer"
+min = 0
+max = 20
+missing = ["-1"]
+""")
+
+
+class Paid:
+    """A run that pays for everything and remembers what it was charged."""
+
+    rehearsal = True
+
+    def __init__(self):
+        self.left = Budget.of(Fraction(10), Fraction(0), unit=SCHEMA.unit)
+        self.spends = []
+
+    def charge(self, *spends):
+        self.spends += spends
+
+
+class Ear:
+    """A noise source that adds none, and remembers what it met and under which law."""
+
+    def __init__(self):
+        self.laws, self.scores = [], []
+
+    def add(self, exact, *, law):
+        self.laws.append(law)
+        return exact
+
+    def pick(self, scores, *, rate):
+        self.scores.append(scores)
+        return 0
+
+
+def read(places, pays):
+    return PrivateTable.of(pa.table({"PLACE": places, "PAY": pays}), schema=SCHEMA)
+
+
+# ----------------------------------------------------------------------------------------- what is charged and drawn
+
+
+def test_every_sum_has_the_noise_of_its_own_batch():
+    ear = Ear()
+    asked = Barrier(read([0, 1, 2], [3, 4, -1]), run=Paid(), noise=ear)
+    laws = [DiscreteLaplace(Fraction(5)), DiscreteLaplace(Fraction(5000)), DiscreteGaussian(Fraction(70))]
+    sums = [[Sum(), Sum(where="PLACE == 0")], [Sum(by=Marginal(("PLACE",)))], [Sum(where="PLACE == 2")]]
+    asked.sum_batches(list(zip(sums, laws, strict=True)))
+    assert ear.laws == [laws[0], laws[0], laws[1], laws[2]]
+    booked = [spend.law for spend in asked._run.spends for _ in range(spend.answers)]
+    assert booked == ear.laws, "noise is drawn as it was booked"
+
+
+def test_scores_rounded_to_whole_numbers_move_by_no_more_than_is_charged():
+    """Three bins of 7 persons: a row moves a score by 3/7, which times any whole number is seldom whole."""
+    binning = Binning(name="apart", bins=((0,), (1,), (2, 3)))
+    choice = BinChoice(
+        by=Marginal(("PLACE",)), binnings=(binning,), populations=tuple(map(Fraction, (7, 7, 7, 0)))
+    )
+    told, shifts = [], set()
+    for least in range(1, 9):
+        ear = Ear()
+        rows = [0] * least + [1] * 9 + [2] * 9
+        asked = Barrier(read(rows, [1] * len(rows)), run=Paid(), noise=ear)
+        asked.choose_bins(choice, law=Exponential(Fraction(1)))
+        told.append(int(ear.scores[0][0]))
+        shifts |= {spend.l1 for spend in asked._run.spends}
+    (shift,) = shifts
+    assert max(np.diff(told)) == shift, "the furthest step is the one that is charged"
+
+
+# ----------------------------------------------------------------------------------------- bounds of weighted counts
+
+
+@pytest.mark.parametrize("count", [30, 1000, 3000])
+@pytest.mark.parametrize("beta", [Fraction(1, 500), Fraction(1, 50)])
+def test_a_smooth_weight_looks_as_many_steps_ahead_as_there_are_rows(count, beta):
+    """With a small β, as small epsilons have it, the bin that was emptied by a thousand steps is the worst."""
+    steps = np.arange(count + 1)
+    expected = (np.exp(-float(beta) * steps) * 600 / np.maximum(1, count - steps)).max()
+    equal = Counted(total=Fraction(600), count=count)
+    ones = Weighted(total=Fraction(600), weights=np.ones(count, dtype=np.int64), largest=1)
+    for held in (equal, ones):
+        assert float(bounds(lambda held=held: smooth_weight([held], beta=beta))[1]) == pytest.approx(expected)
+
+
+def test_a_heavy_row_moves_a_weighted_count_by_no_more_than_the_bound():
+    """No bin is empty here, so that base weights alone decide how far one row moves an answer."""
+    question = WeightedQuestion(
+        by=Marginal(("PLACE",)),
+        binning=Binning(name="all", bins=((0, 1, 2, 3),)),
+        populations=tuple(map(Fraction, (100, 0, 0, 0))),
+        where="PLACE == 0",
+        base=Base(column="PAY", largest=20),
+        beta=Fraction(1, 100),
+    )
+
+    def told(places, pays):
+        held = SurveyRows(
+            {"PLACE": np.array(places), "PAY": np.array(pays)}, {"PAY": np.array(pays, dtype=np.float64)}
+        )
+        value, bound = weighted.answer(held, question, SCHEMA)
+        return float(value), float(bounds(bound)[1])
+
+    light = [1] * 600
+    here, bound = told(light, [1] * 600)
+    there, beyond = told([*light, 0], [1] * 600 + [20])
+    assert there - here == pytest.approx(100 * 20 / 620)
+    assert abs(there - here) <= min(bound, beyond)
+
+
+# ----------------------------------------------------------------------------------------- bounds of filled rows
+
+
+def filled(**changes):
+    told = {"match": Marginal(("PLACE",)), "low": Fraction(0), "high": Fraction(20), "default": Fraction(0)}
+    return Donors(column="PAY", **told | changes)
+
+
+def asked_of(held, question):
+    value, bound = smooth.answer(held, question, schema=SCHEMA)
+    return value, bounds(bound)[1]
+
+
+def test_questions_with_other_donors_share_nothing():
+    """Bounds of one way to fill a column are not those of another."""
+    table = read([0, 0, 1, 1, 1, 2, 2], [3, 9, -1, -1, -1, 20, -1])
+    ways = [filled(), filled(match=Marginal(("PLACE",)), low=Fraction(5), default=Fraction(9))]
+    ways += [replace(ways[0], ties=Ties.LOWEST), replace(ways[0], default=Fraction(1))]
+    asked = [ImputedQuestion(statistic=Statistic.SUM, donors=each) for each in ways]
+    asked += [
+        replace(each, statistic=Statistic.FREQUENCY, between=(Fraction(4), Fraction(9))) for each in asked
+    ]
+    together = table.survey_rows()
+    told = [asked_of(together, each) for each in asked]
+    alone = [asked_of(SurveyRows(together.codes, together.numbers), each) for each in asked]
+    assert told == alone
+    assert len(set(alone)) > 3, "these questions do have different answers"
+
+
+@pytest.mark.parametrize("ends", [(15, 20), (-20, -15)], ids=["above 0", "below 0"])
+def test_a_filled_row_that_comes_into_a_range_brings_all_its_value(ends):
+    """Values are far from 0 and close to each other: who belongs matters more than how much."""
+    low, high = map(Fraction, ends)
+    one, other = (float(low), float(high)) if low > 0 else (float(high), float(low))
+    within = (Fraction(other), Fraction(other))
+    asked = ImputedQuestion(
+        statistic=Statistic.SUM, donors=filled(low=low, high=high, default=Fraction(one)), between=within
+    )
+
+    def told(pays):
+        numbers = np.array(pays)
+        codes = {
+            "PLACE": np.zeros(len(pays), dtype=np.int64),
+            "PAY": np.where(np.isnan(numbers), 21, 1).astype(np.int64),
+        }
+        held = Filled(rows=SurveyRows(codes, {"PAY": numbers}), donors=asked.donors, schema=SCHEMA)
+        value, bound = held.answer(asked)
+        return value, bounds(bound)[1]
+
+    nobody = [math.nan] * 9
+    here, there = told(nobody), told([*nobody, other])
+    assert abs(there[0] - here[0]) == 10 * abs(Fraction(other))
+    assert abs(there[0] - here[0]) <= min(here[1], there[1])
+
+
+def test_at_one_distance_the_lower_place_gives_its_value():
+    """Places decide before labels, as the bound has it: whatever labels rows have."""
+    for number in range(8):
+        held = read([0, 2, 1], [number, 20 - number, -1]).survey_rows()
+        asked = ImputedQuestion(statistic=Statistic.SUM, donors=filled(ties=Ties.LOWEST))
+        assert asked_of(held, asked)[0] == 20 + number
+
+
+# ----------------------------------------------------------------------------------------- what is said and verified
+
+
+def test_a_rehearsal_without_its_stamps_is_still_one(tmp_path):
+    """The record says so, whoever took the stamps off."""
+    asked = '[[query]]\nstatistic = "frequency"'
+    surveys.run(surveys.rows(3), tmp_path, queries=asked, seed=4).save(tmp_path / "out", report=False)
+    out = tmp_path / "out"
+    for name in ("estimates.json", "codebook.json", "statement.json", "manifest.json"):
+        told = json.loads((out / name).read_text("utf-8"))
+        told["stamp"] = type(told["stamp"])()
+        if name == "manifest.json":
+            told["files"] = {each: digest(out / each) for each in told["files"]}
+        (out / name).write_text(dump(told), encoding="utf-8")
+    failed = {check.name for check in verify(out).checks if not check.passed}
+    assert "real noise" in failed
+
+
+@pytest.mark.parametrize("strata", ["", 'strata = "stratum"\n'])
+@pytest.mark.parametrize("psu", ["", 'psu = "psu"\n'])
+@pytest.mark.parametrize("fpc", ["", "fpc = 0.5\n"])
+def test_a_statement_names_all_of_the_design_that_is_public(strata, psu, fpc):
+    schema = Schema.parse(surveys.SCHEMA)
+    design = Design.parse(f"[design]\n{strata}{psu}{fpc}", schema=schema)
+    words = sentences(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))[0]
+    assert ("the strata (“stratum”)" in words) == bool(strata)
+    assert ("the primary sampling units (“psu”)" in words) == bool(psu)
+    assert ("the sizes of what was sampled from" in words) == bool(fpc)
