@@ -21,8 +21,10 @@ from populace.marginals import Marginal
 from populace.privacy.balls import bounds
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
+from populace.privacy.smooth_laws import PolyPlace
+from populace.privacy.smooth_noise import LN_2, SmoothNoise
 from populace.private.barrier import Barrier
-from populace.private.statistics import smooth, weighted
+from populace.private.statistics import weighted
 from populace.private.statistics.imputed import Filled
 from populace.private.statistics.rows import SurveyRows
 from populace.private.table import PrivateTable
@@ -53,7 +55,7 @@ missing = ["-1"]
 class Paid:
     """A run that pays for everything and remembers what it was charged."""
 
-    rehearsal = True
+    id, rehearsal = "a run", True
 
     def __init__(self):
         self.left = Budget.of(Fraction(10), Fraction(0), unit=SCHEMA.unit)
@@ -76,6 +78,10 @@ class Ear:
     def pick(self, scores, *, rate):
         self.scores.append(scores)
         return 0
+
+    def smooth(self, exact, bound, *, law, lattice):
+        self.followed = exact, bounds(bound)[1]
+        return exact
 
 
 def read(places, pays):
@@ -162,23 +168,28 @@ def filled(**changes):
     return Donors(column="PAY", **told | changes)
 
 
-def asked_of(held, question):
-    value, bound = smooth.answer(held, question, schema=SCHEMA)
-    return value, bounds(bound)[1]
+LAW = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+
+
+def asked_of(table, question):
+    """The exact answer and its bound, as they meet noise."""
+    ear = Ear()
+    Barrier(table, run=Paid(), noise=ear).smooth(question, law=LAW, lattice=Fraction(1))
+    return ear.followed
 
 
 def test_questions_with_other_donors_share_nothing():
     """Bounds of one way to fill a column are not those of another."""
-    table = read([0, 0, 1, 1, 1, 2, 2], [3, 9, -1, -1, -1, 20, -1])
+    rows = [0, 0, 1, 1, 1, 2, 2], [3, 9, -1, -1, -1, 20, -1]
     ways = [filled(), filled(match=Marginal(("PLACE",)), low=Fraction(5), default=Fraction(9))]
     ways += [replace(ways[0], ties=Ties.LOWEST), replace(ways[0], default=Fraction(1))]
     asked = [ImputedQuestion(statistic=Statistic.SUM, donors=each) for each in ways]
     asked += [
         replace(each, statistic=Statistic.FREQUENCY, between=(Fraction(4), Fraction(9))) for each in asked
     ]
-    together = table.survey_rows()
+    together = read(*rows)
     told = [asked_of(together, each) for each in asked]
-    alone = [asked_of(SurveyRows(together.codes, together.numbers), each) for each in asked]
+    alone = [asked_of(read(*rows), each) for each in asked]
     assert told == alone
     assert len(set(alone)) > 3, "these questions do have different answers"
 
@@ -212,7 +223,7 @@ def test_a_filled_row_that_comes_into_a_range_brings_all_its_value(ends):
 def test_at_one_distance_the_lower_place_gives_its_value():
     """Places decide before labels, as the bound has it: whatever labels rows have."""
     for number in range(8):
-        held = read([0, 2, 1], [number, 20 - number, -1]).survey_rows()
+        held = read([0, 2, 1], [number, 20 - number, -1])
         asked = ImputedQuestion(statistic=Statistic.SUM, donors=filled(ties=Ties.LOWEST))
         assert asked_of(held, asked)[0] == 20 + number
 
