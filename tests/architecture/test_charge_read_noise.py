@@ -89,7 +89,7 @@ class Street:
 class SpyRun:
     def __init__(self, street: Street, run: Run) -> None:
         self._street, self._run = street, run
-        self.rehearsal, self.left = run.rehearsal, run.left
+        self.rehearsal, self.left, self.id = run.rehearsal, run.left, run.id
 
     def charge(self, *spends: Any) -> None:
         self._run.charge(*spends)

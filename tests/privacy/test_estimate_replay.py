@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,13 @@ RUNS = {
 LOUD = {"stratum": "a", "psu": 1, "weight": 50.0, "sex": "f", "age": 99, "income": "1000"}
 WILD = {"stratum": "b", "psu": 3, "weight": 1e308, "sex": "m", "age": -4, "income": "-1e308"}
 MUTE = {"stratum": "", "psu": 9, "weight": -1.0, "sex": "x", "age": 3, "income": "refused"}
+
+
+@pytest.fixture(autouse=True)
+def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours are compared within one run, under one random name: it decides which donors are taken."""
+    name = secrets.token_hex(16)
+    monkeypatch.setattr("populace.privacy.record.secrets.token_hex", lambda size: name)
 
 
 def run(table: pa.Table, noise: Recorder | Player, *, name: str, folder: Path) -> Estimates:

@@ -47,6 +47,7 @@ class Paid:
     """A run that pays for everything and remembers what it was charged."""
 
     rehearsal = True
+    id = "0" * 32
 
     def __init__(self, epsilon):
         self.left = Budget.of(Fraction(epsilon), Fraction(0), unit=SCHEMA.unit)

@@ -167,6 +167,37 @@ def in_order(rows):
     return [rows[number] for number in np.argsort(row_labels(Table.of(rows)))]
 
 
+def test_labels_stay_under_every_key():
+    """Whatever h is, all that was compared above holds; another key gives another order."""
+    rows = [(0, 0, 1)] * 4 + [(0, 1, None)] * 4 + [(2, 1, -1)]
+    orders = {tuple(row_labels(Table.of(rows), key=key).tolist()) for key in ("", "a", "b")}
+    assert len(orders) == 3
+    for key in ("a", "b"):
+        for gone in range(len(rows)):
+            whole, less = (
+                [own[number] for number in np.argsort(row_labels(Table.of(own), key=key))]
+                for own in (rows, rows[:gone] + rows[gone + 1 :])
+            )
+            assert less in [whole[:number] + whole[number + 1 :] for number in range(len(whole))]
+
+
+def test_runs_take_donors_of_their_own():
+    """A file of few kinds of rows: no run's luck is that of another, and on average donors are as they should be."""
+    rows = [(0, 0, 1)] * 30 + [(0, 0, 2)] * 30 + [(0, 0, None)] * 40
+    question = next(q for q in questions(donors(1)) if q.statistic is Statistic.SUM and q.where is None)
+    found = [
+        float(
+            Filled(rows=Table.of(rows), donors=question.donors, schema=SCHEMA, key=str(key)).answer(question)[
+                0
+            ]
+        )
+        for key in range(40)
+    ]
+    filled = np.array(found) * float(question.size) - 90
+    assert len(set(found)) > 5
+    assert abs(filled.mean() - 60) < 5
+
+
 def test_equal_rows_are_spread_among_others():
     """A hash of contents alone would put them side by side, and one donor would serve them all."""
     order = in_order([(0, 0, 1)] * 300 + [(0, 0, None)] * 100)
@@ -180,7 +211,7 @@ def test_equal_rows_are_spread_among_others():
 
 def test_rows_of_one_hash_are_kept_apart(monkeypatch):
     """Labels follow from rows even if all rows had one hash."""
-    monkeypatch.setattr(imputed, "_mixed", lambda *columns: np.zeros(len(columns[0]), dtype=np.uint64))
+    monkeypatch.setattr(imputed, "_mixed", lambda *columns, start: np.zeros(len(columns[0]), dtype=np.uint64))
     test_labels_stay_when_a_row_leaves()
     test_the_order_of_rows_does_not_matter()
 

@@ -90,6 +90,7 @@ class Paid:
     """A run that pays for everything and remembers what it was charged."""
 
     rehearsal = True
+    id = "0" * 32
     left = Budget.of(Fraction(10), Fraction(0), unit=SCHEMA.unit)
 
     def __init__(self):
@@ -104,7 +105,7 @@ def barrier(rows=ROWS, *, schema=SCHEMA, noise=None, seed=3):
 
 
 def exact(question, rows=ROWS):
-    number, bound = smooth.answer(table(rows).survey_rows(), question, schema=SCHEMA)
+    number, bound = smooth.answer(table(rows).survey_rows(), question, schema=SCHEMA, key=Paid.id)
     return number, float(bounds(bound)[1])
 
 
@@ -171,7 +172,7 @@ def test_sizes_of_bounds_move_by_no_more_than_is_charged():
                 if not fewer:
                     continue
                 steps = [
-                    int(smooth.log_steps(table(each).survey_rows(), question, schema=SCHEMA))
+                    int(smooth.log_steps(table(each).survey_rows(), question, schema=SCHEMA, key=Paid.id))
                     for each in (rows, fewer)
                 ]
                 assert abs(steps[0] - steps[1]) <= LOG_STEPS
@@ -418,7 +419,9 @@ def test_scores_stay_within_whole_numbers(monkeypatch):
 
 
 class Open:
-    """A run whose spends become the record of an audit."""
+    """A run whose spends become the record of an audit; neighbours are compared within one run, of one id."""
+
+    id = Paid.id
 
     def __init__(self, schema=SCHEMA):
         self.rehearsal, self.left = True, Budget.of(Fraction(100), Fraction(0), unit=schema.unit)

@@ -246,7 +246,7 @@ class Barrier(Facts):
         check_question(question, schema=self.schema)
         check_law(question, law=law, lattice=lattice)
         self._run.charge(self._spend("smooth", str(question), law=law, shift=self.schema.unit.marginal_l1))
-        exact, bound = answer(self._table.survey_rows(), question, schema=self.schema)
+        exact, bound = answer(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
         return self._noise.smooth(exact, bound, law=law, lattice=lattice)
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
@@ -261,9 +261,8 @@ class Barrier(Facts):
         check_noise(noise)
         shift, what = LOG_STEPS * self.schema.unit.marginal_l1, f"size of the bound on {question}"
         self._run.charge(self._spend("score", what, law=noise, shift=shift))
-        return int(
-            self._noise.add(log_steps(self._table.survey_rows(), question, schema=self.schema), law=noise)
-        )
+        steps = log_steps(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
+        return int(self._noise.add(steps, law=noise))
 
     def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
         """Choose one of several sets of bins by the exponential mechanism.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,7 +46,7 @@ MOST_DONORS = 12
 _HALF = 32
 # Numbers beyond are not told apart well by floats.
 _FURTHEST = 2**200
-# The public key of labels, and the constants of the mixing.
+# Where the mixing of labels starts without a key, and its constants.
 _KEY = 0x706F70756C616365
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
@@ -123,6 +124,8 @@ class Filled:
     rows: Rows
     donors: Donors
     schema: Schema
+    key: str = ""
+    """Public, the same for all questions of a run: it decides which of equally near donors are taken."""
 
     def answer(self, question: ImputedQuestion) -> tuple[Fraction, Callable[[], arb]]:
         """Return the exact answer to a question about these donors, and its ln 2-smooth bound."""
@@ -183,7 +186,7 @@ class Filled:
     @cached_property
     def _sides(self) -> tuple[Placed, Placed]:
         """The complete rows and the incomplete ones."""
-        places, labels = self._places, row_labels(self.rows)
+        places, labels = self._places, row_labels(self.rows, key=self.key)
         known, wanting = self._known, self._wanting
         return (
             Placed(places=places[known], labels=labels[known], values=self._values[known]),
@@ -270,16 +273,17 @@ class _Grid:
         return np.nan_to_num(steps, nan=self.low).astype(np.int64)
 
 
-def row_labels(rows: Rows) -> Ints:
-    """Return a label for each row that follows from the row alone: numbers that order them, all different.
+def row_labels(rows: Rows, *, key: str = "") -> Ints:
+    """Return a label for each row that follows from the row and a public key: numbers that order them, all different.
 
-    A row's label is a hash, under a public key, of all that it holds and of how many rows that hold the same come
-    before it. Which of them that is makes no difference; when one leaves, it is the last one's label that leaves.
+    A row's label is a hash, under the key, of all that it holds and of how many rows that hold the same come before it.
+    Which of them that is makes no difference; when one leaves, it is the last one's label that leaves.
     Proof: docs/proofs/nearest.md
     """
     columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
     columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
-    content = _mixed(*columns)
+    start = _start(key)
+    content = _mixed(*columns, start=start)
     order = np.argsort(content, kind="stable")
     new = _differs([content], order)
     if np.any(_differs(columns, order) & ~new):
@@ -289,7 +293,7 @@ def row_labels(rows: Rows) -> Ints:
     group = np.cumsum(new)
     starts = np.flatnonzero(new)
     serial = np.arange(len(order)) - starts[group - 1] if len(order) else group
-    labels = _mixed(content[order], serial.astype(np.uint64))
+    labels = _mixed(content[order], serial.astype(np.uint64), start=start)
     found = np.empty(len(order), dtype=np.int64)
     found[order[np.lexsort((serial, group, labels))]] = np.arange(len(order))
     return found
@@ -313,10 +317,15 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
     return plain.astype(np.float64).view(np.uint64)
 
 
-def _mixed(*columns: Hashes) -> Hashes:
+def _start(key: str) -> int:
+    """Return where the mixing starts under a key."""
+    return _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
+
+
+def _mixed(*columns: Hashes, start: int) -> Hashes:
     """Return one hash of several columns, row by row; the steps are after SplitMix64."""
     first, second, third = (np.uint64(odd) for odd in _ODD)
-    state = np.full(len(columns[0]), _KEY, dtype=np.uint64)
+    state = np.full(len(columns[0]), start, dtype=np.uint64)
     for column in columns:
         state = (state ^ column) * first + second
         state = (state ^ (state >> np.uint64(30))) * second

@@ -74,21 +74,26 @@ def check_law(question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) 
 
 
 def answer(
-    rows: SurveyRows, question: SmoothQuestion, *, schema: Schema
+    rows: SurveyRows, question: SmoothQuestion, *, schema: Schema, key: str
 ) -> tuple[Fraction, Callable[[], arb]]:
-    """Return the exact answer, and a smooth bound on how far one row moves it."""
+    """Return the exact answer, and a smooth bound on how far one row moves it.
+
+    `key` is public and random, of the run alone: no file has donors whose luck is the same in all runs.
+    """
     if isinstance(question, ImputedQuestion):
-        # Questions about the same donors share what was filled.
-        if question.donors not in rows.kept:
-            rows.kept[question.donors] = imputed.Filled(rows=rows, donors=question.donors, schema=schema)
-        filled: imputed.Filled = rows.kept[question.donors]
+        # Questions of a run about the same donors share what was filled.
+        if (question.donors, key) not in rows.kept:
+            rows.kept[question.donors, key] = imputed.Filled(
+                rows=rows, donors=question.donors, schema=schema, key=key
+            )
+        filled: imputed.Filled = rows.kept[question.donors, key]
         return filled.answer(question)
     return weighted.answer(rows, question, schema)
 
 
-def log_steps(rows: SurveyRows, question: SmoothQuestion, *, schema: Schema) -> Counts:
+def log_steps(rows: SurveyRows, question: SmoothQuestion, *, schema: Schema, key: str) -> Counts:
     """Return ⌈LOG_STEPS·ln(bound)/t⌉: one row moves it by at most LOG_STEPS."""
-    _, bound = answer(rows, question, schema=schema)
+    _, bound = answer(rows, question, schema=schema, key=key)
     size = ceiling(lambda: LOG_STEPS * bound().log() / ball(question.smoothness))
     return np.array(size, dtype=np.int64)
 
