@@ -51,6 +51,8 @@ class FakeSurvey:
         steps = np.full(len(kept), float(STEPS))
         for name in (*asked.known, *(factor.column for factor in asked.factors)):
             kept &= rows.known(name)
+        for name in asked.positive:
+            kept &= rows.numbers(name) > 0
         if asked.weights is not None:
             own = np.array([float(value / asked.weights.most) for value in asked.weights.values])
             steps = steps * own[self._places(asked.weights.by)]

@@ -132,8 +132,8 @@ class Question:
     def rows(self) -> Sum:
         """The number of rows, by stratum where the estimate is asked so."""
         by = self.cells.by(())
-        known = {*self.design.cells, *_weighed(self.design)} - set(by.clique)
-        return Sum(by=by, known=tuple(sorted(known)), weights=self._listed(0))
+        known = tuple(sorted(set(self.design.cells) - set(by.clique)))
+        return Sum(by=by, known=known, weights=self._listed(0), positive=_weighed(self.design))
 
     @cached_property
     def possible(self) -> npt.NDArray[np.bool_]:
@@ -181,7 +181,7 @@ class Question:
         own = weight or self.design.weight
         factors = (*(() if own is None or not self.weighted else (own,) * power), *term.factors)
         held = {factor.column for factor in factors}
-        known = {*self.query.known, *self.design.cells, *_weighed(self.design)} - held
+        known = {*self.query.known, *self.design.cells} - held
         by = cells.by(self.axes)
         return Sum(
             by=by,
@@ -189,6 +189,8 @@ class Question:
             factors=factors,
             # Cells of special codes are left out anyway.
             known=tuple(sorted(known - set(by.clique))),
+            # A weight of 0 or less is held to 0 where it is a factor.
+            positive=tuple(name for name in _weighed(self.design) if name not in held),
             weights=None
             if cells.columns == self.design.cells
             else self._listed(power if self.weighted else 0),

@@ -75,7 +75,8 @@ class Sum:
     """What each row adds, and to which cell: the product of its weight and its factors, 1 where there are none.
 
     A row counts only where `where` holds (a condition in the schema's language), and where every factor and every
-    column of `known` has a value: neither missing nor outside its universe.
+    column of `known` has a value, neither missing nor outside its universe, and where every column of `positive` has a
+    number above 0.
 
     >>> income = Factor(column="INCOME", low=Fraction(0), high=Fraction(50_000))
     >>> Sum(by=Marginal(("SEX",)), factors=(income, income)).most
@@ -87,6 +88,7 @@ class Sum:
     factors: tuple[Factor, ...] = ()
     known: tuple[str, ...] = ()
     weights: Weights | None = None
+    positive: tuple[str, ...] = ()
 
     @property
     def most(self) -> Fraction:

@@ -68,6 +68,11 @@ def _check_columns(asked: Sum, *, schema: Schema) -> None:
                 f"the range of {factor.column!r} is too large, or too narrow, to be added up.",
                 hint="give ends of a reasonable size",
             )
+    if unnumbered := [name for name in asked.positive if name not in numbers]:
+        raise UsageError(
+            f"column {unnumbered[0]!r} has no numbers that could be above 0.",
+            hint="name a column of numbers that follows from no other",
+        )
     for name in asked.known:
         if name not in schema.columns or (schema.columns[name].unknown and name not in numbers):
             raise UsageError(
@@ -113,6 +118,8 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
         counts &= (
             ~np.isnan(rows.numbers[name]) if name in rows.numbers else _has_value(rows, name, schema=schema)
         )
+    for name in asked.positive:
+        counts &= rows.numbers[name] > 0
     share = np.ones(size, dtype=np.float64)
     if asked.weights is not None:
         parts = np.array([float(value / asked.weights.most) for value in asked.weights.values])

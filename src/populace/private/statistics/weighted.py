@@ -88,13 +88,14 @@ def moves(question: WeightedQuestion) -> tuple[Fraction, Fraction]:
 def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
     """Return Σ N̂(S)·(base weights in S where the condition holds)/(base weights in S), and its β-smooth bound.
 
-    A bin without rows adds nothing. Proof: docs/proofs/binning.md
+    A bin without rows adds nothing, and a row without a base weight above 0 is in none. Proof: docs/proofs/binning.md
     """
     place = places(question.by, codes=rows.codes, domain=schema.domain)
-    weights = _base_weights(question.base, rows=rows, size=len(place))
-    joined = _joined(question.binning)[place]
+    drawn = _drawn(question.base, rows=rows, size=len(place))
+    weights = _base_weights(question.base, rows=rows, drawn=drawn)
+    joined = _joined(question.binning)[place[drawn]]
     size = len(question.binning.bins)
-    held = _holds(question.where, rows=rows, schema=schema, size=len(place))
+    held = _holds(question.where, rows=rows, schema=schema, size=len(place))[drawn]
     whole, counted = _added(joined, weights, size=size), _added(joined[held], weights[held], size=size)
     total = Fraction(0)
     for population, part, everyone in zip(
@@ -109,9 +110,10 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
 def scores(rows: Rows, choice: BinChoice, schema: Schema) -> list[Fraction]:
     """Return |S|/W₀ of each set of bins."""
     place = places(choice.by, codes=rows.codes, domain=schema.domain)
-    weights = _base_weights(choice.base, rows=rows, size=len(place))
+    drawn = _drawn(choice.base, rows=rows, size=len(place))
+    weights = _base_weights(choice.base, rows=rows, drawn=drawn)
     return [
-        score(_bins(binning, _joined(binning)[place], weights, question=choice))
+        score(_bins(binning, _joined(binning)[place[drawn]], weights, question=choice))
         for binning in choice.binnings
     ]
 
@@ -124,12 +126,17 @@ def _joined(binning: Binning) -> Counts:
     return found
 
 
-def _base_weights(base: Base, *, rows: Rows, size: int) -> Counts:
-    """Return each row's base weight in units, from 1 to the largest: 1 where there is none."""
+def _drawn(base: Base, *, rows: Rows, size: int) -> npt.NDArray[np.bool_]:
+    """Say which rows the design drew: those whose base weight is known and above 0. Each row decides alone."""
+    return np.ones(size, dtype=np.bool_) if base.column is None else rows.numbers[base.column] > 0
+
+
+def _base_weights(base: Base, *, rows: Rows, drawn: npt.NDArray[np.bool_]) -> Counts:
+    """Return the base weight of each row that was drawn, in units, from 1 to the largest."""
     if base.column is None:
-        return np.ones(size, dtype=np.int64)
-    told = rows.numbers[base.column] / float(base.unit)
-    return np.rint(np.clip(np.nan_to_num(told, nan=1.0), 1, base.largest)).astype(np.int64)
+        return np.ones(int(drawn.sum()), dtype=np.int64)
+    told = rows.numbers[base.column][drawn] / float(base.unit)
+    return np.rint(np.clip(told, 1, base.largest)).astype(np.int64)
 
 
 def _holds(where: str | None, *, rows: Rows, schema: Schema, size: int) -> npt.NDArray[np.bool_]:
