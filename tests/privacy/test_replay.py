@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -215,6 +216,21 @@ def test_a_value_that_slips_past_the_barrier_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(Barrier, "measure", peeking)
     with pytest.raises((LeakError, AssertionError)):
         check_twin(run_twin(pair, method="independent", ledgers=tmp_path, seed=1))
+
+
+@pytest.mark.parametrize("verb", ["add", "pick"])
+def test_noise_that_is_not_the_booked_one_is_caught(verb):
+    twin = run_twin(neighbour_pairs(24, seed=5)[20], method="mst", ledgers=None, seed=1)
+    tapes = [twin.first_tape, twin.second_tape]
+    place = next(n for n, met in enumerate(tapes[0]) if isinstance(met.law, Fraction) is (verb == "pick"))
+
+    def sharper(met: Meeting) -> Meeting:
+        law = met.law * 2 if verb == "pick" else replace(met.law, variance=met.law.variance / 4)
+        return replace(met, law=law)
+
+    drawn = [[*tape[:place], sharper(tape[place]), *tape[place + 1 :]] for tape in tapes]
+    with pytest.raises(LeakError, match="is booked"):
+        check_distances(*drawn, record=twin.first.record)
 
 
 @pytest.mark.parametrize("fault", ["rows counted twice", "rows nobody has", "rows all told"])

@@ -27,6 +27,7 @@ from populace.privacy.balls import bounds
 from populace.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Exponential,
     ExponentialCount,
     Noise,
     Spend,
@@ -174,12 +175,15 @@ def check_distances(first: list[Meeting], second: list[Meeting], *, record: RunR
     A `measure` of m marginals meets noise m times, once per marginal; `score` and `choose` meet it once,
     each of their numbers moving by at most the declared shift. `discover` meets it once: with parts of a column,
     which move as a marginal does, or with the counts of keys, those of missing keys being 0. `smooth` meets it once,
-    its number moving by no more than the bounds on the way allow.
+    its number moving by no more than the bounds on the way allow. Each meeting is with the noise that is booked for it.
     """
     meetings = iter(zip(first, second, strict=True))
-    for spend in (booked.spend for booked in record.spends):
+    for spend in (charged.spend for charged in record.spends):
         for _ in range(spend.answers if spend.verb == "measure" else 1):
             one, other = next(meetings)
+            booked = spend.law.rate(sensitivity=spend.l1) if isinstance(spend.law, Exponential) else spend.law
+            if one.law != booked:
+                raise LeakError(f"{spend.what}: {one.law} was drawn where {booked} is booked.")
             if not _within(one, other, spend=spend, rows=record.unit.rows):
                 raise LeakError(f"one unit moved {spend.what} further than the ledger was told.")
     if next(meetings, None) is not None:
