@@ -52,7 +52,7 @@ def left_out(record: RunRecord, schema: Schema, *, answers: Answers) -> list[str
     if answers.lent and unseen:
         return [
             f"Of the private table only {_counted(answers.widest)} was measured. All that is here about "
-            f"{named(unseen)} comes from the public table and says nothing about any {record.unit.name} of the private."
+            f"{named(unseen)} comes from the public table and says nothing about any {record.unit.word} of the private."
         ]
     if record.method == "field-groups" and not schema.groups:
         why = (

@@ -160,7 +160,7 @@ def state(
         epsilon_exact=exact_text(epsilon),
         delta_exact=exact_text(delta),
         neighbours=record.unit.neighbours.value,
-        unit=record.unit.name,
+        unit=record.unit.word,
         rows_per_unit=record.unit.rows,
         id=record.unit.id,
         dataset=record.dataset,
@@ -318,7 +318,7 @@ def _outside(column: Column) -> Iterator[str]:
 
 def _reading(record: RunRecord, *, found: float) -> str:
     """Return ε in plain words: a bound on what the best possible test achieves."""
-    unit = record.unit.name
+    unit = record.unit.word
     if record.unit.neighbours is Neighbours.REPLACE_ONE:
         question = f"which of two versions of one {unit} is in the data"
         outcome = (

@@ -21,6 +21,7 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
             if design.sampling is not None
             else []
         ),
+        *_repeated(design),
         *_weights(design),
         *_totals(design),
         _answers(design, queries),
@@ -45,6 +46,16 @@ def _drawn(design: Design) -> str:
         "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
         "protection is not."
     )
+
+
+def _repeated(design: Design) -> list[str]:
+    unit = design.schema.unit
+    if unit.rows == 1 or design.clustered or design.replicates is not None:
+        return []
+    return [
+        f"One {unit.word} may have up to {unit.rows} rows, and sampling errors take rows to be drawn one by one: where "
+        f"rows of one {unit.word} are alike, sampling errors are too small. A psu or replicate weights would tell."
+    ]
 
 
 def _weights(design: Design) -> list[str]:

@@ -40,6 +40,15 @@ class Unit:
             )
 
     @property
+    def word(self) -> str:
+        """What promises call it: an id tells units apart that are no rows, though nobody may have named them.
+
+        >>> Unit(rows=2, id="who").word, Unit(rows=2, id="who", name="person").word, Unit().word
+        ('unit', 'person', 'row')
+        """
+        return "unit" if self.id is not None and self.name == "row" else self.name
+
+    @property
     def marginal_l1(self) -> int:
         """How far one unit can move the counts of one marginal, in L1.
 

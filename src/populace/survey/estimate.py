@@ -22,7 +22,7 @@ from populace.survey.oracle import SurveyOracle
 from populace.survey.plan import Plan, Question
 from populace.survey.quantiles import Bins
 from populace.survey.queries import Queries, Query, Statistic
-from populace.survey.result import TOO_FEW, Estimate, Group
+from populace.survey.result import TOO_FEW, Estimate, Group, possible_error
 from populace.survey.sums import Sum
 from populace.survey.ways import Ways, group_texts
 from populace.survey.weighting import weighted_counts
@@ -301,8 +301,10 @@ def _row(told: Told, found: Found, group_number: int, place: int, *, group: Grou
         query=query.name,
         group=group,
         estimate=float(np.clip(value, low, high)),
-        sampling_error=None if spread is None else float(np.sqrt(spread.variance)),
-        privacy_error=noise.deviation,
+        sampling_error=None
+        if spread is None
+        else possible_error(float(np.sqrt(spread.variance)), low=low, high=high),
+        privacy_error=possible_error(noise.deviation, low=low, high=high),
         low=float(np.clip(value - reach, low, high)),
         high=float(np.clip(value + reach, low, high)),
         degrees=None if spread is None else spread.degrees,
@@ -335,8 +337,10 @@ def _quantiles(told: Told, number: int, group: Group) -> Iterator[Estimate]:
             query=query.name,
             group=own,
             estimate=float(np.clip(value, low, high)),
-            sampling_error=None if spread is None else slope * float(np.sqrt(spread.variance)),
-            privacy_error=slope * noise.deviation,
+            sampling_error=None
+            if spread is None
+            else possible_error(slope * float(np.sqrt(spread.variance)), low=low, high=high),
+            privacy_error=possible_error(slope * noise.deviation, low=low, high=high),
             low=float(np.clip(ends[0] - guess, low, high)),
             high=float(np.clip(ends[1] + guess, low, high)),
             degrees=None if spread is None else spread.degrees,

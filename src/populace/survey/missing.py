@@ -30,7 +30,7 @@ from populace.survey.missing_error import Cells, Told
 from populace.survey.nearest import Space, Ties
 from populace.survey.oracle import SurveyOracle
 from populace.survey.questions import ImputedQuestion, Statistic
-from populace.survey.result import Estimate, too_few
+from populace.survey.result import Estimate, possible_error, too_few
 from populace.survey.smooth_error import ChangedRows, Served, smooth_draws
 from populace.survey.wishes import Between, Filling, Key, Laws, Part, Wish
 
@@ -147,11 +147,7 @@ class _Tables:
         of_frame = cells_where(wish.where, by=frame, schema=self.filling.schema)
         size = max(1.0, float(self.values[Part.SIZE, None][of_frame].sum()))
         value = answer / size
-        low, high = (
-            (float(self.filling.donors.low), float(self.filling.donors.high))
-            if wish.between is None
-            else (0.0, 1.0)
-        )
+        low, high = self._possible(wish)
         value = min(max(value, low), high)
         law, step = self.laws[Part.SIZE, None]
         return self._told(
@@ -169,21 +165,27 @@ class _Tables:
         spread = cells.spread(value)
         sampling, imputation = cells.parts(spread, mean=value)
         width = half_width(spread, noise=noise, other=other)
+        # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
+        alone = noise.deviation if other is None else half_width(None, noise=noise, other=other) / 1.96
+        low, high = self._possible(wish)
         return Estimate(
             query=wish.query,
             group=wish.group,
-            estimate=value,
-            sampling_error=math.sqrt(sampling),
-            imputation_error=math.sqrt(imputation),
-            # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
-            privacy_error=half_width(None, noise=noise, other=other) / 1.96
-            if other is not None
-            else noise.deviation,
-            low=value - width,
-            high=value + width,
+            estimate=min(max(value, low), high),
+            sampling_error=possible_error(math.sqrt(sampling), low=low, high=high),
+            imputation_error=possible_error(math.sqrt(imputation), low=low, high=high),
+            privacy_error=possible_error(alone, low=low, high=high),
+            low=min(max(value - width, low), high),
+            high=min(max(value + width, low), high),
             degrees=spread.degrees,
             note=note,
         )
+
+    def _possible(self, wish: Wish) -> tuple[float, float]:
+        """Return between which numbers the truth lies, whatever the rows."""
+        if wish.between is not None:
+            return 0.0, 1.0
+        return float(self.filling.donors.low), float(self.filling.donors.high)
 
     def _cells(self, wish: Wish, inside: Truth) -> Cells | None:
         """Return the joined cells of a wish, or None where noise does not tell that there are rows."""

@@ -67,6 +67,15 @@ class Estimate:
         return cls(group=tuple((str(name), str(value)) for name, value in told["group"].items()), **kept)
 
 
+def possible_error(error: float, *, low: float, high: float) -> float:
+    """Return a standard error, no larger than one of numbers from `low` to `high` can be: half of their range.
+
+    >>> possible_error(303.0, low=-1.0, high=1.0), possible_error(0.1, low=0.0, high=math.inf)
+    (1.0, 0.1)
+    """
+    return min(error, (high - low) / 2)
+
+
 def too_few(query: str, *, group: Group = ()) -> Estimate:
     """Return the row of a subpopulation that is lost in noise.
 

@@ -33,7 +33,7 @@ from populace.survey.intervals import Terms, half_width
 from populace.survey.ipf import Floats
 from populace.survey.oracle import SurveyOracle
 from populace.survey.questions import Base, BinChoice, WeightedQuestion
-from populace.survey.result import Estimate, too_few
+from populace.survey.result import Estimate, possible_error, too_few
 from populace.survey.smooth_error import law_draws
 from populace.survey.sums import Factor, Sum, Weights
 
@@ -375,8 +375,8 @@ def _concluded(
     return Estimate(
         query=count.name,
         estimate=value,
-        sampling_error=math.sqrt(spread.variance),
-        privacy_error=math.sqrt(noise.variance + apart),
+        sampling_error=possible_error(math.sqrt(spread.variance), low=0.0, high=people),
+        privacy_error=possible_error(math.sqrt(noise.variance + apart), low=0.0, high=people),
         low=min(max(value - wide, 0.0), people),
         high=max(min(value + wide, people), 0.0),
         degrees=spread.degrees,
