@@ -24,8 +24,19 @@ def environment(filters: Mapping[str, Callable[..., Any]]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(filters)
+    made.filters.update({"number": number, **filters})
     return made
+
+
+def number(value: float) -> str:
+    """Return a number for reading: three significant digits, thousands apart.
+
+    >>> number(12345.6).split(), number(0.01234), number(7.0)
+    (['12', '346'], '0.0123', '7')
+    """
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:.3g}"
 
 
 def for_script(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from populace.measurements import counted
 from populace.report import charts
 from populace.report.document import Document
-from populace.report.pages import environment, for_script, script
+from populace.report.pages import environment, for_script, number, script
 from populace.report.sure import Sure
 
 WORST = 12
@@ -24,7 +24,6 @@ def render(document: Document) -> str:
     """
     filters: dict[str, Callable[..., Any]] = {
         "percent": charts.percent,
-        "number": number,
         "ceiling": math.ceil,
         "reaches": _reaches,
         "reaches_beyond": charts.reaches_beyond,
@@ -41,17 +40,6 @@ def render(document: Document) -> str:
         document_json=for_script(document.to_json()),
         script=script(),
     )
-
-
-def number(value: float) -> str:
-    """Return a number for reading: three significant digits, thousands apart.
-
-    >>> number(12345.6).split(), number(0.01234), number(7.0)
-    (['12', '346'], '0.0123', '7')
-    """
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return f"{value:.3g}"
 
 
 def _by_kind(found: Sequence[Sure]) -> list[tuple[str, list[Sure]]]:
