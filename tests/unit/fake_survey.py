@@ -54,7 +54,8 @@ class FakeSurvey:
         for name in asked.positive:
             kept &= rows.numbers(name) > 0
         if asked.weights is not None:
-            own = np.array([float(value / asked.weights.most) for value in asked.weights.values])
+            most = asked.weights.most
+            own = np.array([float(value / most) for value in asked.weights.values])
             steps = steps * own[self._places(asked.weights.by)]
         for factor in asked.factors:
             held = np.clip(rows.numbers(factor.column), float(factor.low), float(factor.high))

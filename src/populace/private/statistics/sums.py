@@ -122,7 +122,8 @@ def contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
         counts &= rows.numbers[name] > 0
     share = np.ones(size, dtype=np.float64)
     if asked.weights is not None:
-        parts = np.array([float(value / asked.weights.most) for value in asked.weights.values])
+        most = asked.weights.most
+        parts = np.array([float(value / most) for value in asked.weights.values])
         share = parts[places(asked.weights.by, codes=rows.codes, domain=schema.domain)]
     for factor in asked.factors:
         numbers = rows.numbers[factor.column]
