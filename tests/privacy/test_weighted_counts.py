@@ -56,8 +56,11 @@ def rows_of(table):
 
 
 def base_weight(kind, base):
+    """The weight of a kind of row; 0 where the design did not draw it."""
     told = KINDS[kind][3]
-    return 1 if base.column is None or math.isnan(told) else min(6, round(2 * told))
+    if base.column is None:
+        return 1
+    return 0 if math.isnan(told) else min(6, round(2 * told))
 
 
 def bin_of(kind):
@@ -71,7 +74,7 @@ def by_hand(table, base):
     found = Fraction(0)
     for kind in table:
         _, age, poor, _ = KINDS[kind]
-        if poor and age < 3:
+        if poor and age < 3 and base_weight(kind, base):
             beside = sum(base_weight(other, base) for other in table if bin_of(other) == bin_of(kind))
             population = sum(POPULATIONS[cell] for cell in JOINED.bins[bin_of(kind)])
             found += population * base_weight(kind, base) / beside
@@ -82,7 +85,9 @@ def highest(table, base):
     """W₀ by its definition: who is there, and who could be added."""
     found = []
     for place, group in enumerate(JOINED.bins):
-        there = [base_weight(kind, base) for kind in table if bin_of(kind) == place]
+        there = [
+            base_weight(kind, base) for kind in table if bin_of(kind) == place and base_weight(kind, base)
+        ]
         population = sum(POPULATIONS[cell] for cell in group)
         largest = 1 if base.column is None else base.largest
         found += [population * weight / sum(there) for weight in there]
@@ -187,4 +192,4 @@ def test_base_weights_do_not_depend_on_other_rows():
         value, _ = answer(rows_of((one, two)), question, SCHEMA)
         weights = [base_weight(kind, base) for kind in (one, two)]
         counted = sum(weight for weight, kind in zip(weights, (one, two), strict=True) if KINDS[kind][0] == 1)
-        assert value == sum(POPULATIONS) * Fraction(counted, sum(weights))
+        assert value == (sum(POPULATIONS) * Fraction(counted, sum(weights)) if sum(weights) else 0)

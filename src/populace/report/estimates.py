@@ -216,8 +216,8 @@ def forest(answer: Answer) -> charts.Spec:
 def told(value: float | None, error: float | None) -> str:
     """Return a number to as many digits as its error leaves it, two of the error, thousands apart.
 
-    >>> told(1234.5678, 0.123), told(28734.2, 310.0).split(), told(None, None)
-    ('1 234.57', ['28', '730'], '–')
+    >>> told(1234.5678, 0.123).split(), told(28734.2, 310.0).split(), told(None, None)
+    (['1', '234.57'], ['28', '730'], '–')
     """
     if value is None:
         return "–"
