@@ -92,6 +92,7 @@ REFUSED = [
     ('statistic = "mean"\ncolumn = "AGE"\nlow = 50\nhigh = 40', "no values of 'AGE'", "low first"),
     ('statistic = "count"\nlow = 50', "no low or high", "leave"),
     ('statistic = "count"\nby = ["BIG", "SEX"]', "20000 groups", "fewer"),
+    ('statistic = "proportion"\ncolumn = "BIG"', "10000 values", "fewer bins"),
     ('statistic = "count"\nby = ["SEX", "SEX"]', "twice", "once"),
     ('statistic = "count"\nshare = 0', "share is not positive", "above 0"),
     ('statistic = "count"\nhwere = "AGE > 3"', "unknown key 'hwere'", "'where'"),

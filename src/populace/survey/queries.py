@@ -21,6 +21,8 @@ from populace.schema.tables import Table
 from populace.survey import columns
 
 MOST_GROUPS = 10_000
+# Each share depends on the noise of all values.
+MOST_VALUES = 500
 # Conditions on more combinations of codes than this are not tried out.
 _TRIED = 2**20
 _KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share")
@@ -130,7 +132,12 @@ class Query:
                     hint="let low and high lie in the range of the schema, low first",
                 )
         if self.values:
-            columns.scale(schema, self.column or "", place=self.place)
+            found = columns.scale(schema, self.column or "", place=self.place)
+            if found.levels > MOST_VALUES:
+                raise SchemaError(
+                    f"{self.place}: {self.column!r} has {found.levels} values; {MOST_VALUES} is the most for shares.",
+                    hint="ask for the share that meets a condition (that), or give the column fewer bins",
+                )
         sizes = [columns.scale(schema, name, place=self.place).levels for name in self.by]
         if np.prod([1, *sizes], dtype=object) > MOST_GROUPS:
             raise SchemaError(
