@@ -33,6 +33,8 @@ EFFECTS = (0.7, 10.0)
 # Totals differ between units of different sizes as well.
 TOTAL_EFFECTS = (0.7, 30.0)
 FALL = math.log(3) / math.log(2)
+# Between them larger ones count for more, with their root: to be rather too careful than too sure.
+RISE = 0.5
 GRID = 512
 # Noise of less than this part of a variance is told with it; where it is more, the variance is what it may be.
 CLEAR = 0.2
@@ -212,9 +214,10 @@ def combined(terms: Sequence[Terms]) -> Terms:
 
 
 def _usual(effect: Floats, ends: tuple[float, float]) -> Floats:
-    """Return how likely the logarithm of a design effect is, up to a factor: even between two ends, less beyond."""
+    """Return how likely the logarithm of a design effect is, up to a factor: rising between two ends, less beyond."""
     low, high = (math.log(end) for end in ends)
-    return np.exp(-FALL * (np.maximum(low - effect, 0) + np.maximum(effect - high, 0)))
+    beyond = np.maximum(low - effect, 0) + np.maximum(effect - high, 0)
+    return np.exp(RISE * (np.clip(effect, low, high) - high) - FALL * beyond)
 
 
 @lru_cache(maxsize=64)
