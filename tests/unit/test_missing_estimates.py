@@ -308,7 +308,7 @@ def test_too_small_an_epsilon_is_refused_with_another_way():
     rows, _ = drawn(10)
     with pytest.raises(UsageError) as error:
         estimates(rows, Handling.IMPUTE, epsilon="2")
-    assert "impute from a model of noisy counts" in error.value.hint
+    assert 'how = "model"' in error.value.hint
 
 
 def test_ranges_that_bins_do_not_tell():

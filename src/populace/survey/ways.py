@@ -126,8 +126,8 @@ def _checked(query: Query, design: Design, filled: Sequence[str]) -> str:
         )
     if design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict):
         raise UsageError(
-            f"{query.place}: missing answers of {filled[0]!r} are filled only if rows were drawn with equal chances.",
-            hint='leave weights and psus out of the design, or write how = "ignore" for the column',
+            f"{query.place}: missing answers of {filled[0]!r} cannot be filled yet in samples with weights or psus.",
+            hint=f'write how = "ignore" under [missing.{filled[0]}]: rows without an answer then do not count',
         )
     return filled[0]
 

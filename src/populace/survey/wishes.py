@@ -14,6 +14,7 @@ from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
 from populace.privacy.smooth_noise import LN_2, SmoothNoise
 from populace.schema.expressions import parse
+from populace.schema.hints import listing
 from populace.schema.schema import Schema
 from populace.survey.design_parts import Handling
 from populace.survey.matching import Truth, cells_where
@@ -55,6 +56,8 @@ _WEIGHTS = {
     },
 }
 _BOUND_WEIGHT = 3
+# A little more than ln 2 is needed: the last digits of ε would buy noise without end.
+_ROOM = Fraction(1, 2**15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +196,29 @@ class Laws:
             return cls(sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights))
         errors = share / min(_PARTS_BESIDE + wishes, _MOST_PARTS)
         step = errors / (sum(weights) + _BOUND_WEIGHT)
+        _refuse_few(filling, budget=budget, share=share - errors)
         answer = budget.smooth_noise(share - errors, t=LN_2, answers=wishes)
         return cls(
             sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights),
             size=budget.bound_noise(step * _BOUND_WEIGHT),
             answers=(answer,) * wishes,
         )
+
+
+def _refuse_few(filling: Filling, *, budget: Budget, share: Fraction) -> None:
+    """Refuse to impute for less than ln 2 an answer, in words of whole runs: what ε they take."""
+    wishes = len(filling.wishes)
+    each = budget.smooth_epsilon(share, answers=wishes)
+    if each * (1 - _ROOM) > LN_2:
+        return
+    # Rounded up in the third digit, so that it is enough.
+    least = float(LN_2 * wishes * budget.unit.marginal_l1 / share)
+    scale = 10.0 ** (2 - math.floor(math.log10(least)))
+    shown = (math.floor(least * scale) + 1) / scale
+    names = list(dict.fromkeys(wish.query for wish in filling.wishes))
+    raise UsageError(
+        f"{'queries' if len(names) > 1 else 'query'} {listing(names)}: each of {wishes} imputed answers would have an "
+        f"epsilon of {float(each):.3g}, and needs more than {float(LN_2):.3g}.",
+        hint=f"these queries together need an epsilon of {shown:g} with --delta 0 (more with a delta above 0), or "
+        f'write how = "model" under [missing.{filling.donors.column}], which needs no such epsilon',
+    )
