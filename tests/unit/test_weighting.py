@@ -29,6 +29,7 @@ from populace.survey.bins import Binning
 from populace.survey.design import Design
 from populace.survey.design_parts import Control
 from populace.survey.questions import Base
+from populace.survey.result import PUBLIC_TOTAL, TOO_FEW
 from populace.survey.weighting import Count, Drawn, Way, Weighting, weighted_counts
 
 SIZES = {"AGE": 6, "SEX": 2, "POOR": 2, "WEIGHT": 9}
@@ -44,6 +45,7 @@ def population(seed=4):
 
 
 WORLD = population()
+WORLD_FRAME = pd.DataFrame(WORLD)
 FINE = Binning(name="fine", bins=tuple((age,) for age in range(6)))
 COARSE = Binning(name="coarse", bins=((0, 1), (2, 3), (4, 5)))
 
@@ -116,13 +118,60 @@ def test_without_noise_every_way_rakes_the_sample(way):
 
 
 def test_everybody_is_the_whole_population():
-    everyone = [Count(name="all"), Count(name="women", where="SEX == 1")]
+    # Whoever is not poor is told by the other half of the table, so both together have all totals.
+    halves = [POOR, Count(name="not poor", where="POOR == 0")]
     for way in (Way.SUM, Way.TABLE):
-        found = weighted_counts(Survey(sample()), everyone, weighting=replace(WEIGHTING, way=way))
-        assert found[0].estimate == pytest.approx(PEOPLE, rel=1e-5)
-        assert found[1].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
-        # Totals are known, so a sample cannot err on them, as far as noise lets anybody see.
-        assert found[1].sampling_error < 2 * found[1].privacy_error < 80
+        found = weighted_counts(Survey(sample()), halves, weighting=replace(WEIGHTING, way=way))
+        assert found[0].estimate + found[1].estimate == pytest.approx(PEOPLE, rel=1e-5)
+    # A sample cannot err on what totals decide, as far as noise lets anybody see: here by a column that never varies.
+    nobody_lacks = [Count(name="women", where="SEX == 1 and POOR >= 0")]
+    found = weighted_counts(Survey(sample()), nobody_lacks, weighting=WEIGHTING)
+    assert found[0].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
+    assert 0 < found[0].sampling_error < 2 * found[0].privacy_error < 80
+
+
+AGES_OF_TWO = Control(
+    by=Marginal(("AGE",), (Grouping("AGE", (0, 0, 1, 1, 2, 2)),)),
+    populations=tuple(map(Fraction, (np.bincount(WORLD["AGE"]).reshape(3, 2).sum(axis=1)).tolist())),
+    binnings=(),
+)
+DECIDED = {
+    "everybody": (None, True),
+    "one cell": ("SEX == 1", True),
+    "none of the cells": ("SEX == 1 and SEX == 0", True),
+    "several cells": ("AGE >= 2", True),
+    "all but one": ("not (AGE in [2, 3])", True),
+    "part of a cell": ("AGE >= 3", False),
+    "cells of two totals": ("AGE >= 2 and SEX == 1", False),
+    "another column": ("POOR == 1", False),
+}
+
+
+@pytest.mark.parametrize(("where", "exact"), DECIDED.values(), ids=DECIDED)
+def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, exact):
+    survey = Survey(sample(), noise=1.0)
+    weighting = replace(WEIGHTING, controls=(AGES_OF_TWO, SEXES), shrink=Fraction(1, 2))
+    found = weighted_counts(survey, [Count(name="asked", where=where)], weighting=weighting)[0]
+    met = np.ones(PEOPLE, dtype=bool) if where is None else WORLD_FRAME.eval(where).to_numpy()
+    assert (found.note == PUBLIC_TOTAL) == exact == (not survey.asked)
+    if exact:
+        assert (found.low, found.estimate, found.high) == (met.sum(),) * 3
+        assert found.sampling_error == found.privacy_error == found.total_error == 0
+    else:
+        assert found.low < found.estimate < found.high
+
+
+def test_a_public_total_leaves_its_share_to_the_others():
+    women = Count(name="women", where="SEX == 1")
+    alone, beside = Survey(sample()), Survey(sample())
+    (poor,) = weighted_counts(alone, [POOR], weighting=WEIGHTING)
+    # The same name twice is two counts.
+    found = weighted_counts(beside, [women, POOR, replace(POOR, where=None)], weighting=WEIGHTING)
+    assert found[1] == poor
+    assert beside.asked == alone.asked
+    assert [each.query for each in found] == ["women", "poor", "poor"]
+    lost = weighted_counts(Survey(sample(20), epsilon="0.01"), [women, POOR], weighting=WEIGHTING)
+    assert [each.note for each in lost] == [PUBLIC_TOTAL, TOO_FEW]
 
 
 def test_a_sample_that_leaves_out_many_of_some_is_put_right():
@@ -255,7 +304,11 @@ def test_what_cannot_be_is_0_without_asking():
     oldest = Count(name="oldest", where="AGE == 5")
     found = weighted_counts(survey, [oldest], weighting=replace(WEIGHTING, controls=(nobody, others)))[0]
     assert (found.estimate, found.low, found.high) == (0, 0, 0)
-    assert len(survey.asked) == 1
+    poor = Count(name="poor and oldest", where="AGE == 5 and POOR == 1")
+    assert (
+        weighted_counts(survey, [poor], weighting=replace(WEIGHTING, controls=(nobody, others)))[0].high == 0
+    )
+    assert not survey.asked
 
 
 REFUSED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,12 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.infer.possible import Possible
 from populace.marginals import Clique, Grouping, Marginal
+from populace.schema.conditions import Condition
+from populace.schema.expressions import parse
+from populace.schema.rulebook import demanded
 from populace.schema.rules import Rules
 from populace.schema.schema import Schema
+from populace.schema.syntax import Not
 from populace.schema.where import Where
 from populace.survey.bins import Binning
 from populace.survey.design_parts import Control
@@ -79,6 +84,48 @@ class Contingency:
         if condition is None:
             return self.possible
         return self.possible & _cells(self.by, rules=Where.of(condition, schema=schema).rules, schema=schema)
+
+
+def public_total(where: str | None, *, controls: Sequence[Control], schema: Schema) -> Fraction | None:
+    """Return how many of the population meet a condition, if the cells of one set of totals decide it.
+
+    >>> schema = Schema.from_sizes({"AGE": 4, "SEX": 2})
+    >>> ages = Control(by=Marginal(("AGE",)), populations=tuple(map(Fraction, (5, 6, 7, 8))), binnings=())
+    >>> [public_total(text, controls=[ages], schema=schema) for text in ("AGE >= 2", "AGE >= 2 and SEX == 1")]
+    [Fraction(15, 1), None]
+    """
+    if where is None:
+        return controls[0].total
+    whole = schema.layout.condition(parse(where), place="where")
+    for control in controls:
+        if not set(whole.variables) <= set(control.by.clique):
+            continue
+        meets, fails = (
+            _met(control.by, condition=each, schema=schema)
+            for each in (whole, replace(whole, expression=Not(whole.expression)))
+        )
+        lived_in = np.array([population > 0 for population in control.populations])
+        if not (meets & fails & lived_in).any():
+            return sum((control.populations[cell] for cell in np.flatnonzero(meets)), Fraction(0))
+    return None
+
+
+def known_count(
+    where: str | None, *, finest: Contingency, controls: Sequence[Control], schema: Schema
+) -> Fraction | None:
+    """Return what public totals decide of a count: the sum of some of their cells, or 0 where nobody can be."""
+    found = public_total(where, controls=controls, schema=schema)
+    if found is None and not finest.where(where, schema=schema).any():
+        return Fraction(0)
+    return found
+
+
+def _met(by: Marginal, *, condition: Condition, schema: Schema) -> Truth:
+    """Say for each cell whether a code in it meets a condition, whatever the rules of the schema."""
+    rules = demanded([condition], layout=schema.layout)
+    if not rules.rules[0].allowed.any():
+        return np.zeros(math.prod(by.shape(schema.domain)), dtype=np.bool_)
+    return _cells(by, rules=rules, schema=schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

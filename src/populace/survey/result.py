@@ -10,6 +10,8 @@ Group = tuple[tuple[str, str], ...]
 
 # Noise decides that a subpopulation is too small; the note says no more than that.
 TOO_FEW = "too few to say"
+# A number that totals of the design decide: it is as exact as they are, and nothing is spent on it.
+PUBLIC_TOTAL = "a public total of the design"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,23 @@ def possible_error(error: float, *, low: float, high: float) -> float:
     (1.0, 0.1)
     """
     return min(error, (high - low) / 2)
+
+
+def public(query: str, value: float) -> Estimate:
+    """Return the row of a number that public totals decide: it has no error.
+
+    >>> public("women", 310.0).total_error
+    0.0
+    """
+    return Estimate(
+        query=query,
+        estimate=value,
+        sampling_error=0.0,
+        privacy_error=0.0,
+        low=value,
+        high=value,
+        note=PUBLIC_TOTAL,
+    )
 
 
 def too_few(query: str, *, group: Group = ()) -> Estimate:

@@ -10,7 +10,7 @@ public and paid for by then.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -26,14 +26,14 @@ from populace.privacy.smooth_noise import SmoothNoise
 from populace.survey.bins import Bin, Binning, score_sensitivity, smooth_weight
 from populace.survey.bins import Counted as CountedBin
 from populace.survey.calibrated import Counted, Sample, Told
-from populace.survey.contingency import Contingency, Truth
+from populace.survey.contingency import Contingency, Truth, known_count
 from populace.survey.design import Design
 from populace.survey.design_parts import Control
 from populace.survey.intervals import Terms, half_width
 from populace.survey.ipf import Floats
 from populace.survey.oracle import SurveyOracle
 from populace.survey.questions import Base, BinChoice, WeightedQuestion
-from populace.survey.result import Estimate, possible_error, too_few
+from populace.survey.result import Estimate, possible_error, public, too_few
 from populace.survey.smooth_error import law_draws
 from populace.survey.sums import Factor, Sum, Weights
 
@@ -58,9 +58,9 @@ EQUAL = Base()
 class Way(Enum):
     """Where a count gets its weights."""
 
-    SUM = "one sum of public weights"
-    TABLE = "counts of cells, weighted after the barrier"
-    SMOOTH = "weights made inside the barrier, with smooth noise"
+    SUM = "weights meet the public totals"
+    TABLE = "counted by the groups of the public totals, then weighted to meet them"
+    SMOOTH = "weights meet the public totals, made from the exact sample"
 
 
 class Drawn(Enum):
@@ -131,30 +131,46 @@ def weighted_counts(
 ) -> tuple[Estimate, ...]:
     """Return counts of the population for a share of the budget, with their errors and intervals.
 
-    All that can be refused is refused before anything is asked.
+    Counts that the totals decide are told as they are; the others share the budget. All that can be refused is refused
+    before anything is asked.
     """
     if not counts:
         raise UsageError("no count is asked for.", hint="ask for at least one")
     schema, controls = oracle.schema, weighting.controls
     finest = Contingency.of(controls, schema=schema)
-    for count in counts:
-        finest.where(count.where, schema=schema)
+    known = [known_count(count.where, finest=finest, controls=controls, schema=schema) for count in counts]
+    left = [count for count, total in zip(counts, known, strict=True) if total is None]
     several = [control for control in controls if len(control.binnings) > 1]
     for control in several:
         score_sensitivity(_choice(control, base=weighting.base).binnings, populations=control.populations)
-    choices = share * CHOICES if several else Fraction(0)
-    _check_laws(oracle.budget, finest, counts=len(counts), weighting=weighting, share=share - choices)
+    told: Iterator[Estimate] = iter(())
+    if left:
+        choices = share * CHOICES if several else Fraction(0)
+        _check_laws(oracle.budget, finest, counts=len(left), weighting=weighting, share=share - choices)
+        told = iter(_asked(oracle, left, weighting=weighting, share=share - choices, choices=choices))
+    return tuple(
+        next(told) if total is None else public(count.name, float(total))
+        for count, total in zip(counts, known, strict=True)
+    )
+
+
+def _asked(
+    oracle: SurveyOracle, counts: Sequence[Count], *, weighting: Weighting, share: Fraction, choices: Fraction
+) -> tuple[Estimate, ...]:
+    """Choose bins, count the sample, and ask for each count."""
+    controls = weighting.controls
+    several = [control for control in controls if len(control.binnings) > 1]
     binnings = [
         _chosen(oracle, control, base=weighting.base, share=choices / max(1, len(several)))
         for control in controls
     ]
-    table = Contingency.of(controls, schema=schema, binnings=binnings)
+    table = Contingency.of(controls, schema=oracle.schema, binnings=binnings)
     first, each = shares(
         oracle.budget,
         counts=len(counts),
         cells=int(table.possible.sum()),
         way=weighting.way,
-        share=share - choices,
+        share=share,
     )
     sample = Sample(
         table=table,
@@ -257,10 +273,6 @@ def _estimated(
 ) -> Estimate:
     """Ask for one count in the best way, and for the table that tells its sampling error."""
     among = sample.table.where(count.where, schema=oracle.schema)
-    if not among.any():
-        return Estimate(
-            query=count.name, estimate=0.0, sampling_error=0.0, privacy_error=0.0, low=0.0, high=0.0
-        )
     way, law = _best_way(oracle.budget, sample, among, weighting=weighting, share=share)
     part = share if way is Way.TABLE else share * SPREADS
     found = sample.counted(
