@@ -16,7 +16,8 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
         _drawn(design),
         *(
             [
-                "That persons were drawn in secret is declared. It lowered no price here: the promise holds without it."
+                f"That each {design.schema.unit.word} was drawn in secret is declared, and was not used: no price is "
+                "lower for it, and the promise holds without it."
             ]
             if design.sampling is not None
             else []
@@ -60,11 +61,11 @@ def _repeated(design: Design) -> list[str]:
 
 def _weights(design: Design) -> list[str]:
     if design.weights is None:
-        return ["No weights of persons were used."] if design.base is None else []
+        return ["No weights were used."] if design.base is None else []
     return [
         f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
-        f"counted as {float(design.heaviest):g}, which makes estimates too small by what was cut off; rows without a "
-        "weight above 0 did not count."
+        f"counted as {float(design.heaviest):g}: totals and counts are too small by what was cut off, and what is "
+        "divided by the weights, as means are, leans towards light rows. Rows without a weight above 0 did not count."
     ]
 
 

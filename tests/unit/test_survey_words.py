@@ -1,0 +1,35 @@
+"""Statements of estimates say what was cut, what was declared and not used, and call the unit by its name."""
+
+from __future__ import annotations
+
+import surveys
+
+from populace.release.survey_words import sentences
+from populace.schema.schema import Schema
+from populace.survey.design import Design
+from populace.survey.queries import Queries
+
+SCHOOLS = Schema.parse(surveys.SCHEMA.replace('unit = "person"', 'unit = "school"'))
+
+
+def words(design):
+    held = Queries.parse(surveys.QUERIES, schema=SCHOOLS)
+    return " ".join(sentences(Design.parse(design, schema=SCHOOLS), held))
+
+
+def test_cut_weights_make_totals_too_small_and_means_lean():
+    told = words('[design]\nweights = "weight"\nmost_weight = 30\n')
+    assert "above 30 counted as 30: totals and counts are too small by what was cut off" in told
+    assert "as means are, leans towards light rows" in told
+
+
+def test_a_declared_secret_sample_is_said_not_to_be_used():
+    told = words('[design]\nsampling = { design = "simple", share = 0.1 }\n')
+    assert "each school was drawn in secret is declared, and was not used" in told
+    assert "drawn in secret" not in words("[design]")
+
+
+def test_schools_are_not_called_persons():
+    for design in ("[design]", surveys.DESIGN, '[design]\nsampling = { design = "simple", share = 0.1 }\n'):
+        assert "person" not in words(design)
+        assert "people" not in words(design)
