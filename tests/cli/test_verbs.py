@@ -243,6 +243,7 @@ def test_codebook_is_no_schema_but_holds_one(desk: Desk, capsys) -> None:
     assert Schema.parse(told["schema"]) == Schema.load(desk.path("schema.toml"))
 
 
+@pytest.mark.slow
 def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys, monkeypatch) -> None:
     monkeypatch.setattr(survey, "sample", partial(survey.sample, households=300))
     for _ in range(2):

@@ -77,7 +77,9 @@ def check_twins(found, *, method, delta="1e-3") -> None:
         assert min(pairs, choices) > len(found) / 4, "the replay never reached the choice of pairs"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.slow) if name == "gem" else name for name in METHODS]
+)
 def test_neighbours_agree_under_frozen_outputs(method):
     """Some canaries on an empty table, one row and many, and some random rows."""
     found = neighbour_pairs(30, seed=1)

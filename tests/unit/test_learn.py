@@ -313,6 +313,7 @@ def edit(folder: Path, name: str, change) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_release_with_learnt_domains_verifies_and_says_so(release, folder):
     assert failed(folder) == []
     told = release.statement
@@ -333,6 +334,7 @@ def test_a_release_with_learnt_domains_verifies_and_says_so(release, folder):
     assert Release.load(folder).measurements.schema == release.measurements.schema
 
 
+@pytest.mark.slow
 def test_measurements_keep_to_the_schema_that_was_paid_for(release, tmp_path):
     release.measurements.save(tmp_path)
     assert Measurements.load(tmp_path).digest == release.measurements.digest
@@ -352,6 +354,7 @@ def test_a_learnt_domain_called_declared_fails(folder):
     assert {"parents", "domains"} <= set(failed(folder))
 
 
+@pytest.mark.slow
 def test_a_domain_that_was_not_paid_for_fails(release, tmp_path):
     record = release.measurements.record
     unpaid = tuple(charged for charged in record.spends if charged.spend.what != "values of 'city'")

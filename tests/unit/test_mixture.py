@@ -65,6 +65,7 @@ def test_training_comes_near_to_all_pairs_at_once():
         assert apart(model.marginal(pair), counted(pair).counts.astype(float)) < 0.01
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_model():
     model = mixture_model(items(), domain=DOMAIN)
     (rows,) = generate(model, rows=5000, rng=np.random.default_rng(1))
@@ -74,6 +75,7 @@ def test_rows_are_those_of_the_model():
         assert apart(found, model.marginal((one, other))) < 0.003
 
 
+@pytest.mark.slow
 def test_a_fit_repeats_to_the_last_bit():
     one, other = (mixture_model(items(), domain=DOMAIN) for _ in range(2))
     assert one.total == other.total

@@ -210,6 +210,7 @@ def test_errors_are_those_of_the_noise() -> None:
 
 
 class TestPlans:
+    @pytest.mark.slow
     def test_more_budget_and_more_rows_mean_less_error(self) -> None:
         few = plan(SIZES, population=2000, epsilon="0.1", delta="1e-9")
         rich = plan(SIZES, population=2000, epsilon=1, delta="1e-9")

@@ -301,6 +301,7 @@ def test_small_populations_can_be_surveyed() -> None:
     assert first_outside(table, schema=schema) is None
 
 
+@pytest.mark.slow
 def test_a_release_of_the_survey_keeps_every_rule(tmp_path: Path) -> None:
     people, schema = sample(households=5_000)
     release = synthesize(people, schema=schema, epsilon="1", delta="1e-9", ledger=tmp_path / "ledger.db")
