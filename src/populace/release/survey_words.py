@@ -61,7 +61,7 @@ def _repeated(design: Design) -> list[str]:
 
 def _weights(design: Design) -> list[str]:
     if design.weights is None:
-        return ["No weights were used."] if design.base is None else []
+        return ["No weights were used."] if design.base is None and not design.totals else []
     return [
         f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
         f"counted as {float(design.heaviest):g}: totals and counts are too small by what was cut off, and what is "
@@ -73,9 +73,21 @@ def _totals(design: Design) -> list[str]:
     if not design.totals:
         return []
     by = [" × ".join(control.by.clique) for control in design.totals]
+    named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
+    unused = [name for name, given in named_parts.items() if given is not None]
     return [
-        f"Totals of the population by {named(by)} are treated as public, and counts were made to meet them. What they "
-        "say of anybody is not protected by anything here."
+        f"Totals of the population by {named(by)} are treated as public: what they say of anybody is not protected by "
+        "anything here. A count that one set of them decides is told as it stands there, without error. Other counts "
+        "come from weights that meet the totals; each has noise of its own, so counts that should add up to a total do "
+        "so only within their errors.",
+        *(
+            [
+                f"Counts did not use {_and(unused)}: their weights and sampling errors are those of rows that were "
+                "drawn one by one from the population of the totals."
+            ]
+            if unused
+            else []
+        ),
     ]
 
 

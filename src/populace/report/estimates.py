@@ -18,7 +18,7 @@ from populace.schema.schema import Schema
 from populace.survey.estimate import HIDDEN, UNKNOWN
 from populace.survey.plan import Question
 from populace.survey.queries import Query, Statistic
-from populace.survey.result import Estimate
+from populace.survey.result import PUBLIC_TOTAL, Estimate
 from populace.survey.sums import Sum
 from populace.survey.ways import Ways
 
@@ -318,7 +318,13 @@ def _stages(found: Estimates) -> tuple[Stage, ...]:
     questions = {} if plan is None else {question.query.name: question for question in plan.questions}
     used = found.statement["used"]["share"]
     stages = []
-    for query, share in zip(found.queries, found.queries.shares, strict=True):
+    asked = {row.query for row in found.rows if row.note != PUBLIC_TOTAL}
+    shares = {
+        query: share
+        for query, share in zip(found.queries, found.queries.shares, strict=True)
+        if query.name in asked
+    }
+    for query, share in shares.items():
         uses = _by_use(questions[query.name]) if query.name in questions else {"": Fraction(1)}
         for use, part in uses.items():
             stages.append(
@@ -326,7 +332,7 @@ def _stages(found: Estimates) -> tuple[Stage, ...]:
                     label=f"{query.name}: {use}" if use else query.name,
                     noise="see estimates.json",
                     law="all laws are there",
-                    share=float(part * share) * used,
+                    share=float(part * share / sum(shares.values())) * used,
                 )
             )
     return tuple(stages)

@@ -287,12 +287,12 @@ class Design:
             )
 
     def _check_totals(self) -> None:
-        declared = [each.total for each in self.totals]
-        declared += [] if self.population is None else [self.population]
-        sums = sorted(set(declared))
-        if len(sums) > 1:
+        declared = [(f"[[totals]] by {listing(each.by.clique)}", each.total) for each in self.totals]
+        declared += [] if self.population is None else [(f"population of {_PLACE}", self.population)]
+        if len({total for _, total in declared}) > 1:
+            told = ", ".join(f"{name} to {_told(total)}" for name, total in declared)
             raise SchemaError(
-                f"[[totals]] and population say {' and '.join(f'{float(each):g}' for each in sums)}.",
+                f"totals contradict each other. They add up to different numbers: {told}.",
                 hint="all of them count the same population: their sums must be equal",
             )
 
@@ -310,6 +310,11 @@ def _number(given: Any) -> Fraction:
     if found is None:
         raise SchemaError(f"{_PLACE}: {given!r} is not a finite number.", hint="give numbers")
     return found
+
+
+def _told(total: Fraction) -> str:
+    """Return a number of people with all its digits: what differs must be seen to differ."""
+    return str(total) if total.denominator == 1 else f"{float(total)!r}"
 
 
 def _numbers(given: ByStratum | None) -> tuple[Fraction, ...]:

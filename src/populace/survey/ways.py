@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -15,6 +15,7 @@ from populace.schema.ranges import Integer, Numeric, Range
 from populace.schema.schema import Schema
 from populace.schema.syntax import And, Comparison, Literal, Name, Operator
 from populace.survey import columns
+from populace.survey.contingency import Contingency, known_count
 from populace.survey.design import Design
 from populace.survey.design_parts import Handling
 from populace.survey.plan import Plan
@@ -26,12 +27,16 @@ from populace.survey.wishes import Between, Filling, Wish
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counted:
-    """Counts that meet public totals: each with the query and group it belongs to, for one share of the budget."""
+    """Counts that meet public totals: each with the query and group it belongs to, for one share of the budget.
+
+    `known` says that the totals decide all of them, so that nothing is asked.
+    """
 
     counts: tuple[Count, ...]
     owners: tuple[tuple[str, Group], ...]
     weighting: Weighting
     share: Fraction
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,23 +62,35 @@ class Ways:
             else:
                 summed.append(query)
         part = sum((shares[query] for query in summed), Fraction(0))
+        told = (
+            _counted(counted, design, share=sum((shares[query] for query in counted), Fraction(0)))
+            if counted
+            else None
+        )
+        # What totals decide costs nothing: its share goes to what has to be asked.
+        rest = Fraction(1)
+        if told is not None and told.known:
+            rest, told = 1 - told.share, replace(told, share=Fraction(0))
+            if not filled:
+                raise UsageError(
+                    "all that is asked for are public totals of the design.",
+                    hint="take them from there, for nothing; ask for what they do not decide",
+                )
         return cls(
             plan=Plan.of(design, Queries(schema=queries.schema, queries=tuple(summed)), share=part)
             if summed
             else None,
             filled=tuple(
-                (_filling(name, own, design), sum((shares[query] for query in own), Fraction(0)))
+                (_filling(name, own, design), sum((shares[query] for query in own), Fraction(0)) / rest)
                 for name, own in filled.items()
             ),
-            counted=_counted(counted, design, share=sum((shares[query] for query in counted), Fraction(0)))
-            if counted
-            else None,
+            counted=told,
         )
 
     @property
     def fixed(self) -> bool:
         """Whether all questions are settled before the first answer: counts that meet totals look at it."""
-        return self.counted is None
+        return self.counted is None or self.counted.known
 
 
 def groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:
@@ -195,4 +212,15 @@ def _counted(queries: Sequence[Query], design: Design, *, share: Fraction) -> Co
         for group, where in groups(query, design.schema):
             counts.append(Count(name=f"{query.name} {len(counts)}", where=where))
             owners.append((query.name, group))
-    return Counted(counts=tuple(counts), owners=tuple(owners), weighting=Weighting.of(design), share=share)
+    weighting = Weighting.of(design)
+    finest = Contingency.of(design.totals, schema=design.schema)
+    return Counted(
+        counts=tuple(counts),
+        owners=tuple(owners),
+        weighting=weighting,
+        share=share,
+        known=all(
+            known_count(each.where, finest=finest, controls=design.totals, schema=design.schema) is not None
+            for each in counts
+        ),
+    )

@@ -1,0 +1,81 @@
+"""Counts that public totals decide, through whole runs: exact, free, verified, and told in the release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import surveys
+
+from populace.errors import SchemaError, UsageError
+from populace.release.survey_words import sentences
+from populace.release.verify import verify
+from populace.report.estimates import _stages
+from populace.schema.schema import Schema
+from populace.survey.design import Design
+from populace.survey.queries import Queries
+from populace.survey.ways import Ways
+
+
+def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_path: Path) -> None:
+    poor = '[[query]]\nname = "old"\nstatistic = "count"\nwhere = "age >= 65"\n'
+    sexes = '[[query]]\nname = "sexes"\nstatistic = "count"\nby = ["sex"]\n'
+    found = surveys.run(surveys.rows(), tmp_path, design=surveys.TOTALS, queries=poor + sexes)
+    found.save(tmp_path / "out", report=False)
+    assert all(check.passed for check in verify(tmp_path / "out").checks)
+    old, *told = found.rows
+    assert [(row.low, row.estimate, row.high) for row in told] == [(5100.0,) * 3, (4900.0,) * 3]
+    assert {row.note for row in told} == {"a public total of the design"}
+    assert old.low < old.estimate < old.high
+    page = (tmp_path / "out" / "statement.md").read_text("utf-8")
+    assert "A count that one set of them decides is told as it stands there" in page
+    assert 0.99 < found.statement["used"]["share"] <= 1
+    assert [stage.label for stage in _stages(found)] == ["old"]
+    assert _stages(found)[0].share == pytest.approx(found.statement["used"]["share"])
+
+
+def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_path: Path) -> None:
+    sexes = '[[query]]\nname = "sexes"\nstatistic = "count"\nby = ["sex"]\n'
+    with pytest.raises(UsageError, match="all that is asked for are public totals"):
+        surveys.run(surveys.rows(), tmp_path, design=surveys.TOTALS, queries=sexes)
+    assert not (tmp_path / "ledger.db").exists()
+    income = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\n'
+    schema = Schema.parse(surveys.SCHEMA)
+    design = Design.parse(surveys.TOTALS + surveys.FILLED, schema=schema)
+    ways = Ways.of(design, Queries.parse(sexes + income, schema=schema))
+    assert ways.fixed
+    assert [share for _, share in ways.filled] == [1]
+    assert ways.counted is not None
+    assert ways.counted.share == 0
+
+
+def test_totals_say_which_parts_of_the_design_counts_do_not_use() -> None:
+    schema = Schema.parse(surveys.SCHEMA)
+    design = Design.parse(
+        '[design]\nstrata = "stratum"\nbase = { a = 2, b = 5 }\n' + surveys.TOTALS, schema=schema
+    )
+    queries = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "age >= 65"\n', schema=schema)
+    told = " ".join(sentences(design, queries))
+    assert "Counts did not use the strata and the base weights" in told
+    assert "Counts did not use" not in " ".join(
+        sentences(Design.parse(surveys.TOTALS, schema=schema), queries)
+    )
+
+
+CONTRADICTING = '\n[[totals]]\nby = ["age"]\ncounts = { 0 = 1000, 18 = 4000, 65 = 1000.5 }\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (surveys.TOTALS + CONTRADICTING, "[[totals]] by 'sex' to 10000, [[totals]] by 'age' to 6000.5."),
+        (
+            "[design]\npopulation = 10001\n" + surveys.TOTALS,
+            "[[totals]] by 'sex' to 10000, population of [design] to 10001.",
+        ),
+    ],
+)
+def test_totals_that_contradict_are_named(text: str, told: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        Design.parse(text, schema=Schema.parse(surveys.SCHEMA))
+    assert refused.value.message.endswith(told)
