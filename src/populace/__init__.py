@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from populace.strategy.workload import Workload as Workload
     from populace.survey.design import Design as Design
     from populace.survey.queries import Queries as Queries
+    from populace.survey.queries import Query as Query
 
 _HOMES = {
     "Design": "survey.design",
@@ -35,6 +36,7 @@ _HOMES = {
     "OverBudget": "errors",
     "PopulaceError": "errors",
     "Queries": "survey.queries",
+    "Query": "survey.queries",
     "Release": "release.bundle",
     "Schema": "schema.schema",
     "Workload": "strategy.workload",
@@ -57,6 +59,7 @@ __all__ = [
     "OverBudget",
     "PopulaceError",
     "Queries",
+    "Query",
     "Release",
     "Schema",
     "Workload",

@@ -54,6 +54,12 @@ def estimate(
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
     schema = as_schema(schema)
     refuse_open(schema)
+    for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
+        if not isinstance(given, kind | str | Path):
+            raise UsageError(
+                f"{key} is a {type(given).__name__}.",
+                hint=f"give a path, or pp.{kind.__name__}(schema=schema, …)",
+            )
     design = design if isinstance(design, Design) else Design.load(design, schema=schema)
     queries = queries if isinstance(queries, Queries) else Queries.load(queries, schema=schema)
     if design.schema != schema or queries.schema != schema:

@@ -16,6 +16,7 @@ PINNED = [
     "OverBudget",
     "PopulaceError",
     "Queries",
+    "Query",
     "Release",
     "Schema",
     "Workload",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from populace.errors import UsageError
+from populace.errors import SchemaError, UsageError
 from populace.privacy.budget import Budget
 from populace.schema.schema import Schema
 from populace.survey.design import Design
@@ -70,3 +70,17 @@ def test_two_queries_and_a_share_count_in_what_they_would_take():
     with pytest.raises(UsageError, match="queries 'mean pay', 'poor': each of 5") as refused:
         Laws.of(filling, budget=Budget.of(Fraction(5), Fraction(0), unit=SCHEMA.unit), share=share)
     assert "an epsilon of 5.95 with" in refused.value.hint
+
+
+def test_a_column_in_the_place_of_sizes_of_strata_is_refused():
+    with pytest.raises(SchemaError, match="a column cannot be named here") as refused:
+        Design.parse('[design]\nfpc = "W"\n', schema=SCHEMA)
+    assert "one for each stratum: fpc = { north = 40" in refused.value.hint
+    with pytest.raises(SchemaError, match="one for each stratum"):
+        Design(schema=SCHEMA, fpc="W")
+
+
+def test_a_cap_that_no_weight_reaches_is_refused():
+    with pytest.raises(SchemaError, match="most_weight is 51, and 'W' goes to 50 in the schema"):
+        Design(schema=SCHEMA, weights="W", most_weight=51)
+    assert Design(schema=SCHEMA, weights="W", most_weight=50).heaviest == 50

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from populace.errors import DataError, SchemaError, UsageError
+from populace.estimates import estimate
 from populace.schema.schema import Schema
 from populace.survey.design import Design
 from populace.survey.design_parts import Handling, Missing
@@ -75,21 +76,28 @@ that = "INCOME < 100 and (AGE > 3 or SEX is missing)"
 
 REFUSED = [
     ('statistic = "maen"\ncolumn = "AGE"', "statistic is 'maen'", "'mean'"),
+    ('statistic = "average"\ncolumn = "AGE"', "statistic is 'average'", "correlation, quantile"),
     ('column = "AGE"', "has no statistic", "mean"),
-    ('statistic = "mean"', "needs column", "column ="),
+    ('statistic = "mean"', "1: a mean needs a column.", "column ="),
     ('statistic = "mean"\ncolumn = "AEG"', "no column 'AEG'", "'AGE'"),
     ('statistic = "mean"\ncolumn = "SEX"', "'SEX' holds no numbers", "integer"),
-    ('statistic = "count"\ncolumn = "AGE"', "count has no column", "where"),
-    ('statistic = "correlation"\ncolumn = "AGE"', "needs y", "two columns"),
+    ('statistic = "count"\ncolumn = "AGE"', "count takes no column", "where"),
+    ('statistic = "correlation"\ncolumn = "AGE"', "needs a second column (y)", "two columns"),
     ('statistic = "correlation"\ncolumn = "AGE"\ny = "AGE"', "twice", "once"),
-    ('statistic = "quantile"\ncolumn = "AGE"', "needs p", "p ="),
+    ('statistic = "quantile"\ncolumn = "AGE"', "needs shares (p)", "p ="),
     ('statistic = "quantile"\ncolumn = "AGE"\np = [50]', "50 is no share", "median"),
-    ('statistic = "proportion"', "needs column", "that ="),
-    ('statistic = "proportion"\ncolumn = "SEX"\nthat = "AGE > 3"', "has no column", "either"),
+    ('statistic = "proportion"', "needs a column or a condition", "that ="),
+    ('statistic = "proportion"\ncolumn = "SEX"\nthat = "AGE > 3"', "and not both", "either"),
     ('statistic = "mean"\ncolumn = "AGE"\nwhere = "AGE >"', "a value is missing", "single quotes"),
     ('statistic = "mean"\ncolumn = "AGE"\nwhere = "AEG > 3"', "no column 'AEG'", "'AGE'"),
     ('statistic = "mean"\ncolumn = "AGE"\nwhere = "AGE > 3 and AGE < 2"', "no row can meet", "schema"),
     ('statistic = "mean"\ncolumn = "AGE"\nlow = 50\nhigh = 40', "no values of 'AGE'", "low first"),
+    (
+        'statistic = "mean"\ncolumn = "AGE"\nhigh = 400',
+        "high is 400, and 'AGE' goes from 0 to",
+        "leave high out",
+    ),
+    ('statistic = "mean"\ncolumn = "AGE"\nlow = -1', "low is -1, and 'AGE' goes from 0 to", "leave low out"),
     ('statistic = "count"\nlow = 50', "no low or high", "leave"),
     ('statistic = "count"\nby = ["BIG", "SEX"]', "20000 groups", "fewer"),
     ('statistic = "proportion"\ncolumn = "BIG"', "10000 values", "fewer bins"),
@@ -105,6 +113,26 @@ def test_a_query_that_does_not_fit_is_refused(text: str, said: str, hint: str) -
         parsed(text)
     assert said in refused.value.message
     assert hint in refused.value.hint
+
+
+def test_texts_and_lists_in_the_wrong_place_are_refused_in_python() -> None:
+    with pytest.raises(SchemaError, match="by is the text 'SEX'") as refused:
+        Query(statistic="count", by="SEX")
+    assert "by=['SEX']" in refused.value.hint
+    assert Query(statistic="quantile", column="AGE", p=0.5).p == (Fraction(1, 2),)
+    for wrong in (Query(statistic="count"), [{"statistic": "count"}]):
+        with pytest.raises(UsageError, match="no query") as spoken:
+            Queries(schema=SCHEMA, queries=wrong)
+        assert "Query(statistic=" in spoken.value.hint
+
+
+def test_a_list_in_the_place_of_queries_or_a_design_is_refused() -> None:
+    design, queries = Design(schema=SCHEMA), [Query(statistic="count")]
+    with pytest.raises(UsageError, match="queries is a list") as refused:
+        estimate(ROWS, schema=SCHEMA, design=design, queries=queries, epsilon=1)
+    assert "pp.Queries(schema=" in refused.value.hint
+    with pytest.raises(UsageError, match="design is a dict"):
+        estimate(ROWS, schema=SCHEMA, design={}, queries=queries, epsilon=1)
 
 
 def test_no_queries_and_two_of_one_name_are_refused() -> None:

@@ -220,6 +220,12 @@ class Design:
             raise SchemaError(
                 f"{_PLACE}: most_weight is {float(self.most_weight):g}.", hint="give a number above 0"
             )
+        if self.weights is not None and self.most_weight is not None and self.most_weight > self.heaviest:
+            raise SchemaError(
+                f"{_PLACE}: most_weight is {float(self.most_weight):g}, and {self.weights!r} goes to "
+                f"{float(self.heaviest):g} in the schema.",
+                hint="leave most_weight out, or widen the range in the schema",
+            )
         if self.replicates is not None:
             for name in self.replicates.columns:
                 columns.span(self.schema, name, place=f"{_PLACE} replicates")
@@ -308,7 +314,10 @@ def _number(given: Any) -> Fraction:
 
     found = exact(given)
     if found is None:
-        raise SchemaError(f"{_PLACE}: {given!r} is not a finite number.", hint="give numbers")
+        raise SchemaError(
+            f"{_PLACE}: {given!r} is not a finite number.",
+            hint="give one number, or one for each stratum: { north = 40, south = 25 }; a column cannot be named",
+        )
     return found
 
 

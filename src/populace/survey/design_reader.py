@@ -109,6 +109,12 @@ def tables(document: Table, key: str) -> list[Table]:
 
 
 def _by_stratum(table: Table, key: str) -> ByStratum | None:
+    if isinstance(named := table.items.get(key), str):
+        each = "psu" if key == "fpc_within" else "stratum"
+        raise SchemaError(
+            f"{table.place}: {key} is the text {named!r}, and a column cannot be named here.",
+            hint=f"give one number, or one for each {each}: {key} = {{ north = 40, south = 25 }}",
+        )
     if not isinstance(table.items.get(key), Mapping):
         return table.number(key)
     given = table.table(key, place=f"{table.place} {key}")

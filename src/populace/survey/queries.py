@@ -13,7 +13,7 @@ import numpy as np
 from populace.errors import SchemaError, UsageError
 from populace.schema.expressions import atoms, parse
 from populace.schema.expressions import columns as named
-from populace.schema.hints import listing
+from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema
 from populace.schema.syntax import Missing
@@ -71,8 +71,10 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistic", _statistic(self.statistic))
+        self._refuse_text("by", self.by)
         object.__setattr__(self, "by", tuple(self.by))
-        object.__setattr__(self, "p", tuple(self._number("p", each) for each in self.p))
+        shares = self.p if isinstance(self.p, list | tuple) else (self.p,)
+        object.__setattr__(self, "p", tuple(self._number("p", each) for each in shares))
         for key in ("low", "high", "share"):
             value = getattr(self, key)
             object.__setattr__(self, key, None if value is None else self._number(key, value))
@@ -126,6 +128,8 @@ class Query:
         """Refuse what does not fit a schema; nothing but the schema decides."""
         for name in self.numbers:
             low, high = self.span(name, schema)
+            if name == self.column:
+                self._check_ends(schema)
             if low >= high:
                 raise SchemaError(
                     f"{self.place}: no values of {name!r} lie between {float(low):g} and {float(high):g}.",
@@ -147,6 +151,24 @@ class Query:
         for text in (self.where, self.that):
             if text is not None:
                 _check_condition(text, schema, place=self.place)
+
+    def _check_ends(self, schema: Schema) -> None:
+        """Refuse ends that the schema does not reach: they would do nothing, and be taken for something."""
+        low, high = columns.span(schema, self.column or "", place=self.place)
+        for key, given, end in (("low", self.low, low), ("high", self.high, high)):
+            if given is not None and not low <= given <= high:
+                raise SchemaError(
+                    f"{self.place}: {key} is {float(given):g}, and {self.column!r} goes from {float(low):g} to "
+                    f"{float(high):g} in the schema.",
+                    hint=f"leave {key} out, which means {float(end):g}, or widen the range in the schema",
+                )
+
+    def _refuse_text(self, key: str, given: object) -> None:
+        if isinstance(given, str):
+            raise SchemaError(
+                f"{self.place}: {key} is the text {given!r}.",
+                hint=f"give a list of columns: {key}=[{given!r}]",
+            )
 
     def _number(self, key: str, value: object) -> Fraction:
         found = exact(value)
@@ -172,10 +194,11 @@ class Query:
             given = bool(getattr(self, key))
             if given == wanted:
                 continue
-            raise SchemaError(
-                f"{self.place}: a {kind.value} {'needs' if wanted else 'has no'} {key}.",
-                hint=_HINTS[kind],
-            )
+            named = f"{self.place}: " if self.name else ""
+            said = f"needs {_NEEDS[key]}" if wanted else f"takes no {key}"
+            if kind is Statistic.PROPORTION and key in ("column", "that"):
+                said = "needs a column or a condition (that), and not both"
+            raise SchemaError(f"{named}a {kind.value} {said}.", hint=_HINTS[kind])
         if (self.low is not None or self.high is not None) and kind not in (*_OF_ONE, *_OF_TWO):
             raise SchemaError(f"{self.place}: a {kind.value} has no low or high.", hint="leave them out")
         if strange := [each for each in self.p if not 0 < each < 1]:
@@ -201,6 +224,7 @@ class Query:
         return f"{self.statistic.value}{of}{that}{where}{by}"
 
 
+_NEEDS = {"column": "a column", "y": "a second column (y)", "p": "shares (p)", "that": "a condition"}
 _HINTS = {
     Statistic.FREQUENCY: "say which rows by where, and by for groups",
     Statistic.COUNT: "say whom by where, and by for groups",
@@ -254,6 +278,11 @@ class Queries:
         return cls(schema=schema, queries=tuple(_query(each) for each in tables(document, "query")))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.queries, list | tuple) or not all(isinstance(q, Query) for q in self.queries):
+            raise UsageError(
+                "queries holds something that is no query.",
+                hint='give a list of them: queries=[Query(statistic="mean", column="INCOME")]',
+            )
         object.__setattr__(self, "queries", tuple(self.queries))
         if not self.queries:
             raise UsageError("there are no queries.", hint='write [[query]] and statistic = "count"')
@@ -288,7 +317,7 @@ def _query(table: Table) -> Query:
     try:
         return Query(
             name=table.text("name") or "",
-            statistic=table.choice("statistic", default=Statistic.COUNT),
+            statistic=_statistic(table.text("statistic") or "", place=table.place),
             column=table.text("column"),
             y=table.text("y"),
             p=tuple(each for each in p if each is not None),
@@ -305,11 +334,15 @@ def _query(table: Table) -> Query:
         raise SchemaError(f"{table.place}: {error.message}", hint=error.hint) from None
 
 
-def _statistic(given: str) -> Statistic:
-    try:
+def _statistic(given: object, *, place: str = "a query") -> Statistic:
+    names = [each.value for each in Statistic]
+    if given in names:
         return Statistic(given)
-    except ValueError:
-        return Table("a query", {"statistic": given}).choice("statistic", default=Statistic.COUNT)
+    near = did_you_mean(str(given), names)
+    raise SchemaError(
+        f"{place}: statistic is {str(given)[:60]!r}.",
+        hint=f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}",
+    )
 
 
 def _check_condition(text: str, schema: Schema, *, place: str) -> None:
