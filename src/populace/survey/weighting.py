@@ -56,11 +56,11 @@ EQUAL = Base()
 
 
 class Way(Enum):
-    """Where a count gets its weights."""
+    """Where a count gets its weights, in words for its note."""
 
-    SUM = "weights meet the public totals"
+    SUM = "added up with weights that meet the public totals"
     TABLE = "counted by the groups of the public totals, then weighted to meet them"
-    SMOOTH = "weights meet the public totals, made from the exact sample"
+    SMOOTH = "weighted before noise was added, to meet the public totals"
 
 
 class Drawn(Enum):
