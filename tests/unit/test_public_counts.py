@@ -68,10 +68,13 @@ CONTRADICTING = '\n[[totals]]\nby = ["age"]\ncounts = { 0 = 1000, 18 = 4000, 65 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (surveys.TOTALS + CONTRADICTING, "[[totals]] by 'sex' to 10000, [[totals]] by 'age' to 6000.5."),
+        (
+            surveys.TOTALS + CONTRADICTING,
+            "[[totals]] by 'sex' add up to 10000, [[totals]] by 'age' add up to 6000.5.",
+        ),
         (
             "[design]\npopulation = 10001\n" + surveys.TOTALS,
-            "[[totals]] by 'sex' to 10000, population of [design] to 10001.",
+            "[[totals]] by 'sex' add up to 10000, population is 10001.",
         ),
     ],
 )

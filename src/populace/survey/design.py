@@ -293,12 +293,14 @@ class Design:
             )
 
     def _check_totals(self) -> None:
-        declared = [(f"[[totals]] by {listing(each.by.clique)}", each.total) for each in self.totals]
-        declared += [] if self.population is None else [(f"population of {_PLACE}", self.population)]
+        declared = [
+            (f"[[totals]] by {listing(each.by.clique)} add up to", each.total) for each in self.totals
+        ]
+        declared += [] if self.population is None else [("population is", self.population)]
         if len({total for _, total in declared}) > 1:
-            told = ", ".join(f"{name} to {_told(total)}" for name, total in declared)
+            told = ", ".join(f"{name} {_told(total)}" for name, total in declared)
             raise SchemaError(
-                f"totals contradict each other. They add up to different numbers: {told}.",
+                f"public totals contradict each other: {told}.",
                 hint="all of them count the same population: their sums must be equal",
             )
 
