@@ -33,3 +33,12 @@ def test_schools_are_not_called_persons():
     for design in ("[design]", surveys.DESIGN, '[design]\nsampling = { design = "simple", share = 0.1 }\n'):
         assert "person" not in words(design)
         assert "people" not in words(design)
+
+
+def test_a_whole_statement_about_schools_speaks_of_no_people(tmp_path, monkeypatch):
+    monkeypatch.setattr(surveys, "SCHEMA", surveys.SCHEMA.replace('unit = "person"', 'unit = "school"'))
+    found = surveys.run(surveys.rows(150), tmp_path, epsilon="1", seed=3)
+    told = " ".join(found.statement["not_covered"])
+    assert "released about the same school adds to it" in told
+    assert "people" not in told
+    assert "person" not in told

@@ -20,8 +20,8 @@ def not_covered(record: RunRecord, schema: Schema, *, answers: Answers) -> list[
     learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
     return [
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
-        "Other releases about the same people add to it; data sets whose populations overlap must share one account. "
-        "What the account has promised in all, “populace ledger show” tells the curator.",
+        f"What else is released about the same {record.unit.word} adds to it; data sets whose populations overlap "
+        "must share one account. What the account has promised in all, “populace ledger show” tells the curator.",
         "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
         "public. A row of a CSV file is one line of it.",
         "Domains (values, ranges, bins) and rules are treated as public"

@@ -349,7 +349,7 @@ def _warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> li
     if delta > LARGE_DELTA or delta * rows * 10 > 1:
         lines.append(
             f"δ = {exact_text(delta)} is large: with this probability nothing is promised. It should be far below 1 in "
-            "the number of people."
+            "the number of rows."
         )
     empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
     if empty:
