@@ -179,7 +179,7 @@ REFUSED = [
     ('[[totals]]\nby = ["AGE"]\nedges = { AGE = [18, 65] }\ncounts = { 18 = 3 }', "begin at 18", "lowest"),
     (
         'population = 9\n[[totals]]\nby = ["SEX"]\ncounts = { f = 3, m = 4 }',
-        "'SEX' to 7, population of [design] to 9",
+        "'SEX' add up to 7, population is 9",
         "must be equal",
     ),
     (
