@@ -292,7 +292,11 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
             HIDDEN,
             "how sampling units differ: their sampling error is that of rows, with a usual design effect",
         ),
-        (UNKNOWN, "the sampling error itself: their intervals are wide, to be safe"),
+        (
+            UNKNOWN,
+            "the sampling error itself: their intervals rest on what noise can hide and designs usually have, and may "
+            "be too wide or, where sampling units differ much, too narrow",
+        ),
     ):
         if hidden := sum(line.note == note for line in known):
             found.append(f"Of {hidden}, noise hides {told_of}.")
