@@ -10,8 +10,13 @@ of a real run behind the barrier is held against the law. `exact` is the same sa
 protection, with the interval of Student's t: what the design alone allows.
 
 Claim: at the larger ε of each design intervals hold the truth 95 % ± 1.5 of the time, or as often as exact ones do
-where these fall short. At the smaller ε noise hides part of the sampling error. Width is the mean of the intervals
-over the mean of exact ones.
+where these fall short; lines that miss it have a star. The smaller ε claims nothing: noise hides part of the sampling
+error there. Width is the mean of the intervals over the mean of exact ones.
+
+What was tuned: the prior of design effects (`EFFECTS`, `RISE` of survey/intervals.py) and the budget for psus (`UNITS`
+of survey/plan.py) were set while looking at the study of districts, with other seeds than those here, at ε from 8 to
+64. So its lines say how the method does on a design it was made for; the other two designs use none of the three. With
+the seeds of that time the median of districts at ε = 24 was held 92.9 % of the time: its line here is on the edge.
 """
 
 from __future__ import annotations
@@ -50,6 +55,8 @@ from populace.survey.sums import STEPS, Sum
 
 SCHOOLS = Path(__file__).parents[2] / "shared/data/california-schools/apipop.parquet"
 BAND = 0.015
+# Not looked at before the method was settled.
+SEED = 471_108
 DELTA = Fraction("1e-6")
 DRAWN = 30
 SCHEMA = """
@@ -265,7 +272,7 @@ def run(study: Study, schema: Schema, *, truth: dict[str, float], runs: int) -> 
     share = np.zeros((len(budgets), len(truth), runs))
     ratio = held_against_law(study, schema, np.random.default_rng(17))
     for number in range(runs):
-        rng = np.random.default_rng([2026, number])
+        rng = np.random.default_rng([SEED, number])
         sample = study.draw(rng)
         rows: list[tuple[Estimate, ...]] = [tuple(on_public_rows(sample, design=design, queries=queries))]
         for budget in budgets:
