@@ -68,6 +68,7 @@ def synth(desk: Desk, words: list[str], *more: str) -> list[list[dict[str, str]]
 
 
 @pytest.mark.parametrize("ruled", [True, False])
+@pytest.mark.slow
 def test_a_release_keeps_rules_and_bins(ruled: bool, desk: Desk) -> None:
     (rows,) = synth(desk, prepare(desk, ruled=ruled))
     assert 1000 < len(rows) < 1400

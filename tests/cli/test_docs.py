@@ -56,6 +56,7 @@ def test_shown_outputs_are_compared_in_full() -> None:
     assert not matches(["c: … d"], ["c:  d"])
 
 
+@pytest.mark.slow
 def test_guide_commands_say_what_the_guide_shows(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands: list[tuple[str, list[str]]] = []
     for line in (line for block in blocks(GUIDE, "console") for line in block.splitlines()):
@@ -89,6 +90,7 @@ def test_readme_python_runs_by_itself(desk: Desk) -> None:
     assert (desk.folder / "smokers-release" / "manifest.json").is_file()
 
 
+@pytest.mark.slow
 def test_readme_commands_run_one_after_the_other(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (
         shlex.split(line, comments=True)[1:] for line in blocks(README, "console")[0].splitlines()

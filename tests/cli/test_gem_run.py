@@ -36,6 +36,7 @@ def rows(desk: Desk, name: str) -> Counter[tuple[str, str]]:
         return Counter((row["sex"], row["age"]) for row in csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_release_holds_what_goes_together(words: list[str], desk: Desk) -> None:
     assert main(["synth", *words, "--out", desk.path("r"), "--no-report"]) == 0
     assert main(["verify", desk.path("r")]) == 0

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from populace.cli.main import main
 
 from .desk import Desk
@@ -18,6 +20,7 @@ run()
 """
 
 
+@pytest.mark.slow
 def test_a_release_without_report_verifies_and_is_quick(desk: Desk) -> None:
     """In a process of its own, as users have it: pandas is installed here and must not be loaded for files."""
     words = ["synth", "people.csv", "--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-6"]

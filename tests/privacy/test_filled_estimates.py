@@ -89,5 +89,5 @@ def test_all_is_paid_for(how):
 
 def test_nothing_is_charged_for_a_refusal():
     """An epsilon that no smooth noise can keep is refused before the barrier is asked."""
-    with pytest.raises(UsageError, match="needs more than 0.693"):
+    with pytest.raises(UsageError, match="needs more than"):
         asked(Handling.IMPUTE, epsilon=1)

@@ -20,6 +20,7 @@ def public(kind: str) -> Rows:
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("right", "1e-3"), ("misleading", "0")])
+@pytest.mark.slow
 def test_auto_with_a_public_table_agrees_on_neighbours(kind, delta):
     found, pairs = neighbour_pairs(26, seed=1), 0
     for number, pair in enumerate([found[0], *found[14:21:3], *found[22:26]]):

@@ -58,6 +58,7 @@ def test_the_model_has_the_tables_of_the_mixture():
     assert model.total == pytest.approx(WHOLE.sum(), rel=0.01)
 
 
+@pytest.mark.slow
 def test_training_comes_near_to_all_pairs_at_once():
     """Three pairs of three columns make a cycle."""
     model = mixture_model(items(), domain=DOMAIN)
@@ -83,6 +84,7 @@ def test_a_fit_repeats_to_the_last_bit():
         assert np.array_equal(table, other.potentials[clique])
 
 
+@pytest.mark.slow
 def test_groups_are_shared_out_by_single_columns():
     grouping = Grouping("b", (0, 1, 1, 1))
     alone = [counted((), variance=1), *(counted((name,), variance=1) for name in DOMAIN)]
@@ -144,6 +146,7 @@ def test_fewer_components_where_rules_leave_less_room(monkeypatch):
 
 
 @pytest.mark.parametrize("by", [[("c",)], [("c", "b")], [("a",), ("b", "c")]], ids=str)
+@pytest.mark.slow
 def test_public_totals_are_met(by):
     counts = {clique: counted(clique).counts.copy() for clique in by}
     rows = min(int(table.sum()) for table in counts.values())

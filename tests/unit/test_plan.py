@@ -257,6 +257,7 @@ class TestPlans:
             monkeypatch.setattr(Ledger, name, refuse)
         plan(SMALL, population=1000, epsilon=1, delta="1e-9", target_error=0.2)
 
+    @pytest.mark.slow
     def test_open_domains_cost_what_learning_costs(self) -> None:
         found = plan(OPEN, population=5000, epsilon=1, delta="1e-9")
         assert found.shares["learn domains"] > 0.1
@@ -371,6 +372,7 @@ class TestLearningLikeAPublicTable:
         assert found.learnt["income"].low > 1
         assert found.columns.mean > 0
 
+    @pytest.mark.slow
     def test_values_of_few_rows_of_the_whole_are_not(self) -> None:
         """60 rows leave 20 to a town, fewer than any threshold for δ = 1e-9 lets through."""
         assert self.found(rows=60).learnt["city"].high == 0

@@ -166,6 +166,7 @@ def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
 
 
 @pytest.mark.parametrize(("method", "pairs"), [("independent", 0), ("mst", 6), ("adaptive", 6)])
+@pytest.mark.slow
 def test_methods_tell_of_all_pairs_or_of_none(method: str, pairs: int) -> None:
     found = plan(SIZES, population=20_000, epsilon=1, delta="1e-9", method=method)
     assert len(found.by_pair) == pairs

@@ -74,6 +74,7 @@ def fitted(rows, public, *, epsilon, seed):
     return float(np.mean(far)) / 2, sorted(c for c in (lent.tables if lent else ()) if len(c) == 2)
 
 
+@pytest.mark.slow
 def test_a_public_table_that_is_right_replaces_measurements_and_a_wrong_one_does_not_hurt():
     rows = people(1500, seed=1)
     errors = {

@@ -244,6 +244,7 @@ def test_no_bytes_touch_another_line(odd: bytes, encoding: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(list(b'"",,\n\ra ')), max_size=60).map(bytes))
+@pytest.mark.slow
 def test_a_block_is_read_as_its_lines_are(block: bytes) -> None:
     """Arrow, on many lines at once, agrees with the rule for one line."""
     split = [lines.split(line, separator=b",") for line in re.split(b"[\r\n]", block) if line]

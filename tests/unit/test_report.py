@@ -363,6 +363,7 @@ def embedded(page: str, name: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_every_kind_of_chart_is_valid(document: Document) -> None:
     specs = [
         charts.budget(document.stages),

@@ -79,6 +79,7 @@ def test_every_value_is_in_the_schema() -> None:
 
 
 @pytest.mark.parametrize("draw", [population, sample])
+@pytest.mark.slow
 def test_every_declared_rule_holds(draw: Callable[[], tuple[pa.Table, Schema]]) -> None:
     table, schema = draw()
     codec = TableCodec(schema)
@@ -309,6 +310,7 @@ def test_a_release_of_the_survey_keeps_every_rule(tmp_path: Path) -> None:
     assert set(TableCodec(schema).broken(release.synthetic).values()) == {0}
 
 
+@pytest.mark.slow
 def test_households_can_be_the_unit(tmp_path: Path) -> None:
     people, _ = sample(households=2_000)
     household = 'unit = "household"\nrows_per_unit = 8\nid = "household_id"'

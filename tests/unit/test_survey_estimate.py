@@ -152,6 +152,7 @@ def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "delta"), [("rows of strata", "0"), ("psus", "1e-6")])
+@pytest.mark.slow
 def test_errors_say_how_far_noise_moves_estimates(name: str, delta: str) -> None:
     design, queries = asked(name)
     exact = answer(

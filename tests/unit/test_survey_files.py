@@ -86,6 +86,7 @@ def test_without_noise_replicates_spread_as_samples_do():
 
 
 @pytest.mark.parametrize("grouped", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
 def test_noise_alone_spreads_by_what_it_is(grouped):
     codes = rows()
     old = (Grouping("AGE", (0, 0, 1, 1, 2)),) if grouped else ()
