@@ -99,6 +99,7 @@ def divergences():
     ],
     ids=["right", "filter one round late", "half the noise", "twice the noise"],
 )
+@pytest.mark.slow
 def test_delta_of_all_transcripts_is_the_one_that_was_promised(fault, kept, used):
     with patch.object(pipeline, "METHODS", {"adaptive": curious}), fault():
         found = max(divergences())

@@ -191,6 +191,7 @@ def divergences():
     ],
     ids=["right", "half the variance", "twice the variance"],
 )
+@pytest.mark.slow
 def test_delta_of_all_transcripts_is_kept_when_questions_follow_answers(fault, kept, used):
     """Parts of ε and δ are added up, which is more than a whole run loses: this asker can use about half of δ."""
     with patch.object(pipeline, "METHODS", {"stability": curious}), fault():

@@ -57,6 +57,7 @@ def test_neighbours_agree_on_what_lies_inside_bins(count, text):
     assert seen > count / 4, "the replay hardly learnt anything"
 
 
+@pytest.mark.slow
 def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
     """To the byte, with the law in the codebook, and rows drawn from it."""
     (pair,) = neighbour_pairs(17, seed=3)[16:]

@@ -250,6 +250,7 @@ def drawn(method, *, runs):
 
 @pytest.mark.parametrize("runs", [12, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_noise_is_drawn_as_the_ledger_says(method, runs):
     """False alarms: below 1e-8 for each method, however many runs."""
     check_noise(drawn(method, runs=runs), verbs=DRAWN[method][2])

@@ -95,6 +95,7 @@ def coverage(runs: list[np.ndarray], *, stretch: float = 1.0) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("kind", ["codes", "tables"])
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(errors: dict[Groups, Errors], kind: str) -> None:
     share, error = coverage(errors[Groups.CHOSEN][kind])
     assert 5 * error < 0.015

@@ -271,6 +271,7 @@ def test_the_roundest_number_lies_between(low, width):
         ("0.1", "0.3", False, 1),
     ],
 )
+@pytest.mark.slow
 def test_every_range_has_a_grid(low, high, whole, decimals):
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
     found = Grid.of(column).column
@@ -388,6 +389,7 @@ def test_a_column_without_any_told_value_can_be_released(tmp_path):
     assert failed(tmp_path / "out") == []
 
 
+@pytest.mark.slow
 def test_work_is_linear_in_the_rows(tmp_path):
     """A column of 200,000 different texts: read, counted and told nothing of, in seconds.
 

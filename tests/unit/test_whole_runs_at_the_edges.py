@@ -36,6 +36,7 @@ def frame(sizes: dict[str, int], rows: int) -> pd.DataFrame:
         pytest.param({"a": 2, "b": 3, "c": 7}, 0, {}, id="no rows"),
     ],
 )
+@pytest.mark.slow
 def test_a_paid_run_ends_in_a_release(
     sizes: dict[str, int], rows: int, asked: dict[str, object], tmp_path: Path
 ) -> None:
