@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import surveys
 
 from populace.release.survey_words import sentences
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.survey.design import Design
+from populace.survey.estimate import possible
 from populace.survey.queries import Queries
 
 CORRELATION = '[[query]]\nname = "r"\nstatistic = "correlation"\ncolumn = "income"\ny = "age"\n'
@@ -33,6 +36,17 @@ def test_no_error_is_larger_than_half_of_the_range(tmp_path):
                 assert 0 <= error <= HALF[row.query]
             assert row.high - row.low <= 2 * HALF[row.query]
     assert told == 5, "the correlation of seed 3 is told, with an error of 5 if nothing held it"
+
+
+def test_a_total_of_numbers_above_nought_is_not_told_below():
+    """A total has the sign of its values, whatever noise says."""
+    schema = Schema.parse(surveys.SCHEMA)
+    text = '[[query]]\nstatistic = "total"\ncolumn = "income"\n'
+    (total,) = Queries.parse(text, schema=schema)
+    assert possible(total, schema) == (0.0, inf)
+    debts = Schema.parse(surveys.SCHEMA.replace("min = 0\nmax = 1000", "min = -1000\nmax = 1000"))
+    (total,) = Queries.parse(text, schema=debts)
+    assert possible(total, debts) == (-inf, inf)
 
 
 REPEATED = surveys.SCHEMA.replace('unit = "person"', 'id = "who"\nrows_per_unit = 2')

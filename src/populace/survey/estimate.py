@@ -366,6 +366,10 @@ def possible(query: Query, schema: Schema) -> tuple[float, float]:
         return -1.0, 1.0
     if kind is Statistic.PROPORTION:
         return 0.0, 1.0
+    if kind is Statistic.TOTAL:
+        # Weights are above 0, so a total has the sign of its values.
+        low, high = query.span(query.column or "", schema)
+        return 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf
     if kind in (Statistic.COUNT, Statistic.FREQUENCY, Statistic.VARIANCE):
         return 0.0, np.inf
     return -np.inf, np.inf
