@@ -239,7 +239,8 @@ def test_scores_carry_the_noise_that_was_charged(tmp_path, law, scores):
 def test_making_a_table_reads_no_row(monkeypatch):
     from populace.private import table as module
 
-    monkeypatch.setattr(module, "read_codes", lambda *_: pytest.fail("rows were read"))
+    for reader in ("read_codes", "read_rows", "read_tallies"):
+        monkeypatch.setattr(module, reader, lambda *_: pytest.fail("rows were read"))
     PrivateTable.of(pa.table({"who": ["x"], "a": [1], "b": [4]}), schema=SCHEMA)
 
 
