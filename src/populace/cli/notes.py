@@ -56,9 +56,11 @@ def tell_unread(release: Release) -> None:
     from populace.schema.ranges import Range
 
     for name, column in release.measurements.schema.columns.items():
-        codes = release.compared.get(name)
         # A code of its own for everything else is often a value like any other.
-        if not isinstance(column, Range) or column.other is not None or codes is None or not len(codes):
+        if not isinstance(column, Range) or column.other is not None:
+            continue
+        codes = release.compared.get(name)
+        if codes is None or not len(codes):
             continue
         if 2 * int((codes == column.other_code).sum()) > len(codes):
             hint = (

@@ -8,6 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -139,7 +140,7 @@ class Release:
             implicates=1 + len(self.further),
         )
 
-    @property
+    @cached_property
     def compared(self) -> Mapping[str, npt.NDArray[Any]]:
         """The codes of the rows that a report compares with what was measured.
 
