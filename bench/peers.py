@@ -1,4 +1,4 @@
-"""Error, time and memory of other makers of synthetic rows, at ε = 1 and δ = 1e-9: one run each, 20 CPU minutes at most.
+"""Error, time and memory of other makers of synthetic rows, ε = 1 and δ = 1e-9: one run each, 20 CPU minutes at most.
 
     python bench/peers.py                                        every peer on every dataset: hours
     python bench/peers.py --keep FILE --within 60                the same in pieces: FILE keeps each finished line
