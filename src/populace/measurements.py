@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
+from populace.pretty import pretty
 from populace.privacy.mechanisms import ExponentialCount, Noise
 from populace.privacy.record import RunRecord
 from populace.public import Borrowed
@@ -183,7 +184,7 @@ class Measurements:
             | {name: np.concatenate([table.ravel() for table in tables]) for name, tables in beside.items()}
         )
         pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
-        text = json.dumps(self._describe(), indent=1, ensure_ascii=False)
+        text = pretty(self._describe())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
     def _describe(self) -> dict[str, Any]:

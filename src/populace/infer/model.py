@@ -19,6 +19,7 @@ from populace.infer.propagation import Propagation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
+from populace.pretty import pretty
 
 FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")
@@ -161,9 +162,7 @@ class Model:
         arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
         arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
         np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
-        (folder / "model.json").write_text(
-            json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        (folder / "model.json").write_text(pretty(told) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Model:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
+from populace.pretty import pretty
 from populace.release.drawing import Selection
 from populace.release.statement import Statement
 from populace.strategy.workload import NAMES as WORKLOADS
@@ -255,4 +256,4 @@ def digest(path: Path) -> str:
 
 def dump(value: Any) -> str:
     """Return JSON as every file of a release has it: one spelling for equal values."""
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return pretty(value) + "\n"

@@ -59,6 +59,8 @@ def decode(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator)
     inside = codes < column.levels
     drawn = draw(column, np.where(inside, codes, 0), rng=rng)
     written = _written(column, drawn) if pa.types.is_string(kind) else _typed(drawn, kind)
+    if inside.all():
+        return written
     outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
     return pc.if_else(pa.array(inside), written, outside)
 
@@ -153,7 +155,8 @@ def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float 
 def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
     """Return values in an Arrow type; days and seconds become dates and times."""
     if not pa.types.is_temporal(kind):
-        return pa.array(values).cast(kind) if isinstance(values, np.ndarray) else pa.array(values, kind)
+        found = pa.array(values) if isinstance(values, np.ndarray) else pa.array(values, kind)
+        return found if found.type == kind else found.cast(kind)
     return (
         pa.array(values, pa.int64())
         .cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())

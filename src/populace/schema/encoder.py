@@ -167,6 +167,8 @@ def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
     A text that is known itself is never taken for another one; of two candidates the first declared wins.
     """
     codes = {text: first + place for place, text in enumerate(known)}
+    if not known:
+        return codes
     for text, form in zip(known, trimmed(pa.array(known, pa.string())).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
     values = [number(text) for text in known]
