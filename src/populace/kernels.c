@@ -189,6 +189,7 @@ static PyMethodDef functions[] = {
     {"move_cells", move_cells, METH_VARARGS, "Do what moves.move does."},
     {"settle_cells", settle_cells, METH_VARARGS, "Scale a table towards a target, and move its potential as far."},
     {"carry_cells", carry_cells, METH_VARARGS, "Scale a table so that it agrees with another on what they share."},
+    {"eliminate_columns", eliminate_columns, METH_VARARGS, "Find the tables of an elimination of columns."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -37,5 +37,6 @@ PyObject *screen_cells(PyObject *module, PyObject *args);
 PyObject *move_cells(PyObject *module, PyObject *args);
 PyObject *settle_cells(PyObject *module, PyObject *args);
 PyObject *carry_cells(PyObject *module, PyObject *args);
+PyObject *eliminate_columns(PyObject *module, PyObject *args);
 
 #endif

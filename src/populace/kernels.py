@@ -1,6 +1,7 @@
 """The loops that grow with rows, counting them and moving their cells, and those over many small tables.
 
-In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`), in NumPy where it was not.
+In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`, `elimination.c`), in NumPy
+or Python where it was not.
 Both give the same numbers; counting takes several times as long in NumPy, and moving far longer.
 """
 
@@ -135,6 +136,27 @@ def carry_cells(
     `work` has room for twice as many.
     """
     _native.carry_cells(source, target, work, leaving, into, cells)
+
+
+def eliminate_columns(
+    cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool
+) -> tuple[list[int], bool] | None:
+    """Do what `infer.junction_tree` does to eliminate columns, compiled; None where the loops cannot.
+
+    Cliques and the tables that come back are bit masks. A column costs the sum of `costs` over its table or, with
+    `by_edges`, of their products over the pairs in it that are not joined yet.
+    """
+    if _native is None or sum(costs) ** (2 if by_edges else 1) >= 2**62:
+        return None
+    words = -(-len(costs) // 64) or 1
+    sets = np.frombuffer(b"".join(mask.to_bytes(8 * words, "little") for mask in cliques), dtype="<u8")
+    tables = np.zeros((len(costs), words), dtype=np.uint64)
+    kept = np.zeros(len(costs), dtype=np.uint8)
+    chordal = _native.eliminate_columns(
+        sets.astype(np.uint64).reshape(-1, words), np.array(costs, dtype=np.int64), by_edges, tables, kept
+    )
+    rows = tables[kept.astype(bool)].astype("<u8")
+    return [int.from_bytes(row.tobytes(), "little") for row in rows], chordal
 
 
 def _check(columns: Sequence[Codes], sizes: Sequence[int]) -> None:

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from populace.kernels import eliminate_columns
 from populace.marginals import Clique, Domain
 
-_Price = Callable[[int, Sequence[int], "_Sizes"], tuple[bool, float, int]]
+_Price = Callable[[int, Sequence[int], Sequence[int]], tuple[bool, int, int]]
+
+# Logarithms of sizes as whole numbers: sums of them do not depend on the order, so equal tables always tie.
+_LOG_UNIT = 2**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,49 +88,37 @@ def maximal_tables(cliques: Iterable[int], *, sizes: Sequence[int]) -> list[int]
     of two columns' sizes), and the smaller tables of the two are taken.
     `table_cells` prices the answer.
     """
-    joined = set(cliques)
-    known = _sizes(tuple(sizes))
-    tables, chordal = _eliminate(joined, sizes=known, price=_table_price)
+    joined = sorted(set(cliques))
+    tables, chordal = eliminated(joined, costs=_logs(tuple(sizes)), by_edges=False)
     if chordal:
         return tables
-    other, _ = _eliminate(joined, sizes=known, price=_edge_price)
+    other, _ = eliminated(joined, costs=sizes, by_edges=True)
     return min(tables, other, key=lambda found: table_cells(found, sizes=sizes))
 
 
-class _Sizes:
-    """Sizes of columns, with the logarithms of tables and the sums over columns that candidates ask for repeatedly."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.columns = tuple(sizes)
-        self._logs: dict[int, float] = {}
-        self._sums: dict[int, int] = {}
-
-    def log(self, mask: int) -> float:
-        """Return the logarithm of the cells of a table."""
-        if mask not in self._logs:
-            # fsum does not depend on the order of its terms, so equal tables always tie exactly.
-            self._logs[mask] = math.fsum(math.log(self.columns[i]) for i in _bits(mask))
-        return self._logs[mask]
-
-    def sum(self, mask: int) -> int:
-        """Return the sum of the sizes of some columns."""
-        if mask not in self._sums:
-            self._sums[mask] = sum(self.columns[i] for i in _bits(mask))
-        return self._sums[mask]
-
-
 @lru_cache(maxsize=8)
-def _sizes(sizes: tuple[int, ...]) -> _Sizes:
-    return _Sizes(sizes)
+def _logs(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(round(_LOG_UNIT * math.log2(size)) for size in sizes)
 
 
-def _eliminate(cliques: Iterable[int], *, sizes: _Sizes, price: _Price) -> tuple[list[int], bool]:
-    """Return the tables of an elimination that takes the lowest price first, and whether it added no edge."""
-    reach = [1 << i for i in range(len(sizes.columns))]
+def eliminated(cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool) -> tuple[list[int], bool]:
+    """Return the tables of an elimination that takes the cheapest column first, and whether it added no edge.
+
+    A column that adds no edge comes before all others. It costs the sum of `costs` over its table or, with
+    `by_edges`, the sum over the edges to add of the products of their ends' costs.
+    """
+    found = eliminate_columns(cliques, costs=costs, by_edges=by_edges)
+    if found is None:
+        return _eliminate(cliques, costs=costs, price=_edge_price if by_edges else _table_price)
+    return found
+
+
+def _eliminate(cliques: Iterable[int], *, costs: Sequence[int], price: _Price) -> tuple[list[int], bool]:
+    reach = [1 << i for i in range(len(costs))]
     for mask in cliques:
         for i in _bits(mask):
             reach[i] |= mask
-    prices = {i: price(i, reach, sizes) for i in range(len(reach))}
+    prices = {i: price(i, reach, costs) for i in range(len(reach))}
     kept: list[int] = []
     # The tables so far that hold a column: one of them may hold the table of its elimination too.
     holding: list[list[int]] = [[] for _ in reach]
@@ -145,7 +137,7 @@ def _eliminate(cliques: Iterable[int], *, sizes: _Sizes, price: _Price) -> tuple
             touched |= reach[i]
         # New edges may complete the neighbourhood of columns next to their ends.
         for i in _bits(touched if adds_edges else rest):
-            prices[i] = price(i, reach, sizes)
+            prices[i] = price(i, reach, costs)
     return kept, chordal
 
 
@@ -171,22 +163,20 @@ def _widest_spanning_tree(masks: Sequence[int], *, first: int) -> tuple[list[int
     return parents, order
 
 
-def _table_price(column: int, reach: Sequence[int], sizes: _Sizes) -> tuple[bool, float, int]:
-    """Price the elimination of a column: whether it joins columns that were apart, and the log size of its table."""
+def _table_price(column: int, reach: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
+    """Price the elimination of a column: whether it joins columns that were apart, and the cost of its table."""
     table = reach[column]
-    for i in _bits(table):
-        if table & ~reach[i]:
-            return True, sizes.log(table), column
-    return False, sizes.log(table), column
+    joins = any(table & ~reach[i] for i in _bits(table))
+    return joins, sum(costs[i] for i in _bits(table)), column
 
 
-def _edge_price(column: int, reach: Sequence[int], sizes: _Sizes) -> tuple[bool, float, int]:
-    """Price the elimination of a column: whether it joins columns that were apart, and the weight of these edges."""
+def _edge_price(column: int, reach: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
+    """Price the elimination of a column: whether it joins columns that were apart, and twice what these edges cost."""
     table, twice = reach[column], 0
     for i in _bits(table):
         if apart := table & ~reach[i]:
-            twice += sizes.columns[i] * sizes.sum(apart)
-    return twice > 0, twice / 2, column
+            twice += costs[i] * sum(costs[j] for j in _bits(apart))
+    return twice > 0, twice, column
 
 
 @lru_cache(maxsize=2**16)
