@@ -38,6 +38,8 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -47,14 +49,18 @@ import pandas as pd
 from codebooks import imported
 from error import COMMAND, SHARED, files, here
 
+from populace.forecast.ensemble import rehearse_all
 from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import plan
+from populace.forecast.plan import rehearse_like
 from populace.forecast.population import Population, invent, public
+from populace.forecast.rehearsal import Terms, settled
 from populace.forecast.spread import Spread
 from populace.forecast.verdict import Verdict
 from populace.marginals import Marginal
 from populace.measurements import Measurements
 from populace.schema.schema import Schema
+from populace.strategy.methods import method_named
+from populace.strategy.workload import asked_workload
 
 DATA = ["adult", "nltcs", "loans", "msnbc", "stroke", "nist2020-acs"]
 SCHEMAS = Path(__file__).parents[1] / "examples" / "schemas"
@@ -94,7 +100,9 @@ def scored(data: Path, out: Path) -> dict[str, Any]:
     measurements = Measurements.load(out)
     (rows,) = out.glob("synthetic.*")
     known = measurements.schema
-    real, made = rows_of(data, known), rows_of(rows, known)
+    # Released rows belong to nobody, so they have no id.
+    nobody = replace(known, unit=replace(known.unit, id=None, rows=1))
+    real, made = rows_of(data, known), rows_of(rows, nobody)
     columns, pairs = noise_errors(measurements.items, schema=known, exact=real.exact)
     return {
         "columns": float(np.mean(list(columns.values()))),
@@ -113,8 +121,18 @@ def between(real: Population, made: Population, *, size: int) -> float:
 
 
 def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None) -> dict[str, Any]:
-    """Return what the plan says, in the names of `happened`."""
-    told = plan(schema, population=rows, epsilon=epsilon, delta=DELTA, like=like)
+    """Return what the plan says, in the names of `happened`; what it would advise is not asked."""
+    known, wanted = Schema.load(schema), asked_workload(None)
+    terms = Terms.of(
+        known,
+        epsilon=Fraction(epsilon),
+        delta=Fraction(DELTA),
+        method=method_named("auto"),
+        workload=wanted(settled(known)),
+    )
+    told = rehearse_all(terms, rows=rows, seed=0, pairs=True)
+    whole = None if like is None else rehearse_like(terms, known, like, wanted=wanted, rows=rows, seed=0)
+    effort = told.effort(rows=rows)
     return {
         "columns": told.columns.mean,
         "released": told.columns.mean,
@@ -122,10 +140,10 @@ def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None
         "by_pair": {frozenset(pair): told.error for pair, told in told.by_pair.items()},
         "measured": told.afforded.mean,
         "brackets": {"columns": told.columns, "expected": told.pairs, "measured": told.afforded},
-        "cpu_s": told.effort.seconds,
-        "peak_mb": told.effort.memory / 2**20,
-        "released_pairs": told.like.pairs.mean if told.like else 0.0,
-        "too_small": told.verdict is Verdict.TOO_SMALL,
+        "cpu_s": effort.seconds,
+        "peak_mb": effort.memory / 2**20,
+        "released_pairs": whole.pairs.mean if whole else 0.0,
+        "too_small": told.outcome.verdict is Verdict.TOO_SMALL,
     }
 
 

@@ -25,23 +25,34 @@ OFTEN = {20: 6, 40: 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts."""
+    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts.
+
+    `tied` is how much more closely columns go together than they usually do in such a table.
+    """
 
     lean: float
     turn: float
     weight: float
+    tied: float = 0.0
 
 
 # Three points that stand for a normal law, those at the ends two deviations out: tables of uneven columns that hardly
 # go together, usual ones, and tables of even columns that do.
 FAR, RARE = 1.2, 1 / 8
+# Usual tables as well go together more or less closely, whatever their columns are like.
+TIED = (0.0, -1.0, 1.0)
 LEANING = (Part(lean=-FAR, turn=1 / 3, weight=RARE), Part(lean=FAR, turn=2 / 3, weight=RARE))
 
 
 def cast(columns: int) -> tuple[Part, ...]:
     """Return the rehearsals for a table of so many columns."""
     times = next((times for most, times in OFTEN.items() if columns <= most), 1)
-    usual = (Part(lean=0, turn=number / times, weight=(1 - 2 * RARE) / times) for number in range(times))
+    weight = (1 - 2 * RARE) / times
+    ties = TIED if times % len(TIED) == 0 else (0.0,)
+    usual = (
+        Part(lean=0, turn=number / times, weight=weight, tied=ties[number % len(ties)])
+        for number in range(times)
+    )
     return (*usual, *LEANING)
 
 
@@ -101,13 +112,22 @@ class Ensemble:
     @property
     def by_pair(self) -> dict[Clique, PairError]:
         """What each pair errs by if it is measured."""
-        measured = [run.pairs for run in self.runs]
-        return pair_errors(self.supposed, measured=measured, weights=self.weights, schema=self.terms.schema)
+        return pair_errors(
+            self.supposed,
+            measured=[run.pairs for run in self.runs],
+            weights=self.weights,
+            schema=self.terms.schema,
+            columns={name: error.mean for name, error in self.by_column.items()},
+        )
 
     @property
     def afforded(self) -> Spread:
-        """How many pairs were measured."""
-        return Spread.of([float(len(run.pairs)) for run in self.runs], weights=self.weights)
+        """How many pairs were measured: by chance more or fewer where the method chooses how many."""
+        numbers = [float(len(run.pairs)) for run in self.runs]
+        if self.terms.method != AUTO:
+            return Spread.of(numbers, weights=self.weights)
+        columns = len(self.terms.schema.domain)
+        return Spread.of_counts(numbers, weights=self.weights, most=columns * (columns - 1) / 2)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -138,7 +158,7 @@ def rehearse_all(
     for number, part in enumerate(parts):
         progress("rehearsing", number / len(parts))
         rng = np.random.default_rng([seed, number])
-        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn)
+        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn, tied=part.tied)
         run = rehearse(terms, population, rng=rng)
         runs.append(run)
         # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.
