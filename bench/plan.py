@@ -111,18 +111,9 @@ def between(real: Population, made: Population, *, size: int) -> float:
     return float(np.mean([distance(made.exact(Marginal(c)), real.exact(Marginal(c))) for c in cliques]))
 
 
-def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None) -> dict[str, Any]:
+def predicted(schema: Path, *, rows: int, epsilon: str) -> dict[str, Any]:
     """Return what the plan says, in the names of `happened`; what it would advise is not asked."""
-    known, wanted = Schema.load(schema), asked_workload(None)
-    terms = Terms.of(
-        known,
-        epsilon=Fraction(epsilon),
-        delta=Fraction(DELTA),
-        method=method_named("auto"),
-        workload=wanted(settled(known)),
-    )
-    told = rehearse_all(terms, rows=rows, seed=0, pairs=True)
-    whole = None if like is None else rehearse_like(terms, known, like, wanted=wanted, rows=rows, seed=0)
+    told = rehearse_all(terms(Schema.load(schema), epsilon=epsilon), rows=rows, seed=0, pairs=True)
     effort = told.effort(rows=rows)
     return {
         "columns": told.columns.mean,
@@ -133,9 +124,27 @@ def predicted(schema: Path, *, rows: int, epsilon: str, like: Path | None = None
         "brackets": {"columns": told.columns, "expected": told.pairs, "measured": told.afforded},
         "cpu_s": effort.seconds,
         "peak_mb": effort.memory / 2**20,
-        "released_pairs": whole.pairs.mean if whole else 0.0,
         "too_small": told.outcome.verdict is Verdict.TOO_SMALL,
     }
+
+
+def predicted_like(schema: Path, *, rows: int, epsilon: str, like: Path) -> dict[str, Any]:
+    """Return what the plan says of released pairs after whole rehearsals on a public table."""
+    known = Schema.load(schema)
+    asked = terms(known, epsilon=epsilon)
+    found = rehearse_like(asked, known, like, wanted=asked_workload(None), rows=rows, seed=0)
+    return {"released_pairs": found.pairs.mean}
+
+
+def terms(schema: Schema, *, epsilon: str) -> Terms:
+    """Return the terms of a run as `populace synth` has them."""
+    return Terms.of(
+        schema,
+        epsilon=Fraction(epsilon),
+        delta=Fraction(DELTA),
+        method=method_named("auto"),
+        workload=asked_workload(None)(settled(schema)),
+    )
 
 
 class Notes:
@@ -283,7 +292,7 @@ def alike(notes: Notes) -> None:
         key = f"like {name} {epsilon}"
         two = notes.get(key, lambda: happened(private_rows, schema, epsilon=epsilon))  # noqa: B023
         count = rows_of(private_rows, Schema.load(schema)).rows
-        one = predicted(schema, rows=count, epsilon=epsilon, like=public_rows)
+        one = predicted_like(schema, rows=count, epsilon=epsilon, like=public_rows)
         print(f"{name:24} {epsilon:>4}  {beside('released_pairs', one, two)}", flush=True)
 
 
