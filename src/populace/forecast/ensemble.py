@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from populace.forecast.effort import Effort, effort
 from populace.forecast.pairs import PairError, Supposed, pair_errors, suppose
 from populace.forecast.population import invent
 from populace.forecast.rehearsal import Rehearsal, Terms, rehearse
-from populace.forecast.spread import Spread, by_chance
+from populace.forecast.spread import Spread, by_chance, by_choice
 from populace.forecast.verdict import Outcome
 from populace.forecast.worth import Worth, worth
 from populace.marginals import Clique
@@ -104,10 +105,19 @@ class Ensemble:
         told = [(run, part) for run, part in zip(self.runs, self.parts, strict=True) if run.pairs]
         if not told:
             return None
-        domain = self.terms.schema.domain
-        chance = max(by_chance(run.pairs.values(), cells=map(domain.cells, run.pairs)) for run, _ in told)
+        chance = max(self._chance(run.pairs) for run, _ in told)
         means = [_mean(run.pairs) for run, _ in told]
         return Spread.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
+
+    def _chance(self, pairs: Mapping[Clique, float]) -> float:
+        """Return how far the mean error of measured pairs lies off by chance: by noise, and by which pairs they are."""
+        noise = by_chance(pairs.values(), cells=map(self.terms.schema.domain.cells, pairs))
+        return math.hypot(noise, by_choice(pairs.values(), possible=self._possible))
+
+    @property
+    def _possible(self) -> float:
+        columns = len(self.terms.schema.domain)
+        return columns * (columns - 1) / 2
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
@@ -126,8 +136,7 @@ class Ensemble:
         numbers = [float(len(run.pairs)) for run in self.runs]
         if self.terms.method != AUTO:
             return Spread.of(numbers, weights=self.weights)
-        columns = len(self.terms.schema.domain)
-        return Spread.of_counts(numbers, weights=self.weights, most=columns * (columns - 1) / 2)
+        return Spread.of_counts(numbers, weights=self.weights, most=self._possible)
 
     @property
     def shares(self) -> dict[str, float]:

@@ -73,3 +73,16 @@ def by_chance(errors: Iterable[float], *, cells: Iterable[int]) -> float:
     return (
         float(np.sqrt((parts**2 * each**2).sum()) / max(float(parts.sum()), 1e-300)) if parts.any() else 0.0
     )
+
+
+def by_choice(errors: Iterable[float], *, possible: float) -> float:
+    """Return how far the mean error of some tables lies off, as part of it, because others might have been chosen.
+
+    The more of the possible tables are chosen, the less depends on which.
+
+    >>> round(by_choice([0.1, 0.3], possible=8), 3), by_choice([0.1, 0.3], possible=2)
+    (0.306, 0.0)
+    """
+    each = np.fromiter(errors, dtype=np.float64)
+    rest = max(0.0, 1 - len(each) / possible)
+    return float(each.std() / max(float(each.mean()), 1e-300)) * math.sqrt(rest / len(each))
