@@ -170,6 +170,8 @@ def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
     told = capsys.readouterr().out
     assert "Verdict: few rows" in told or "Verdict: too few rows" in told
     assert "--target-error" not in told
+    assert "this ε was looked for so that columns err by 3 %: rows are enough up to 2 %" in told
+    assert "more budget" not in told
 
 
 @pytest.mark.slow

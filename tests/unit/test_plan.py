@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from populace.errors import UsageError
 from populace.forecast.errors import distance, noise_errors
 from populace.forecast.plan import Like, plan, solve
-from populace.forecast.population import MOST_DRAWN, Population, invent, public
+from populace.forecast.population import Population, invent, public
 from populace.forecast.rehearsal import Terms, rehearse, settled
 from populace.forecast.spread import Spread, by_chance
 from populace.forecast.standin import StandIn
@@ -27,7 +26,6 @@ from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Noise
 from populace.privacy.noise import ExactNoise
 from populace.schema.dates import DateTime
-from populace.schema.repair import Repair
 from populace.schema.schema import Schema
 from populace.strategy.methods import METHODS
 from populace.strategy.workload import Workload
@@ -77,86 +75,6 @@ def terms(
         method=method,
         workload=Workload.default(settled(schema).domain),
     )
-
-
-class TestPopulations:
-    def test_an_invented_one_fills_the_domain_it_was_given(self) -> None:
-        found = population()
-        assert {
-            name: int(codes.max()) < SIZES.domain[name] for name, codes in found.codes.items()
-        } == dict.fromkeys(SIZES.domain, True)
-        assert found.exact(Marginal(("age", "work"))).sum() == 5000
-        assert found.exact(Marginal(())) == 5000
-
-    def test_a_large_one_stands_for_all_of_its_rows(self) -> None:
-        found = population(rows=10 * MOST_DRAWN)
-        assert found.times == 10
-        assert abs(int(found.exact(Marginal(("sex",))).sum()) - 10 * MOST_DRAWN) <= 2
-
-    def test_an_invented_one_keeps_the_rules(self) -> None:
-        found = population(RULED)
-        repair = Repair(RULED.book, variables=RULED.variables)
-        assert not any(repair.broken(found.codes, rule).any() for rule in RULED.rules.rules)
-        assert (found.codes["age"] < 15).any(), "the rule is never put to the test"
-
-    @pytest.mark.parametrize("size", [2, 9, 300])
-    @pytest.mark.slow
-    def test_columns_have_any_part_of_the_largest_entropy(self, size: int) -> None:
-        schema = Schema.from_sizes({f"c{number}": size for number in range(15)})
-        parts = []
-        for lean in (-1.0, 0.0, 1.0):
-            found = invent(schema, rows=200_000, rng=np.random.default_rng(1), lean=lean)
-            shares = [found.exact(Marginal((name,))) / 200_000 for name in schema.domain]
-            parts.append([-float((p[p > 0] * np.log(p[p > 0])).sum() / np.log(size)) for p in shares])
-        assert min(parts[1]) < (0.5 if size == 2 else 0.3)
-        assert max(parts[1]) > 0.9
-        uneven, usual, even = (np.mean(each) for each in parts)
-        assert uneven + 0.08 < usual < even - 0.08
-
-    def test_turns_show_each_column_in_several_kinds(self) -> None:
-        schema = Schema.from_sizes(dict.fromkeys("abcde", 50))
-        peaks = np.array(
-            [
-                [
-                    invent(schema, rows=5000, rng=np.random.default_rng(1), turn=turn / 3)
-                    .exact(Marginal((name,)))
-                    .max()
-                    for name in "abcde"
-                ]
-                for turn in range(3)
-            ]
-        )
-        assert (peaks.max(axis=0) > 2 * peaks.min(axis=0)).all()
-
-    def test_wide_tables_of_which_only_sizes_are_told_are_less_even(self) -> None:
-        sizes = {f"c{number}": 20 for number in range(60)}
-        bare = Schema.from_sizes(sizes)
-        told = replace(
-            bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()}
-        )
-        even = []
-        for schema in (bare, told):
-            found = invent(schema, rows=5000, rng=np.random.default_rng(1))
-            even.append(np.mean([found.exact(Marginal((name,))).max() / 5000 for name in sizes]))
-        assert even[0] > 1.1 * even[1]
-
-    def test_columns_differ_and_hang_together(self) -> None:
-        found = population(Schema.from_sizes(dict.fromkeys("abcdefgh", 10)), rows=20_000)
-        peaks = [found.exact(Marginal((name,))).max() / 20_000 for name in "abcdefgh"]
-        assert max(peaks) > 2 * min(peaks)
-        away = []
-        for pair in combinations("abcdefgh", 2):
-            first, second = (found.exact(Marginal((name,))) for name in pair)
-            away.append(distance(found.exact(Marginal(pair)), np.outer(first, second)))
-        assert max(away) > 0.15 > 0.05 > min(away)
-
-    @pytest.mark.parametrize("rows", [10, 30, 75])
-    def test_a_public_one_is_cut_or_repeated(self, rows: int) -> None:
-        schema = Schema.from_sizes({"x": 30})
-        frame = pa.table({"x": list(range(30))})
-        counts = public(frame, schema=schema, rows=rows, rng=np.random.default_rng(1)).exact(Marginal(("x",)))
-        assert counts.sum() == rows
-        assert counts.max() - counts.min() <= 1
 
 
 class TestStandIn:

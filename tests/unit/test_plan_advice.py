@@ -101,6 +101,18 @@ class TestSteps:
         assert (found.coarsen, found.drop, found.enough) == ({}, (), False)
         assert found.verdict is Verdict.TOO_SMALL
 
+    def test_columns_that_cannot_be_coarser_are_dropped(self) -> None:
+        found = advise(
+            self.sizes,
+            self.errors,
+            now=weighed({}, (), sizes=self.sizes),
+            predict=lambda coarse, drop: weighed(coarse, drop, sizes=self.sizes),
+            fixed={"a"},
+        )
+        assert "a" not in found.coarsen
+        assert found.drop == ("a",)
+        assert found.enough
+
     def test_pairs_that_are_worth_less_than_exact_columns_count_as_too_few_rows(self) -> None:
         assert Outcome(error=0.025, balance=1.4).verdict is Verdict.TOO_SMALL
         assert Outcome(error=0.025, balance=0.9).verdict is Verdict.THIN
@@ -112,7 +124,6 @@ class TestHow:
         ("table", "told"),
         [
             ('kind = "numeric"\nmin = 0\nmax = 1000\nbins = "learn"', 'in place of bins = "learn"; inside'),
-            ('kind = "categorical"\nvalues = "learn"', 'list 7 values or fewer in place of values = "learn"'),
             ('kind = "date"\nmin = 1950-01-01\nmax = 2019-12-31', 'width = "25 years", or edges'),
             ('kind = "integer"\nmin = 0\nmax = 99', "width = 15, or edges"),
             ('kind = "numeric"\nmin = 0\nmax = 70\nwidth = 1', "width = 10, or edges"),
@@ -165,6 +176,7 @@ class TestTerms:
         assert found.advice is not None
         named = {*found.advice.coarsen, *found.advice.drop}
         assert "wage" in named
+        assert "town" not in found.advice.coarsen, "nobody knows its values, so nobody can list fewer"
         assert named <= WAGES.columns.keys()
 
 

@@ -17,6 +17,7 @@ from populace.measurements import Measurement
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"a": 4, "b": 6, "c": 6, "d": 5})
+NONE = dict.fromkeys("abcd", 0.0)
 DIAGONAL = """
 [columns.a]
 kind = "integer"
@@ -116,7 +117,18 @@ def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> Non
 
 
 def test_without_rehearsals_of_pairs_nothing_is_told() -> None:
-    assert pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES) == {}
+    assert pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES, columns={}) == {}
+
+
+def test_a_column_whose_codes_share_a_group_leaves_no_room() -> None:
+    """All codes of the first column but one are lost in noise of 20 rows: no run measures a pair with it."""
+    codes = {name: np.arange(5000) % size for name, size in SIZES.domain.sizes.items()}
+    codes["a"] = np.arange(5000) // 4999
+    found = Population(schema=SIZES, codes=codes, rows=5000, times=1.0)
+    items = measured(found, [(name,) for name in "abcd"], variance=400)
+    told = suppose(items, population=found, measured={}, rng=np.random.default_rng(2))
+    assert told["a", "b"].room == 0
+    assert told["b", "d"].room == pytest.approx(0.8, abs=0.01)
 
 
 def test_cells_that_rules_forbid_have_no_noise() -> None:
@@ -139,17 +151,19 @@ def told(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, Supposed]:
 def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6})
     runs = [told({("a", "b"): (0.2, 0.8)}), told({("a", "b"): (0.02, 0.2)})]
-    found = pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema)["a", "b"]
+    columns = {"a": 0.3, "b": 0.01}
+    found = pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema, columns=columns)["a", "b"]
     assert found.error.mean == pytest.approx(0.8 * 0.2 + 0.2 * 0.02)
     assert found.error.low < 0.02
     assert found.error.high > 0.2
     assert (found.cells, found.groups, found.measured) == (36, 12, 0)
+    assert found.least == 0.3, "in all of its cells no pair errs by less than a column in it"
 
 
 def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6})
     run = told({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
-    found = pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema)
+    found = pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema, columns=NONE)
     assert found["b", "c"].error.mean == pytest.approx(0.3, rel=0.01)
     assert (found["a", "c"].measured, found["b", "c"].measured) == (1, 0)
 
@@ -160,7 +174,7 @@ def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
         {("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.2, 0.5)}
         | {(name, "d"): (0.6, 0.5) for name in "abc"}
     )
-    found = pair_errors([run], measured=[()], weights=[1], schema=schema)
+    found = pair_errors([run], measured=[()], weights=[1], schema=schema, columns=NONE)
     assert {round(found[pair].error.mean, 3) for pair in (("a", "b"), ("a", "c"), ("b", "c"))} == {0.2}
     assert found["a", "d"].error.mean == pytest.approx(0.6, rel=0.01)
 

@@ -162,7 +162,7 @@ def lines(found: Plan) -> Iterator[str]:
     yield f"  columns         {told(found.columns)}"
     if not found.possible:
         yield "  pairs           none: there is one column"
-    elif not found.afforded.high:
+    elif not round(found.afforded.high):
         reason = f"of {found.possible} is worth its noise" if found.by_pair else "are measured by this method"
         yield f"  pairs           none {reason}"
     else:
@@ -221,10 +221,11 @@ def pair_lines(found: Plan) -> Iterator[str]:
     for pair, one in shown:
         groups = f" in {one.groups:,} groups" if one.groups < one.cells else ""
         grouped = grouped or bool(groups)
-        yield f"  {labels[pair]:{width}} {told(one.error):24} {one.cells:6,} cells{groups}"
+        more = f"; in all cells {percent(one.least)} or more" if one.least > one.error.mean else ""
+        yield f"  {labels[pair]:{width}} {told(one.error):24} {one.cells:6,} cells{groups}{more}"
     if grouped:
-        yield "  Codes that noise would hide share a group in pairs, and errors of pairs are told in groups: so a pair"
-        yield "  can err by less than a long column in it, which errs in all of its codes."
+        yield "  Codes that noise would hide share a group in pairs, and errors of pairs are told in groups. In all of"
+        yield "  its cells a pair errs by no less than either of its columns, told below in all of their codes."
     if len(every) > 2 * NAMED_PAIRS:
         yield "  --json tells of every pair"
 
@@ -290,9 +291,17 @@ def verdict_lines(found: Plan) -> Iterator[str]:
         yield f"  {left} then err by {percent(advice.dropped)}: {advice.verdict.value}"
     if not advice.enough:
         yield "  neither coarser nor fewer columns make these rows enough"
-    goal = TOO_SMALL if found.columns.mean > TOO_SMALL else THIN
-    # Who asked for a target knows the question.
-    how = f"--target-error {goal} tells how much" if found.target is None else "a larger ε"
+    if found.needed == found.epsilon and found.target is not None:
+        # More budget is no answer to who asked for this error.
+        asked = f"this ε was looked for so that columns err by {percent(found.target)}"
+        yield f"  {asked}: rows are enough up to {percent(THIN)}"
+        return
+    # With no larger an error the verdict is that there are enough rows, whatever else is so.
+    how = f"--target-error {THIN} tells how much"
+    if found.target is not None and found.target <= THIN:
+        how = (
+            "none up to 100 is enough" if found.needed is None else f"ε = {float(found.needed):g}, see above"
+        )
     yield (
         f"  or grant more budget ({how})"
         if advice.enough

@@ -29,6 +29,15 @@ WIDTHS = {
 MOMENTS = ("date", "datetime", "time")
 
 
+def can_be_coarser(column: Column) -> bool:
+    """Say whether a schema can make a column coarser: not where nobody knows its values, so that they are learnt.
+
+    >>> can_be_coarser(UnknownValues(name="town")), can_be_coarser(Integer(name="age", min=0, max=99))
+    (False, True)
+    """
+    return not isinstance(column, UnknownValues)
+
+
 def how(column: Column, *, codes: int) -> str:
     """Return what to write into the schema so that a column has so many codes or fewer.
 
@@ -38,8 +47,6 @@ def how(column: Column, *, codes: int) -> str:
     'width = 170 in place of split, or edges'
     """
     most = max(1, codes - len(column.specials))
-    if isinstance(column, UnknownValues):
-        return f'list {most} values or fewer in place of values = "learn": all others become other'
     if isinstance(column, UnknownBins):
         width = _width(column.kind, low=column.min, high=column.max, most=most, unit=_unit(column.learnt(())))
         return f'{width}, or edges, in place of bins = "learn"; inside = "learn" beside them'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from populace.forecast.effort import Effort, effort
 from populace.forecast.pairs import PairError, Supposed, pair_errors, suppose
 from populace.forecast.population import invent
 from populace.forecast.rehearsal import Rehearsal, Terms, rehearse
-from populace.forecast.spread import Spread, by_chance
+from populace.forecast.spread import Spread, by_chance, by_choice
 from populace.forecast.verdict import Outcome
 from populace.forecast.worth import Worth, worth
 from populace.marginals import Clique
@@ -25,23 +26,34 @@ OFTEN = {20: 6, 40: 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts."""
+    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts.
+
+    `tied` is how much more closely columns go together than they usually do in such a table.
+    """
 
     lean: float
     turn: float
     weight: float
+    tied: float = 0.0
 
 
 # Three points that stand for a normal law, those at the ends two deviations out: tables of uneven columns that hardly
 # go together, usual ones, and tables of even columns that do.
 FAR, RARE = 1.2, 1 / 8
+# Usual tables as well go together more or less closely, whatever their columns are like.
+TIED = (0.0, -1.0, 1.0)
 LEANING = (Part(lean=-FAR, turn=1 / 3, weight=RARE), Part(lean=FAR, turn=2 / 3, weight=RARE))
 
 
 def cast(columns: int) -> tuple[Part, ...]:
     """Return the rehearsals for a table of so many columns."""
     times = next((times for most, times in OFTEN.items() if columns <= most), 1)
-    usual = (Part(lean=0, turn=number / times, weight=(1 - 2 * RARE) / times) for number in range(times))
+    weight = (1 - 2 * RARE) / times
+    ties = TIED if times % len(TIED) == 0 else (0.0,)
+    usual = (
+        Part(lean=0, turn=number / times, weight=weight, tied=ties[number % len(ties)])
+        for number in range(times)
+    )
     return (*usual, *LEANING)
 
 
@@ -93,21 +105,38 @@ class Ensemble:
         told = [(run, part) for run, part in zip(self.runs, self.parts, strict=True) if run.pairs]
         if not told:
             return None
-        domain = self.terms.schema.domain
-        chance = max(by_chance(run.pairs.values(), cells=map(domain.cells, run.pairs)) for run, _ in told)
+        chance = max(self._chance(run.pairs) for run, _ in told)
         means = [_mean(run.pairs) for run, _ in told]
         return Spread.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
+
+    def _chance(self, pairs: Mapping[Clique, float]) -> float:
+        """Return how far the mean error of measured pairs lies off by chance: by noise, and by which pairs they are."""
+        noise = by_chance(pairs.values(), cells=map(self.terms.schema.domain.cells, pairs))
+        return math.hypot(noise, by_choice(pairs.values(), possible=self._possible))
+
+    @property
+    def _possible(self) -> float:
+        columns = len(self.terms.schema.domain)
+        return columns * (columns - 1) / 2
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
         """What each pair errs by if it is measured."""
-        measured = [run.pairs for run in self.runs]
-        return pair_errors(self.supposed, measured=measured, weights=self.weights, schema=self.terms.schema)
+        return pair_errors(
+            self.supposed,
+            measured=[run.pairs for run in self.runs],
+            weights=self.weights,
+            schema=self.terms.schema,
+            columns={name: error.mean for name, error in self.by_column.items()},
+        )
 
     @property
     def afforded(self) -> Spread:
-        """How many pairs were measured."""
-        return Spread.of([float(len(run.pairs)) for run in self.runs], weights=self.weights)
+        """How many pairs were measured: by chance more or fewer where the method chooses how many."""
+        numbers = [float(len(run.pairs)) for run in self.runs]
+        if self.terms.method != AUTO:
+            return Spread.of(numbers, weights=self.weights)
+        return Spread.of_counts(numbers, weights=self.weights, most=self._possible)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -138,7 +167,7 @@ def rehearse_all(
     for number, part in enumerate(parts):
         progress("rehearsing", number / len(parts))
         rng = np.random.default_rng([seed, number])
-        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn)
+        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn, tied=part.tied)
         run = rehearse(terms, population, rng=rng)
         runs.append(run)
         # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.

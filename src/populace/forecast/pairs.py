@@ -38,7 +38,7 @@ NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 1000.0, 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposed:
-    """The error of a pair if it were measured, its cells then, and how far its columns could depend on each other."""
+    """The error of a pair if it were measured, its cells then, and how far it could depend in these."""
 
     error: float
     cells: int
@@ -49,17 +49,20 @@ class Supposed:
 class PairError:
     """What a pair errs by if it is measured, its cells under the schema, and how many rehearsals measured it.
 
-    `groups` are the cells in which it is measured, about: codes that noise would hide share one.
+    `groups` are the cells in which it is measured, about: codes that noise would hide share one. `least` is what it
+    errs by in all of its cells, or more: no table errs by less than a column in it does.
     """
 
     error: Spread
     cells: int
     groups: int
     measured: int
+    least: float
 
     def to_json(self) -> dict[str, Any]:
         """Return it for a machine."""
-        told = {"cells": self.cells, "cells_in_groups": self.groups, "measured_in": self.measured}
+        told: dict[str, Any] = {"cells": self.cells, "cells_in_groups": self.groups}
+        told |= {"measured_in": self.measured, "in_all_cells_at_least": float(f"{self.least:.4g}")}
         return told | self.error.to_json()
 
 
@@ -148,7 +151,7 @@ def suppose(
     """Return what each pair of columns would err by if it were measured; `measured` tells it of those that were."""
     level = Level.of(items, population=population)
     schema, rows = population.schema, max(population.rows, 1)
-    even = {name: _evenness(population.exact(Marginal((name,))) / rows) for name in schema.domain}
+    even = {name: _evenness(population.exact(level.marginal((name,))) / rows) for name in schema.domain}
     possible = Possible(schema.rules) if schema.rules.rules else None
     classes = class_lookups(schema.rules, domain=schema.domain, groupings=level.groupings)
     known = {frozenset(pair): error for pair, error in measured.items()}
@@ -172,12 +175,13 @@ def pair_errors(
     measured: Sequence[Collection[Clique]],
     weights: Sequence[float],
     schema: Schema,
+    columns: Mapping[str, float],
 ) -> dict[Clique, PairError]:
     """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any.
 
     It is what pairs of about as many codes erred by where rehearsals measured some. Others count where none were: by
-    how far they could depend, since a pair that a run measures hangs together, and where one of its columns is nearly
-    constant it could not.
+    how far they could depend in their groups, since a pair that a run measures hangs together, and where all codes of a
+    column share a group it cannot. `columns` are the errors of single columns.
     """
     cases = _Cases.of(supposed, measured=measured, weights=weights, schema=schema)
     if cases is None:
@@ -192,7 +196,10 @@ def pair_errors(
         error, groups = told[label]
         cells = schema.domain.cells(pair)
         count = sum(pair in run or pair[::-1] in run for run in measured)
-        found[pair] = PairError(error=error, cells=cells, groups=min(cells, groups), measured=count)
+        least = max(error.mean, *(columns[name] for name in pair))
+        found[pair] = PairError(
+            error=error, cells=cells, groups=min(cells, groups), measured=count, least=least
+        )
     return dict(sorted(found.items(), key=lambda entry: entry[1].error.mean))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from populace.errors import UsageError
-from populace.forecast.coarser import how
+from populace.forecast.coarser import can_be_coarser, how
 from populace.forecast.effort import Effort
 from populace.forecast.ensemble import rehearse_all
 from populace.forecast.lesson import taught
@@ -197,8 +197,11 @@ def plan(
         told("looking for columns to coarsen or drop", 0.5)
         return _changed(asked, schema, rows=rows, seed=seed, coarse=coarse, drop=drop)
 
+    fixed = {name for name, column in schema.columns.items() if not can_be_coarser(column)}
     advice = (
-        None if verdict is Verdict.ENOUGH else _advice(closed, columns, now=found.outcome, predict=changed)
+        None
+        if verdict is Verdict.ENOUGH
+        else _advice(closed, columns, now=found.outcome, predict=changed, fixed=fixed)
     )
     return Plan(
         schema=closed,
@@ -227,7 +230,7 @@ def plan(
         needed=needed,
         like=None
         if like is None
-        else _like(asked, schema, like, wanted=wanted, rows=rows, seed=seed, progress=told),
+        else rehearse_like(asked, schema, like, wanted=wanted, rows=rows, seed=seed, progress=told),
     )
 
 
@@ -276,13 +279,20 @@ def _short(log: float) -> Fraction:
     return Fraction(math.ceil(value * 10**digits)) / Fraction(10) ** digits
 
 
-def _advice(schema: Schema, columns: Mapping[str, Spread], *, now: Outcome, predict: Predict) -> Advice:
+def _advice(
+    schema: Schema,
+    columns: Mapping[str, Spread],
+    *,
+    now: Outcome,
+    predict: Predict,
+    fixed: Collection[str],
+) -> Advice:
     """Return what to do about the columns of a schema; the error of a split one is the larger of its parts'."""
     errors: dict[str, float] = {}
     for variable, name in owners(schema).items():
         errors[name] = max(errors.get(name, 0.0), columns[variable].mean)
     sizes = {name: schema.columns[name].size for name in errors}
-    return advise(sizes, errors, now=now, predict=predict)
+    return advise(sizes, errors, now=now, predict=predict, fixed=fixed)
 
 
 def _changed(
@@ -315,9 +325,17 @@ def _rows(population: int) -> int:
     return population
 
 
-def _like(
-    terms: Terms, schema: Schema, data: Any, *, wanted: Wanted, rows: int, seed: int, progress: Progress
+def rehearse_like(
+    terms: Terms,
+    schema: Schema,
+    data: Any,
+    *,
+    wanted: Wanted,
+    rows: int,
+    seed: int,
+    progress: Progress = silent,
 ) -> Like:
+    """Return what whole rehearsals on a public table come to."""
     whole: list[Whole] = []
     learnt: dict[str, list[float]] = {name: [] for name in schema.unknown}
     for number in range(WHOLE_REHEARSALS):

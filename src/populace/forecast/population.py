@@ -5,7 +5,9 @@ codes, and that is told by one number: the part of the largest entropy that the 
 lies anywhere between 0 and 1, whatever the number of codes; tables as a whole lean to the one side or to the other.
 So an invented column takes a part of entropy out of 0 … 1, and is invented several times over, each time with another.
 How closely two columns go together has as wide a range: a column follows a trait that a third of all columns share,
-those that are about as even as itself.
+those that are about as even as itself; some of its rows do not, so that most cells of a pair have some.
+A schema says something of this: columns that somebody described are more even than columns of which only sizes are
+told, and columns that all have as many codes are one question asked over and over.
 Read off the columns of real tables, not off errors: docs/decisions/plan.md.
 """
 
@@ -34,16 +36,24 @@ Floats = npt.NDArray[np.float64]
 MOST_DRAWN = 2**18
 # The part of the largest entropy that columns have, and how closely they follow their trait: evenly drawn numbers to
 # these powers. Where a table leans by 1 to the side of even and closely tied columns, the powers are so much smaller.
-ENTROPY, TIES, ENTROPY_LEANS, TIES_LEAN = 0.7, 3.0, 2.5, 1.8
+ENTROPY, TIES, ENTROPY_LEANS, TIES_LEAN = 0.7, 5.0, 2.5, 1.8
 # Columns of two codes are more even: as if the rarer code had any share up to a half.
 TWO_CODES = 0.5
 # Groups of columns that share a trait, by how even they are and so much of chance; how much all traits have in common.
 GROUPS, MIXED, COMMON, COMMON_LEANS = 3, 0.25, 0.6, 0.2
+# However closely a column follows its trait, up to so many rows do not: answers by mistake, or for their own reasons.
+# So most cells of most pairs have some rows.
+STRAY = 0.3
 # A schema that tells sizes and nothing else leans to the other side the more columns it has: nobody has looked which of
 # them say the same of everybody.
 USUAL, WIDE = 15, 0.5
+# One that tells more, a range, values or rules, comes from somebody who asked for what differs between people.
+DESCRIBED = 0.4
+# Columns that all have as many codes are one question asked over and over, and go together. Of usual tables not more
+# than this part of the pairs have as many codes on both sides.
+ONE_QUESTION, PARTLY = 2.5, 0.2
 # Steps along a circle that spread numbers evenly over it, and have nothing to do with each other: parts of roots.
-STEPS = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1)
+STEPS = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1, 7**0.5 - 2)
 # Entropies are met to this part of the steepness that leads to them.
 _HALVINGS, _STEEPEST = 30, 64.0
 
@@ -83,13 +93,19 @@ def public(data: Any, *, schema: Schema, rows: int, rng: np.random.Generator) ->
 
 
 def invent(
-    schema: Schema, *, rows: int, rng: np.random.Generator, lean: float = 0.0, turn: float = 0.0
+    schema: Schema,
+    *,
+    rows: int,
+    rng: np.random.Generator,
+    lean: float = 0.0,
+    turn: float = 0.0,
+    tied: float = 0.0,
 ) -> Population:
     """Return an invented population of so many rows that keeps the rules of a schema.
 
     `lean` is 0 for usual tables, 1 for tables of even columns that go together and -1 for tables of the opposite kind.
     `turn` turns the circle on which columns find how even they are: populations of several turns show each column in
-    several kinds.
+    several kinds. `tied` is as `lean`, for how closely columns go together alone.
     """
     from scipy.special import ndtri
 
@@ -97,11 +113,13 @@ def invent(
     columns = schema.variables
     count = len(columns)
     lengths = [column.size for column in columns.values()]
-    even = lean - (WIDE * float(np.log(max(count, USUAL) / USUAL)) if bare(schema) else 0.0)
+    even = lean + (-WIDE * float(np.log(max(count, USUAL) / USUAL)) if bare(schema) else DESCRIBED)
+    tied += lean + ONE_QUESTION * _alike(lengths)
     entropy = _spread(lengths, step=STEPS[0], start=turn) ** (ENTROPY * ENTROPY_LEANS**-even)
-    bound = 1 - _spread(lengths, step=STEPS[1], start=rng.uniform()) ** (TIES * TIES_LEAN**lean)
+    bound = 1 - _spread(lengths, step=STEPS[1], start=rng.uniform()) ** (TIES * TIES_LEAN**tied)
+    stray = STRAY * _spread(lengths, step=STEPS[3], start=rng.uniform()) ** 2
     tails = _spread(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
-    common = min(1.0, max(0.0, COMMON + COMMON_LEANS * lean))
+    common = min(1.0, max(0.0, COMMON + COMMON_LEANS * tied))
     groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
     shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
@@ -109,7 +127,8 @@ def invent(
         shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
         trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
-        score = bound[place] * trait + np.sqrt(1 - bound[place] ** 2) * own
+        follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
+        score = follows * trait + np.sqrt(1 - follows**2) * own
         ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
         codes[name] = np.searchsorted(ends, score, side="right").astype(code_type(column.size))
     if schema.rules.rules:
@@ -164,6 +183,18 @@ def _falling(steps: Floats, *, entropy: float) -> Floats:
         low, high = (middle, high) if found > entropy * np.log(len(steps)) else (low, middle)
     shares = np.exp(low * steps)
     return np.asarray(shares / shares.sum())
+
+
+def _alike(lengths: Sequence[int]) -> float:
+    """Return 1 where all columns have as many codes, and 0 where no more of them have than in usual tables.
+
+    >>> _alike([2, 2, 2, 2]), _alike([2, 3, 4, 5])
+    (1.0, 0.0)
+    """
+    _, counts = np.unique(lengths, return_counts=True)
+    pairs = len(lengths) * (len(lengths) - 1)
+    same = float((counts * (counts - 1)).sum()) / pairs if pairs else 0.0
+    return max(0.0, same - PARTLY) / (1 - PARTLY)
 
 
 def _spread(lengths: Sequence[int], *, step: float, start: float) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,14 +41,19 @@ class Spread:
         return cls(mean=mean, low=min(values) / wider, high=max(mean, min(most, max(values) * wider)))
 
     @classmethod
-    def of_factors(cls, values: Sequence[float], *, weights: Sequence[float], chance: float) -> Spread:
-        """Return the spread of shares whose logarithms are averaged.
+    def of_counts(cls, counts: Sequence[float], *, weights: Sequence[float], most: float) -> Spread:
+        """Return the spread of how often something happened: by chance it varies by the root of it.
 
-        >>> round(Spread.of_factors([0.1, 0.4], weights=[1, 1], chance=0.0).mean, 3)
-        0.2
+        >>> found = Spread.of_counts([4, 15], weights=[1, 1], most=20)
+        >>> round(found.low, 1), found.mean, found.high
+        (0.7, 9.5, 20)
         """
-        mean = float(np.exp(np.average(np.log(np.maximum(values, 1e-12)), weights=weights)))
-        return replace(cls.of(values, chance=chance, most=1.0), mean=mean)
+        least, largest = min(counts), max(counts)
+        mean = float(np.average(counts, weights=weights))
+        if least == largest == most:
+            return cls(mean=mean, low=mean, high=mean)
+        high = min(most, largest + RARE * math.sqrt(largest + 1))
+        return cls(mean=mean, low=max(0.0, least - RARE * math.sqrt(least)), high=high)
 
     def to_json(self) -> dict[str, float]:
         """Return it for a machine, to four digits."""
@@ -68,3 +73,16 @@ def by_chance(errors: Iterable[float], *, cells: Iterable[int]) -> float:
     return (
         float(np.sqrt((parts**2 * each**2).sum()) / max(float(parts.sum()), 1e-300)) if parts.any() else 0.0
     )
+
+
+def by_choice(errors: Iterable[float], *, possible: float) -> float:
+    """Return how far the mean error of some tables lies off, as part of it, because others might have been chosen.
+
+    The more of the possible tables are chosen, the less depends on which.
+
+    >>> round(by_choice([0.1, 0.3], possible=8), 3), by_choice([0.1, 0.3], possible=2)
+    (0.306, 0.0)
+    """
+    each = np.fromiter(errors, dtype=np.float64)
+    rest = max(0.0, 1 - len(each) / possible)
+    return float(each.std() / max(float(each.mean()), 1e-300)) * math.sqrt(rest / len(each))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -72,20 +72,25 @@ class Advice:
 
 
 def advise(
-    sizes: Mapping[str, int], errors: Mapping[str, float], *, now: Outcome, predict: Predict
+    sizes: Mapping[str, int],
+    errors: Mapping[str, float],
+    *,
+    now: Outcome,
+    predict: Predict,
+    fixed: Collection[str] = (),
 ) -> Advice:
     """Return the fewest changes that lead to a better verdict, or those that help at all.
 
     `sizes` and `errors` are those of the columns of the schema; `predict` tells what comes of coarsening columns and
     dropping others. Coarsening goes first, as it loses least, no further than it must, and columns of large errors go
-    before others.
+    before others. Columns that are `fixed` cannot be coarser.
     """
     worst = sorted(sizes, key=lambda name: -errors[name])
     goal = now.verdict.better
     coarsen: dict[str, int] = {}
     after = now
     for codes in COARSE:
-        long = [name for name in worst if sizes[name] > codes]
+        long = [name for name in worst if sizes[name] > codes and name not in fixed]
 
         def coarsened(count: int, *, codes: int = codes, long: Sequence[str] = long) -> Outcome:
             return predict(dict.fromkeys(long[:count], codes), ())
