@@ -173,15 +173,20 @@ class Measurements:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from populace.schema.texts import plain
+
         folder.mkdir(parents=True, exist_ok=True)
         sizes = [item.counts.size for item in self.items]
         cells = pa.table(
             {
-                "marginal": pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()),
-                "cell": pa.array(np.concatenate([np.arange(size) for size in sizes]), pa.int64()),
-                "count": pa.array(np.concatenate([item.counts.ravel() for item in self.items]), pa.int64()),
+                "marginal": plain(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
+                "cell": plain(np.concatenate([np.arange(size, dtype=np.int64) for size in sizes])),
+                "count": plain(np.concatenate([item.counts.ravel() for item in self.items]).astype(np.int64)),
             }
-            | {name: np.concatenate([table.ravel() for table in tables]) for name, tables in beside.items()}
+            | {
+                name: plain(np.concatenate([table.ravel() for table in tables]))
+                for name, tables in beside.items()
+            }
         )
         pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
         text = pretty(self._describe())

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 _WIDTH = 110
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def pretty(value: Any) -> str:
@@ -24,16 +25,13 @@ def pretty(value: Any) -> str:
 
 
 def _written(value: Any, *, depth: int) -> str:
-    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    line = _ENCODE(value)
     if len(line) + depth <= _WIDTH or not isinstance(value, dict | list | tuple):
         return line
     if not isinstance(value, dict) and not any(isinstance(each, dict | list | tuple) for each in value):
         return line
     if isinstance(value, dict):
-        parts = [
-            f"{json.dumps(key, ensure_ascii=False)}: {_written(each, depth=depth + 1)}"
-            for key, each in value.items()
-        ]
+        parts = [f"{_ENCODE(key)}: {_written(each, depth=depth + 1)}" for key, each in value.items()]
     else:
         parts = [_written(each, depth=depth + 1) for each in value]
     inner = ("\n" + " " * (depth + 1)).join(f"{part}," for part in parts)[:-1]

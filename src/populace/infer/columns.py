@@ -114,7 +114,7 @@ class Column:
         atoms = evidence.groups
         target = evidence.weighted + effect[atoms]
         free = np.zeros((len(atoms), 0))
-        if evidence.precision.ndim == 1 and len(np.unique(atoms)) == len(atoms):
+        if evidence.precision.ndim == 1 and np.bincount(atoms).max(initial=0) <= 1:
             spread = 1 / (evidence.precision + weight)
             given, share = spread * target, spread
         else:

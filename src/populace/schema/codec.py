@@ -18,7 +18,7 @@ from populace.schema.formats import Format
 from populace.schema.moments import moment_texts
 from populace.schema.numbers import decimal_text, number
 from populace.schema.ranges import Integer, Numeric, Range, special_numbers
-from populace.schema.texts import Array, Numbers, pc, texts
+from populace.schema.texts import Array, Numbers, pc, plain, texts
 from populace.schema.types import Type
 
 EMPTY = "(empty)"
@@ -155,7 +155,7 @@ def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float 
 def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
     """Return values in an Arrow type; days and seconds become dates and times."""
     if not pa.types.is_temporal(kind):
-        found = pa.array(values) if isinstance(values, np.ndarray) else pa.array(values, kind)
+        found = plain(values) if isinstance(values, np.ndarray) else pa.array(values, kind)
         return found if found.type == kind else found.cast(kind)
     return (
         pa.array(values, pa.int64())
