@@ -26,8 +26,10 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
         *_weights(design),
         *_totals(design),
         _answers(design, queries),
-        "Each interval holds the truth of the population 19 times out of 20, as far as the design is right. Of many "
-        "intervals together some miss it. Errors in the answers themselves are in none of them.",
+        *_effect(design),
+        "Each interval holds the truth of the population 19 times out of 20, as far as the design is right"
+        f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
+        "them.",
     )
 
 
@@ -47,6 +49,22 @@ def _drawn(design: Design) -> str:
         "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
         "protection is not."
     )
+
+
+def _effect(design: Design) -> list[str]:
+    if design.most_effect is None:
+        return []
+    return [
+        f"No design effect above {float(design.most_effect):g} was taken to be possible, as declared: where noise "
+        "hides how sampling units differ and one is larger, intervals are too short."
+    ]
+
+
+def _few(design: Design) -> str:
+    """Return what else the intervals of clustered samples need: sums of psus that are not too unlike each other."""
+    if not design.clustered and design.replicates is None:
+        return ""
+    return ", and a little less often where few sampling units of very unlike sizes were drawn"
 
 
 def _repeated(design: Design) -> list[str]:

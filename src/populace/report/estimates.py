@@ -15,7 +15,7 @@ from populace.report import charts
 from populace.report.pages import environment, for_script, script
 from populace.schema.ranges import Range
 from populace.schema.schema import Schema
-from populace.survey.estimate import HIDDEN, UNKNOWN
+from populace.survey.estimate import UNKNOWN
 from populace.survey.plan import Question
 from populace.survey.queries import Query, Statistic
 from populace.survey.result import PUBLIC_TOTAL, Estimate
@@ -274,8 +274,9 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
     if sampled:
         less = sum(line.parts[2] <= 0.5 for line in sampled)
         found.append(
-            f"Of {len(sampled)} estimates about the population, {less} err less by the privacy noise than by sampling "
-            f"and missing answers, {len(sampled) - less} more."
+            f"Of {len(sampled)} estimates about the population, {less} {'has' if less == 1 else 'have'} a smaller "
+            "error from the privacy noise than from sampling and missing answers, "
+            f"{len(sampled) - less} a larger one."
         )
         widest = max(line.parts[2] for line in sampled)
         typical = sorted(line.parts[2] for line in sampled)[len(sampled) // 2]
@@ -287,19 +288,11 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
         found.append(
             f"{lost} {'is' if lost == 1 else 'are'} too small a group to say anything beside the noise."
         )
-    for note, told_of in (
-        (
-            HIDDEN,
-            "how sampling units differ: their sampling error is that of rows, with a usual design effect",
-        ),
-        (
-            UNKNOWN,
-            "the sampling error itself: their intervals rest on what noise can hide and designs usually have, and may "
-            "be too wide or, where sampling units differ much, too narrow",
-        ),
-    ):
-        if hidden := sum(line.note == note for line in known):
-            found.append(f"Of {hidden}, noise hides {told_of}.")
+    if hidden := sum(line.note == UNKNOWN for line in known):
+        found.append(
+            f"Of {hidden}, noise hides the sampling error itself: their intervals are wide enough for whatever it can "
+            "hide, so they hold the truth more often than 19 times out of 20."
+        )
     return tuple(found) or ("All numbers are of the sample itself.",)
 
 
@@ -343,7 +336,7 @@ def _stages(found: Estimates) -> tuple[Stage, ...]:
 
 
 def _by_use(question: Question) -> dict[str, Fraction]:
-    found = {"estimate": Fraction(0), "sampling error": Fraction(0)}
+    found = {"estimate": Fraction(0), "sampling error": question.later_share}
     estimated: set[Sum] = set(question.sums)
     for asked, share in question.shares():
         found["estimate" if asked in estimated else "sampling error"] += share
