@@ -23,6 +23,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -116,12 +117,24 @@ class Rows:
 
     def __init__(self, frame: pa.Table, *, schema: Schema, budget: Budget, rng: np.random.Generator) -> None:
         self._rows = SampledRows(frame, Design(schema=schema))
+        self._added: dict[Sum, Counts] = {}
         self.schema, self.budget, self._rng = schema, budget, rng
+
+    def at(self, budget: Budget) -> Rows:
+        """Return the same rows with another budget: what was added up is not added up again."""
+        found = copy(self)
+        found.budget = budget
+        return found
 
     def sum_batches(self, batches: list[SumBatch]) -> tuple[Counts, ...]:
         return tuple(self.exact(each) + self._drawn(law, each) for sums, law in batches for each in sums)
 
     def exact(self, asked: Sum) -> Counts:
+        if asked not in self._added:
+            self._added[asked] = self._add(asked)
+        return self._added[asked]
+
+    def _add(self, asked: Sum) -> Counts:
         rows, domain = self._rows, self.schema.domain
         kept = rows.meets(asked.where).copy()
         steps = np.full(len(kept), float(STEPS))
@@ -277,8 +290,8 @@ def run(
         rng = np.random.default_rng([SEED, number])
         sample = study.draw(rng)
         rows: list[tuple[Estimate, ...]] = [tuple(on_public_rows(sample, design=design, queries=queries))]
-        for budget in budgets:
-            rows.append(concluded(Rows(sample, schema=schema, budget=budget, rng=rng), plan=plan))
+        private = Rows(sample, schema=schema, budget=budgets[0], rng=rng)
+        rows += [concluded(private.at(budget), plan=plan) for budget in budgets]
         for way, found in enumerate(rows):
             for place, row in enumerate(found):
                 if row.low is None or row.high is None:
