@@ -141,6 +141,7 @@ def estimate(
             estimates.save(out, report=not no_report)
     tell_account(found)
     tell_noise(estimates)
+    tell_people(estimates)
     if json:
         emit_json(
             {
@@ -225,15 +226,37 @@ def _kept(out: Path, name: str, write: Callable[[Path], object]) -> Path | None:
     return None
 
 
+def tell_people(estimates: Estimates) -> None:
+    """Note on stderr how many people the weights stand for, where the design says another number."""
+    known, told = estimates.design.population, estimates.people
+    if known is None or told is None:
+        return
+    people, unsure = told
+    if people > 1.5 * float(known) + 3 * unsure or people < float(known) / 2 - 3 * unsure:
+        say(
+            f"note: the rows that answered stand for about {people:,.0f} people, and the design has a population of "
+            f"{float(known):,.0f} (hint: check the weights, and whether rows are of one year or of several)"
+        )
+
+
 def tell_noise(estimates: Estimates) -> None:
     """Note on stderr what noise has drowned, from the published numbers alone."""
+    from populace.survey.estimate import UNKNOWN
+
     lost = sum(row.estimate is None for row in estimates.rows)
     known = [row for row in estimates.rows if row.estimate is not None and row.sampling_error is not None]
+    hidden = sum(row.note == UNKNOWN for row in known)
     noisy = sum((row.privacy_error or 0.0) > (row.sampling_error or 0.0) for row in known)
     if lost:
         say(
             f"note: {lost} of {len(estimates.rows)} estimates are of groups too small to tell from the noise (hint: "
             "ask for larger groups, for fewer queries, or with a larger epsilon)"
+        )
+    if 2 * hidden > len(known):
+        say(
+            f"note: of {hidden} of {len(known)} estimates noise hides the sampling error, and their intervals allow "
+            "for whatever it hides (hint: fewer queries or a larger epsilon; with psus, most_effect of the design if "
+            "earlier rounds showed one)"
         )
     if 2 * noisy > len(known):
         say(

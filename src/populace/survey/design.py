@@ -41,7 +41,8 @@ class Design:
     among those that are listed. `fpc` and `base` are one number, or one for each stratum; an `fpc` above 1 is a number
     of psus (of rows where there are no psus), one up to 1 the share that was drawn. `fpc_within` is the same of the
     rows in a psu, by psu. `most_effect` is the largest design effect that any estimate can have, as earlier rounds
-    showed it: it holds intervals down where noise hides how units differ.
+    showed it: it holds intervals down where noise hides how units differ. `shrink` pulls weights that meet totals
+    towards equal ones: 0 leaves them, 1 makes them equal.
 
     >>> schema = Schema.from_sizes({"REGION": 3, "PSU": 2, "WEIGHT": 500})
     >>> design = Design(schema=schema, weights="WEIGHT", strata="REGION", psu="PSU")
@@ -65,6 +66,7 @@ class Design:
     sampling: Sampling | None = None
     missing: Mapping[str, Missing] = field(default_factory=dict)
     totals: tuple[Control, ...] = ()
+    shrink: Fraction = Fraction(0)
     strata_values: tuple[str, ...] = field(init=False)
     """The strata; a single empty text where there are none."""
     psus_listed: tuple[Psu, ...] = field(init=False)
@@ -301,6 +303,11 @@ class Design:
             )
 
     def _check_totals(self) -> None:
+        if not 0 <= self.shrink <= 1 or (self.shrink and not self.totals):
+            raise SchemaError(
+                f"{_PLACE}: shrink is {float(self.shrink):g}{'' if self.totals else ', and there are no totals'}.",
+                hint="give a number from 0 to 1 beside [[totals]]",
+            )
         declared = [
             (f"[[totals]] by {listing(each.by.clique)} add up to", each.total) for each in self.totals
         ]

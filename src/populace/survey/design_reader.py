@@ -38,7 +38,7 @@ from populace.survey.nearest import Ties
 MOST_BINS = 100_000
 _KEYS = (
     "weights", "most_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
-    "replicates", "most_effect", "population", "sampling",
+    "replicates", "most_effect", "population", "sampling", "shrink",
 )  # fmt: skip
 _DRAWINGS = {
     "simple": Drawing.SIMPLE,
@@ -97,6 +97,7 @@ def read_design(text: str, *, schema: Schema, name: str) -> Design:
         population=table.number("population"),
         sampling=_sampling(table) if "sampling" in table else None,
         missing={column: _missing(missing, column) for column in missing.items},
+        shrink=table.number("shrink") or Fraction(0),
         totals=tuple(_control(each, schema) for each in tables(document, "totals")),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -29,8 +30,17 @@ from populace.survey.wishes import Laws
 FEWEST = 4.0
 
 OF_THE_SAMPLE = "of the sample: no sampling error"
-UNKNOWN = "noise hides the sampling error"
+UNKNOWN = "noise hides the sampling error, which may be smaller than told"
 
+# What these divide by, or are, is the sum of all weights.
+_WEIGHED = (
+    Statistic.COUNT,
+    Statistic.MEAN,
+    Statistic.PROPORTION,
+    Statistic.VARIANCE,
+    Statistic.CORRELATION,
+    Statistic.QUANTILE,
+)
 _DIVIDED = (
     Statistic.MEAN,
     Statistic.PROPORTION,
@@ -77,6 +87,18 @@ def concluded(oracle: SurveyOracle, *, plan: Plan) -> tuple[Estimate, ...]:
         own = {each: Noisy.of(each, next(counts), law) for each in sums}
         told[place] = replace(told[place], answers={**answers, **own})
     return tuple(row for place, each in enumerate(told) for row in _rows(each, later.get(place, ())))
+
+
+def weighed(oracle: SurveyOracle, *, plan: Plan) -> tuple[float, float] | None:
+    """Return what all rows weigh that answer the query that most answer, and the deviation of its noise."""
+    answers = _answers(oracle, plan.batches(oracle.budget))
+    found = []
+    for question in plan.questions:
+        if question.weighted and question.query.where is None and question.query.statistic in _WEIGHED:
+            told = Told.of(question, answers)
+            sizes = [told.size(number) for number in range(len(told.totals))]
+            found.append((sum(size for size, _ in sizes), math.hypot(*(unsure for _, unsure in sizes))))
+    return max(found, default=None)
 
 
 def _answers(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> Answers:

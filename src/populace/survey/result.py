@@ -32,7 +32,7 @@ class Estimate:
     group: Group = ()
     estimate: float | None
     sampling_error: float | None = None
-    imputation_error: float = 0.0
+    imputation_error: float | None = 0.0
     privacy_error: float | None = None
     low: float | None = None
     high: float | None = None
@@ -44,7 +44,7 @@ class Estimate:
         """The standard error of all parts together: they are independent, so their squares add up."""
         if self.estimate is None:
             return None
-        return math.hypot(self.sampling_error or 0.0, self.imputation_error, self.privacy_error or 0.0)
+        return math.hypot(self.sampling_error or 0.0, self.imputation_error or 0.0, self.privacy_error or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the total error in its place."""
