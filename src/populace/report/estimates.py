@@ -280,8 +280,8 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
         less = sum(line.parts[2] <= 0.5 for line in sampled)
         clear = " whose sampling error stands out of the noise" if unknown else ""
         found.append(
-            f"Of {len(sampled)} estimates about the population{clear}, {less} {'has' if less == 1 else 'have'} a smaller "
-            "error from the privacy noise than from sampling and missing answers, "
+            f"Of {len(sampled)} estimates about the population{clear}, {less} {'has' if less == 1 else 'have'} a "
+            "smaller error from the privacy noise than from sampling and missing answers, "
             f"{len(sampled) - less} a larger one."
         )
         widest = max(line.parts[2] for line in sampled)
