@@ -5,7 +5,8 @@
 Samples are drawn again and again, and estimated as bench/coverage.py does it. Invented ones have 15, 30 or 120 clusters
 of about 20 rows, with design effects of 1, 3 and 10, and pairs of clusters in 15 strata, as NHANES has them; their
 truth is that of what they are drawn from. Real ones are 4 of 10 clusters from each of 9 strata of a census
-(data/census-1980), and 30 of 400 groups of blocks (data/maryland-area), with all of their rows.
+(data/census-1980), and 30 of 400 groups of blocks (data/maryland-area), with all of their rows. The results that are
+kept have 500 samples of each.
 
 Claim: intervals hold the truth at least 93.5 % of the time, or as often as exact ones where these fall short. Where
 noise hides how clusters differ they hold it more often, and the width says at which price. Lines that miss it have a
@@ -78,7 +79,7 @@ def invented(*, strata: int, psus: int, effect: float) -> Case:
 
 
 def census() -> Case:
-    """Persons of the 1980 census: incomes in thousands, held to 0 … 100."""
+    """Persons of the 1980 census: incomes in units of 500 dollars, held to 0 … 100."""
     table = pq.read_table(SHARED / "census-1980/ipums.parquet", columns=["stratum", "psu", "inctot"])
     x = np.clip(np.rint(table["inctot"].to_numpy() / 500), 0, 100).astype(np.int64)
     stratum = np.unique(table["stratum"].to_numpy(), return_inverse=True)[1]
