@@ -130,9 +130,7 @@ def test_pieces_keep_persons_together_and_name_their_accounts(
 
 
 def test_the_order_of_rows_makes_no_difference_to_pieces(town: Path, tmp_path: Path) -> None:
-    """Without an id each row is a person; here many rows are alike."""
-    text = SCHEMA.replace('rows_per_unit = 2\nid = "who"\n', "")
-    (tmp_path / "schema.toml").write_text(text)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
     lines = (town / "people.csv").read_text().splitlines()
     (tmp_path / "one.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "two.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
@@ -150,6 +148,22 @@ def test_the_order_of_rows_makes_no_difference_to_pieces(town: Path, tmp_path: P
         found.append(sorted((tmp_path / name / "piece-1.csv").read_text().splitlines()))
     assert found[0] == found[1]
     assert len(found[0]) > 100
+
+
+def test_a_schema_without_an_id_is_refused_before_rows_are_read(
+    town: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace('rows_per_unit = 2\nid = "who"\n', ""))
+    monkeypatch.setattr(
+        "populace.private.piece_files.open_source", lambda _: pytest.fail("the data was opened")
+    )
+    words = ["--schema", str(tmp_path / "schema.toml"), "--shares", "1/2,1/2", "--key", str(tmp_path / "key")]
+    assert main(["split", str(town / "people.csv"), *words, "--out", str(tmp_path / "pieces")]) == 2
+    said = capsys.readouterr().err
+    assert "no id" in said
+    assert "hint: name the column" in said
+    assert not (tmp_path / "key").exists()
+    assert not (tmp_path / "pieces").exists()
 
 
 @pytest.mark.parametrize("shares", ["1/2,1/3", "half", "1/0,1", "2,-1"])

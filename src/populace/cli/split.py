@@ -40,6 +40,7 @@ def split(
 ) -> None:
     """Cut a private table into secret pieces, by person, so that each can be asked for its own budget.
 
+    Persons are told apart by the id column that the schema names; without one nothing is split.
     Nobody is in two pieces, so questions to all of them cost a person the greatest epsilon of one piece, not the sum.
     The folder holds piece-1, piece-2 and so on: private rows, and a schema for each that names the account to charge.
     Nothing of it is for publication. A piece holds a share of the people: counts and totals of it are that share of the
@@ -52,7 +53,7 @@ def split(
     """
     from populace.privacy.entropy import SystemEntropy
     from populace.privacy.partition import Split, SplitKey
-    from populace.private.piece_files import write_pieces
+    from populace.private.piece_files import id_column, write_pieces
     from populace.release.bundle import becoming
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
@@ -60,6 +61,7 @@ def split(
 
     check_new_folder(out)
     described = Schema.load(schema)
+    id_column(described)
     if described.totals:
         raise UsageError(
             "the schema has exact totals, which are those of all pieces together.",
@@ -69,7 +71,7 @@ def split(
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
     secret = SplitKey.kept(key, entropy=SystemEntropy())
-    names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret)
+    names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
     files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]
     with becoming(out) as place:
         write_pieces(

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from populace.errors import UsageError
-from populace.marginals import Counts
 from populace.privacy.partition import Split, SplitKey
 from populace.private.failures import plain_errors
 from populace.private.read import check_header, columns_read, open_source
@@ -21,13 +20,24 @@ from populace.schema.schema import Schema
 _MODE = 0o600
 
 
+def id_column(schema: Schema) -> str:
+    """Return the column that tells persons apart; files of pieces need one."""
+    if schema.unit.id is None:
+        raise UsageError(
+            "the schema names no id: a person would be told by the content of a row, and another list of columns would "
+            "put people into other pieces.",
+            hint="name the column that tells persons apart: `id` under [table]",
+        )
+    return schema.unit.id
+
+
 def write_pieces(data: Path, *, schema: Schema, split: Split, key: SplitKey, paths: Sequence[Path]) -> None:
     """Write the rows of each piece, in the columns of the schema, to a file that nobody else may read.
 
-    All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere. Who has no id is
-    a unit by its own row: rows alike are told apart by counting them, so that their order makes no difference.
+    All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
     Proof: docs/proofs/partition.md
     """
+    told_by = id_column(schema)
     source = open_source(data)
     check_header(source, schema)
     if source.decimal != ".":
@@ -40,31 +50,14 @@ def write_pieces(data: Path, *, schema: Schema, split: Split, key: SplitKey, pat
         batches = list(source.batches(names))
         empty = pa.table({name: pa.array([], pa.string()) for name in names})
         table = pa.Table.from_batches([_plain(batch) for batch in batches]) if batches else empty
-        if schema.unit.id is None:
-            persons, labels = _rows(batches)
-        else:
-            ids = [written(batch.column(schema.unit.id)) for batch in batches]
-            kept = first_rows(ids, rows=schema.unit.rows)
-            table = table.filter(pa.array(kept))
-            texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]
-            present, persons = np.unique(texts, return_inverse=True)
-            labels = [text.encode() for text in present]
-        here = split.pieces(labels, key=key)[persons]
+        ids = [written(batch.column(told_by)) for batch in batches]
+        kept = first_rows(ids, rows=schema.unit.rows)
+        table = table.filter(pa.array(kept))
+        texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]
+        present, persons = np.unique(texts, return_inverse=True)
+        here = split.pieces([text.encode() for text in present], key=key)[persons]
         for piece, path in enumerate(paths):
             _write(table.take(np.flatnonzero(here == piece)), path)
-
-
-def _rows(batches: Sequence[pa.RecordBatch]) -> tuple[Counts, list[bytes]]:
-    """Return each row as a person of its own, and as its label what the row holds and how many alike came before."""
-    seen: dict[bytes, int] = {}
-    labels = []
-    for batch in batches:
-        cells = [written(column).to_pylist() for column in batch.columns]
-        for row in zip(*cells, strict=True):
-            content = _line(cell.encode() for cell in row)
-            seen[content] = seen.get(content, 0) + 1
-            labels.append(content + seen[content].to_bytes(8, "big"))
-    return np.arange(len(labels)), labels
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
