@@ -111,6 +111,7 @@ def test_pieces_keep_persons_together_and_name_their_accounts(
 ) -> None:
     assert split(town, tmp_path / "pieces", key=tmp_path / "key") == 0
     told = json.loads(capsys.readouterr().out)["pieces"]
+    assert stat.S_IMODE((tmp_path / "pieces").stat().st_mode) == 0o700
     tables = [pyarrow.csv.read_csv(tmp_path / "pieces" / name) for name in told]
     persons = [set(table["who"].to_pylist()) for table in tables]
     assert not persons[0] & persons[1]
@@ -164,6 +165,19 @@ def test_a_schema_without_an_id_is_refused_before_rows_are_read(
     assert "hint: name the column" in said
     assert not (tmp_path / "key").exists()
     assert not (tmp_path / "pieces").exists()
+
+
+def test_nobody_else_opens_the_folder_before_rows_are_in_it(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = []
+
+    def write(data: Path, *, paths: tuple[Path, ...], **_: object) -> None:
+        modes.append(stat.S_IMODE(paths[0].parent.stat().st_mode))
+
+    monkeypatch.setattr("populace.private.piece_files.write_pieces", write)
+    assert split(town, tmp_path / "pieces", key=tmp_path / "key") == 0
+    assert modes == [0o700]
 
 
 @pytest.mark.parametrize("shares", ["1/2,1/3", "half", "1/0,1", "2,-1"])

@@ -13,6 +13,8 @@ from populace.cli import options
 from populace.cli.console import check_new_folder, emit, emit_json, say
 from populace.errors import UsageError
 
+_OWNER = 0o700
+
 
 def split(
     data: options.Data,
@@ -73,7 +75,7 @@ def split(
     secret = SplitKey.kept(key, entropy=SystemEntropy())
     names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
     files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]
-    with becoming(out) as place:
+    with becoming(out, mode=_OWNER) as place:
         write_pieces(
             data, schema=described, split=wanted, key=secret, paths=tuple(place / name for name in files)
         )
