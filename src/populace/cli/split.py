@@ -42,11 +42,12 @@ def split(
 ) -> None:
     """Cut a private table into secret pieces, by person, so that each can be asked for its own budget.
 
-    Persons are told apart by the id column that the schema names; without one nothing is split.
-    Nobody is in two pieces, so questions to all of them cost a person the greatest epsilon of one piece, not the sum.
+    Persons are told apart by the id column that the schema names; without one nothing is split. Nobody is in two
+    pieces, so questions to all of them cost a person the greatest epsilon of one piece, not the sum.
     The folder holds piece-1, piece-2 and so on: private rows, and a schema for each that names the account to charge.
     Nothing of it is for publication. A piece holds a share of the people: counts and totals of it are that share of the
-    whole, which `base = 1/share` in a design puts right. Questions to the whole table come on top of those to pieces.
+    whole, which `base = 1/share` in a design puts right. What is charged to the accounts of pieces adds up with the
+    account of the whole table and with those of any other split of the same people.
 
     \b
     Examples:
@@ -83,6 +84,10 @@ def split(
             text = replace(described, dataset=account).to_toml()
             (place / name).with_suffix(".toml").write_text(text, encoding="utf-8")
     say(f"note: {out} holds private rows, and {key} says who is where: neither is for publication")
+    say(
+        "note: what is charged to the accounts of pieces adds up with the account of the whole table and with those of "
+        "any other split of the same people (another --key, other --shares)"
+    )
     if json:
         emit_json({"folder": str(out), "pieces": dict(zip(files, names, strict=True))})
     else:
