@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,9 @@ import pytest
 
 import populace as pp
 from populace.cli.main import main
+from populace.errors import UsageError
+from populace.release.survey_file import survey_file
+from populace.survey.files import FITTED, Replicated, weighted_rows
 
 SCHEMA = """
 [table]
@@ -89,6 +94,8 @@ def test_weights_that_cannot_be_made_are_refused(
     for more, words in (
         (["--replicates", "1"], "2 to 1000"),
         (["--weight", "sex"], "another name"),
+        (["--weight", "rep01"], "taken for a replicate weight"),
+        (["--weight", "rep5"], "taken for a replicate weight"),
         (["--out", str(tmp_path / "survey.xls")], "csv or parquet"),
     ):
         assert weighted(town, out, *more) == 2
@@ -99,6 +106,36 @@ def test_weights_that_cannot_be_made_are_refused(
     assert not out.exists()
     out.write_text("")
     assert weighted(town, out) == 2
+
+
+def test_columns_that_look_like_replicates_are_refused(town: Path) -> None:
+    release = pp.Release.load(town / "release")
+    design = pp.Design.parse(TOTALS, schema=release.measurements.schema)
+    named = release.synthetic.rename_columns({"age": "rep500"})
+    with pytest.raises(UsageError, match="'rep500' would be taken for a replicate weight"):
+        survey_file(replace(release, synthetic=named), design=design, replicates=4)
+    with pytest.raises(UsageError, match="'rep1' would be taken"):
+        survey_file(release, design=design, replicates=20, weight="rep1")
+    assert (
+        survey_file(release, design=design, replicates=4, weight="repeated")["repeated"].to_numpy().min() >= 0
+    )
+
+
+@pytest.mark.parametrize(("targets", "drawing"), [({}, 1.0), ({("age",): np.ones(4)}, FITTED)])
+def test_only_rows_that_were_fitted_are_taken_to_be(
+    town: Path, monkeypatch: pytest.MonkeyPatch, targets: dict[tuple[str, ...], np.ndarray], drawing: float
+) -> None:
+    release = pp.Release.load(town / "release")
+    design = pp.Design.parse(TOTALS, schema=release.measurements.schema)
+    given = []
+
+    def weigh(*args: Any, **words: Any) -> Replicated:
+        given.append(words["drawing"])
+        return weighted_rows(*args, **words)
+
+    monkeypatch.setattr("populace.release.survey_file.weighted_rows", weigh)
+    survey_file(replace(release, model=replace(release.model, targets=targets)), design=design, replicates=4)
+    assert given == [drawing]
 
 
 def split(town: Path, out: Path, *, key: Path, shares: str = "1/3,2/3") -> int:

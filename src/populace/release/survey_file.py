@@ -5,6 +5,8 @@ All of it follows from a release and from public totals: it costs nothing, and t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +47,9 @@ def survey_file(
     schema, table = release.measurements.schema, release.synthetic
     if not table.num_rows:
         raise UsageError("the release has no rows to weight.", hint="draw rows: populace generate --rows N")
+    _check_names([*table.column_names, weight])
+    if weight in table.column_names:
+        raise UsageError(f"the table has a column {weight!r} already.", hint="give the weight another name")
     found = weighted_rows(
         encode_table(table, schema=schema),
         schema=schema,
@@ -53,13 +58,18 @@ def survey_file(
         sample=max(release.model.total, 1.0),
         rng=np.random.default_rng([release.seed if seed is None else seed, replicates]),
         replicates=replicates,
-        drawing=FITTED,
+        # Rows are fitted where the model has targets, and drawn from it alone elsewhere.
+        drawing=FITTED if release.model.targets else 1.0,
     )
-    columns = found.columns(weight=weight, prefix=PREFIX)
-    if taken := [name for name in columns if name in table.column_names]:
-        raise UsageError(
-            f"the table has a column {listing(taken)} already.", hint="give the weight another name"
-        )
-    for name, values in columns.items():
+    for name, values in found.columns(weight=weight, prefix=PREFIX).items():
         table = table.append_column(name, [values])
     return table
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """See that no other column looks like a replicate: software finds them by their names."""
+    if taken := [name for name in names if re.fullmatch(f"{PREFIX}[0-9]+", name)]:
+        raise UsageError(
+            f"{listing(taken)} would be taken for a replicate weight: those are named {PREFIX}1, {PREFIX}2 and so on.",
+            hint="give the weight or the column another name",
+        )
