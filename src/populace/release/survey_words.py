@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from populace.release.limits import named
 from populace.survey.design import Design
 from populace.survey.design_parts import Handling
+from populace.survey.plan import question
 from populace.survey.queries import Queries
 
 
@@ -26,7 +27,7 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
         *_weights(design),
         *_totals(design),
         _answers(design, queries),
-        *_effect(design),
+        *_effect(design, queries),
         "Each interval holds the truth of the population 19 times out of 20, as far as the design is right"
         f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
         "them.",
@@ -51,12 +52,22 @@ def _drawn(design: Design) -> str:
     )
 
 
-def _effect(design: Design) -> list[str]:
+def _effect(design: Design, queries: Queries) -> list[str]:
     if design.most_effect is None:
         return []
+    held: dict[bool, list[str]] = {True: [], False: []}
+    for query in queries:
+        asked = question(query, design)
+        if asked.weighted and query.statistic not in held[asked.squared]:
+            held[asked.squared].append(query.statistic)
+    most = f"{float(design.most_effect):g}"
+    if not held[True]:
+        return [f"That no design effect is above {most} is declared, and was not used."]
+    some = f" for queries of the kind {named(held[True])}" if held[False] else ""
+    rest = f" For those of the kind {named(held[False])} it was not used." if held[False] else ""
     return [
-        f"No design effect above {float(design.most_effect):g} was taken to be possible, as declared: where noise "
-        "hides how sampling units differ and one is larger, intervals are too short."
+        f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
+        f"units differ and one is larger, intervals are too short.{rest}"
     ]
 
 
