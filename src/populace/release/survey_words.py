@@ -28,7 +28,7 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
         *_totals(design),
         _answers(design, queries),
         *_effect(design, queries),
-        "Each interval holds the truth of the population 19 times out of 20, as far as the design is right"
+        "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
         f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
         "them.",
     )

@@ -154,7 +154,7 @@ def forest(answer: Answer) -> charts.Spec:
     tooltip = [
         {"field": "group", "title": answer.name},
         {"field": "told", "title": "estimate"},
-        {"field": "interval", "title": "19 of 20"},
+        {"field": "interval", "title": "interval, about 95 %"},
     ]
     parts: charts.Spec = {
         "height": 26 * len(values) + 6,
@@ -297,7 +297,7 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
     if unknown:
         found.append(
             f"Of {len(unknown)}, noise hides the sampling error itself. Their intervals are wide enough for whatever "
-            "it can hide: they hold the truth more often than 19 times out of 20, and would be shorter without "
+            "it can hide: they hold the truth about 95 % of the time or more often, and would be shorter without "
             "protection, by how much nobody can tell."
         )
     return tuple(found) or ("All numbers are of the sample itself.",)

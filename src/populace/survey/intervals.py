@@ -130,7 +130,8 @@ class Spread:
 
         The prior V/(V + bias)² is the usual 1/V where noise is small, and puts little weight on a variance that noise
         would hide: with 1/(V + bias) intervals are too short where V is about as large as the bias. With it they hold
-        the truth 95 % of the time or more, whatever V. See docs/decisions/survey-errors.md.
+        the truth about 95 % of the time, whatever V, and more often where noise hides it. See
+        docs/decisions/survey-errors.md.
         """
         value = max(self.value, self.bias / 100)
         # The fewer the degrees, the heavier the tail.

@@ -21,7 +21,7 @@ class Estimate:
     `sampling_error` is what another sample of the same design would change, `imputation_error` what other values in
     place of missing ones would, and `privacy_error` what other noise would. None stands for a part that is not known;
     an estimate of None is one that the noise does not let anybody say. `low` and `high` hold the truth of the
-    population 19 times out of 20. `degrees` are those of the sampling error: how many free differences it rests on.
+    population about 95 % of the time. `degrees` are those of the sampling error: how many free differences it rests on.
 
     >>> found = Estimate(query="income", estimate=5.0, sampling_error=3.0, privacy_error=4.0, low=-5.0, high=15.0)
     >>> found.total_error
