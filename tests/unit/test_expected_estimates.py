@@ -37,6 +37,20 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
         else:
             # What rows weigh together is not public here, and they are taken to be light.
             assert 0.8 < ratio < 3, each.query
+    (counted,) = (query.name for query in queries if query.statistic == "count")
+    people = sum(row.estimate for row in found if row.query == counted)
+    public = expect(
+        schema=SCHEMA,
+        design=replace(design, population=Fraction(round(people))),
+        queries=queries,
+        rows=TABLE.num_rows,
+        epsilon=40,
+        delta="1e-6",
+    )
+    for query, each in zip(queries, public, strict=True):
+        if query.statistic != "correlation":
+            errors = [row.privacy_error for row in found if row.query == each.query and row.privacy_error]
+            assert 0.7 < each.middle / np.median(errors) < 1.3, each.query
 
 
 def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
