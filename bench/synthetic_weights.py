@@ -28,10 +28,8 @@ from populace.schema.ranges import Integer
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.survey.design_parts import Control
-from populace.survey.files import Replicated, weighted_rows
+from populace.survey.files import FITTED, Replicated, weighted_rows
 
-# What drawing rows adds to the variance where they are fitted to their model, beside independent rows.
-DRAWING = 0.1
 DELTA = Fraction("1e-6")
 STARTS = (15, 25, 35, 45, 55, 65)
 COLUMNS = {"AGE": 6, "SEX": 2, "SCHOOL": 3, "LOW": 2}
@@ -108,7 +106,7 @@ def run(world: World, *, epsilon: Fraction, replicates: int, rng: np.random.Gene
         sample=model.total,
         rng=rng,
         replicates=replicates,
-        drawing=DRAWING,
+        drawing=FITTED,
     )
     return codes, found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, permutations, product
 
@@ -28,6 +29,7 @@ TENTHS = (Fraction(1, 10),) * 10
 SWAP = Split(shares=TENTHS, neighbours=Neighbours.REPLACE_ONE)
 JOIN = Split(shares=(Fraction(1, 4), Fraction(3, 4)), neighbours=Neighbours.ADD_REMOVE)
 KEY = SplitKey.draw(RehearsalEntropy(5))
+PLAIN = Schema.from_sizes({"a": 3, "b": 2})
 LABELS = [f"person {number}".encode() for number in range(2_000)]
 
 
@@ -55,10 +57,23 @@ def test_a_split_is_fixed_by_its_key_and_by_nothing_else():
     other = SWAP.pieces(LABELS, key=SplitKey.draw(RehearsalEntropy(6)))
     alike = np.mean(other == SWAP.pieces(LABELS, key=KEY))
     assert 0.05 < alike < 0.15, "another key puts a tenth into the same pieces"
-    assert accounts("a", split=SWAP, key=KEY) == accounts("a", split=SWAP, key=KEY)
-    assert not set(accounts("a", split=SWAP, key=KEY)) & set(
-        accounts("a", split=SWAP, key=SplitKey.draw(RehearsalEntropy(6)))
+    assert accounts("a", split=SWAP, key=KEY, schema=PLAIN) == accounts(
+        "a", split=SWAP, key=KEY, schema=PLAIN
     )
+    assert not set(accounts("a", split=SWAP, key=KEY, schema=PLAIN)) & set(
+        accounts("a", split=SWAP, key=SplitKey.draw(RehearsalEntropy(6)), schema=PLAIN)
+    )
+
+
+def test_other_labels_have_other_accounts():
+    wider, coarser = Schema.from_sizes({"a": 3, "b": 2, "c": 2}), Schema.from_sizes({"a": 2, "b": 2})
+    by_id, by_other = (replace(PLAIN, unit=Unit(rows=1, id=name)) for name in ("who", "house"))
+    names = [
+        accounts("a", split=SWAP, key=KEY, schema=each) for each in (PLAIN, wider, coarser, by_id, by_other)
+    ]
+    assert len({name for each in names for name in each}) == 50
+    # With an id the columns make no difference to anybody's label.
+    assert accounts("a", split=SWAP, key=KEY, schema=replace(wider, unit=by_id.unit)) == names[3]
 
 
 def test_every_person_is_as_likely_in_every_piece():
@@ -80,7 +95,7 @@ def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path):
     key = SplitKey.kept(path, entropy=SystemEntropy())
     assert path.stat().st_mode & 0o777 == 0o600
     assert SplitKey.kept(path, entropy=SystemEntropy()).places([b"a"]) == key.places([b"a"])
-    assert path.read_bytes().hex() not in repr(key) + key.tag(SWAP)
+    assert path.read_bytes().hex() not in repr(key) + key.tag(SWAP, labels="id")
     with pytest.raises(TypeError):
         pickle.dumps(key)
     path.chmod(0o640)
@@ -158,7 +173,7 @@ def test_pieces_that_values_decide_cost_two():
     assert overall(prices, neighbours=Neighbours.REPLACE_ONE, cut=Cut.VALUES) == 6
     assert overall(prices, neighbours=Neighbours.ADD_REMOVE, cut=Cut.VALUES) == 4
     with pytest.raises(UsageError, match="two of them"):
-        accounts("a", split=SWAP, key=KEY, cut=Cut.VALUES)
+        accounts("a", split=SWAP, key=KEY, schema=PLAIN, cut=Cut.VALUES)
 
 
 def test_refusals():
@@ -218,7 +233,7 @@ def test_each_piece_has_an_account_of_its_own(tmp_path):
     schema = Schema(columns=Schema.from_sizes(SIZES).columns)
     ledger = Ledger.open(tmp_path / "ledger.db")
     noise = ExactNoise(RehearsalEntropy(1))
-    names = accounts("survey", split=WIDE, key=KEY)
+    names = accounts("survey", split=WIDE, key=KEY, schema=schema)
     for table, name in zip(split_table(frame(), schema=schema, split=WIDE, key=KEY), names, strict=True):
         run = ledger.reserve(
             name,

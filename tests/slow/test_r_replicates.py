@@ -24,7 +24,7 @@ pytestmark = [
 SCRIPT = """
 suppressMessages(library(survey))
 d <- read.csv("{path}")
-design <- svrepdesign(data = d, weights = ~weight, repweights = "rep[0-9]+", type = "bootstrap",
+design <- svrepdesign(data = d, weights = ~weight, repweights = "^rep[0-9]+$", type = "bootstrap",
                       combined.weights = TRUE, scale = 1 / ({count} - 1), rscales = rep(1, {count}), mse = FALSE)
 total <- svytotal(~POOR, design)
 mean <- svyby(~POOR, ~SEX, design, svymean)

@@ -13,7 +13,7 @@ from fake_survey import FakeSurvey
 from populace.errors import PopulaceError, SchemaError
 from populace.schema.schema import Schema
 from populace.survey.design import Design
-from populace.survey.estimate import HIDDEN, UNKNOWN, answer
+from populace.survey.estimate import UNKNOWN, answer
 from populace.survey.intervals import Spread, Terms, half_width
 from populace.survey.plan import Plan
 from populace.survey.public_rows import on_public_rows
@@ -178,7 +178,7 @@ def test_a_group_that_is_lost_in_noise_is_not_told() -> None:
 def test_a_sampling_error_that_noise_hides_says_so() -> None:
     for text, epsilon, note in (
         ('statistic = "count"', "0.05", UNKNOWN),
-        ('statistic = "proportion"\ncolumn = "sex"', "0.5", HIDDEN),
+        ('statistic = "proportion"\ncolumn = "sex"', "0.5", UNKNOWN),
         ('statistic = "proportion"\ncolumn = "sex"', "500", ""),
     ):
         design, queries = asked("psus", f"[[query]]\n{text}")

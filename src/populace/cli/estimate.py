@@ -13,6 +13,7 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.errors import UsageError
 
 if TYPE_CHECKING:
     from populace.release.estimates import Estimates
@@ -43,6 +44,24 @@ Delta = Annotated[
         help="The failure probability to allow, such as 1e-9; with 0, privacy is pure and the noise larger.",
     ),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        readable=False,
+        help="The folder to write; it must be empty or not exist yet. Needed without --expect.",
+    ),
+]
+Expect = Annotated[
+    int | None,
+    typer.Option(
+        "--expect",
+        metavar="ROWS",
+        help="Estimate nothing: tell which privacy error to expect of each query in a sample of about so many rows, "
+        "which must be a public number. DATA is not opened, and nothing is spent.",
+    ),
+]
 Dataset = Annotated[
     str | None,
     typer.Option(
@@ -60,8 +79,9 @@ def estimate(
     design: DesignFile,
     queries: QueriesFile,
     epsilon: options.Epsilon,
-    out: options.Out,
+    out: Out = None,
     delta: Delta = "0",
+    expect: Expect = None,
     ledger: options.LedgerFile = None,
     dataset: Dataset = None,
     no_report: options.NoReport = False,
@@ -80,6 +100,8 @@ def estimate(
         --out found
       populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
         --delta 1e-9 --out found
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
+        --expect 20000
     """
     from populace.cli.account import look_up, tell_account
     from populace.cli.notes import tell_weak_promise
@@ -87,6 +109,15 @@ def estimate(
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
 
+    if expect is not None:
+        tell_expected(
+            schema, design=design, queries=queries, rows=expect, epsilon=epsilon, delta=delta, json=json
+        )
+        return
+    if out is None:
+        raise UsageError(
+            "there is no folder to write to.", hint="give --out, or --expect to see what a run gives"
+        )
     check_new_folder(out)
     described = Schema.load(schema)
     account = dataset or described.dataset or dataset_name(data)
@@ -110,6 +141,7 @@ def estimate(
             estimates.save(out, report=not no_report)
     tell_account(found)
     tell_noise(estimates)
+    tell_people(estimates)
     if json:
         emit_json(
             {
@@ -120,6 +152,39 @@ def estimate(
         )
     else:
         emit(str(out))
+
+
+def tell_expected(
+    schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
+) -> None:
+    """Write which privacy error each query will have, and what that rests on."""
+    from populace.cli.notes import tell_weak_promise
+    from populace.forecast.estimates import expect, row_weight
+    from populace.schema.schema import Schema
+    from populace.survey.design import Design
+    from populace.survey.queries import Queries
+
+    described = Schema.load(schema)
+    drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
+    tell_weak_promise(epsilon=epsilon, delta=delta)
+    found = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
+    weight = row_weight(drawn, rows)
+    if json:
+        emit_json({"rows": rows, "row_weight": weight, "expected": [each.to_json() for each in found]})
+        return
+    width = max(len(each.query) for each in found)
+    emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  too few to say")
+    for each in found:
+        told = [
+            f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.middle, each.worst)
+        ]
+        lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
+        emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
+    weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
+    say(
+        f"note: for {rows} rows, spread evenly over the values of every column{weighing}. Smaller groups err more, in "
+        "proportion. Sampling errors come on top; nothing was read or spent"
+    )
 
 
 @contextlib.contextmanager
@@ -161,15 +226,37 @@ def _kept(out: Path, name: str, write: Callable[[Path], object]) -> Path | None:
     return None
 
 
+def tell_people(estimates: Estimates) -> None:
+    """Note on stderr how many people the weights stand for, where the design says another number."""
+    known, told = estimates.design.population, estimates.people
+    if known is None or told is None:
+        return
+    people, unsure = told
+    if people > 1.5 * float(known) + 3 * unsure or people < float(known) / 2 - 3 * unsure:
+        say(
+            f"note: the rows that answered stand for about {people:,.0f} people, and the design has a population of "
+            f"{float(known):,.0f} (hint: check the weights, and whether rows are of one year or of several)"
+        )
+
+
 def tell_noise(estimates: Estimates) -> None:
     """Note on stderr what noise has drowned, from the published numbers alone."""
+    from populace.survey.estimate import UNKNOWN
+
     lost = sum(row.estimate is None for row in estimates.rows)
     known = [row for row in estimates.rows if row.estimate is not None and row.sampling_error is not None]
+    hidden = sum(row.note == UNKNOWN for row in known)
     noisy = sum((row.privacy_error or 0.0) > (row.sampling_error or 0.0) for row in known)
     if lost:
         say(
             f"note: {lost} of {len(estimates.rows)} estimates are of groups too small to tell from the noise (hint: "
             "ask for larger groups, for fewer queries, or with a larger epsilon)"
+        )
+    if 2 * hidden > len(known):
+        say(
+            f"note: of {hidden} of {len(known)} estimates noise hides the sampling error, and their intervals allow "
+            "for whatever it hides (hint: fewer queries or a larger epsilon; with psus, most_effect of the design if "
+            "earlier rounds showed one)"
         )
     if 2 * noisy > len(known):
         say(

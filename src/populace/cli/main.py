@@ -13,7 +13,21 @@ from typing import Annotated
 
 import typer
 
-from populace.cli import demo, estimate, fit, generate, inspect, ledger, measure, plan, schema, synth, verify
+from populace.cli import (
+    demo,
+    estimate,
+    fit,
+    generate,
+    inspect,
+    ledger,
+    measure,
+    plan,
+    schema,
+    split,
+    synth,
+    verify,
+    weights,
+)
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
 from populace.version import VERSION
@@ -46,6 +60,7 @@ app = typer.Typer(
     Estimates of a survey, with sampling and privacy errors:
       populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
         --epsilon 1 --delta 1e-9 --out estimates
+      populace weights release --totals design.toml --out survey.csv    a synthetic table as a survey file
 
     \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
@@ -67,6 +82,8 @@ app.command("measure")(measure.measure)
 app.command("fit")(fit.fit)
 app.command("generate")(generate.generate)
 app.command("estimate")(estimate.estimate)
+app.command("weights")(weights.weights)
+app.command("split")(split.split)
 app.add_typer(ledger.app, name="ledger")
 app.command("verify")(verify.verify)
 app.add_typer(schema.app, name="schema")

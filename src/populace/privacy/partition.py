@@ -82,9 +82,12 @@ class SplitKey:
             for label in labels
         ]
 
-    def tag(self, split: Split) -> str:
-        """Return a name for what a split does with this key, from which the key cannot be told."""
-        told = f"{split.neighbours.value} {[str(share) for share in split.shares]}".encode()
+    def tag(self, split: Split, *, labels: str) -> str:
+        """Return a name for what a split does with this key, from which the key cannot be told.
+
+        `labels` is the rule by which persons get their labels: other labels are another split.
+        """
+        told = f"{split.neighbours.value} {[str(share) for share in split.shares]} {labels}".encode()
         return hashlib.blake2b(told, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
 
     def __repr__(self) -> str:

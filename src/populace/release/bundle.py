@@ -245,13 +245,16 @@ def check_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def becoming(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder that takes its real name when everything in it is on disk, and vanishes otherwise."""
+def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a hidden folder that takes its real name when everything in it is on disk, and vanishes otherwise.
+
+    `mode` is who may open it, from the first, less what the umask takes away.
+    """
     check_folder(folder)
     folder = folder.absolute()
     place = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
     try:
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, mode=mode)
         yield place
         for path in place.iterdir():
             _sync(path)

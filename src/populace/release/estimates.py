@@ -21,10 +21,12 @@ from populace.release.statement import Statement, state
 from populace.release.survey_words import sentences
 from populace.schema.schema import Schema
 from populace.survey.design import Design
+from populace.survey.estimate import weighed
 from populace.survey.plain import plain, restored
 from populace.survey.queries import Queries, Query
 from populace.survey.result import Estimate
-from populace.survey.tape import Answered
+from populace.survey.tape import Answered, Player
+from populace.survey.ways import Ways
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +72,14 @@ class Estimates:
             rows=0,
             rows_from=RowsFrom.NONE,
         )
+
+    @cached_property
+    def people(self) -> tuple[float, float] | None:
+        """How many people the weights of all rows add up to, where a query tells, and the deviation of its noise."""
+        plan = Ways.of(self.design, self.queries).plan
+        if plan is None or (self.design.weights is None and self.design.base is None):
+            return None
+        return weighed(Player(self.tape, schema=self.schema, budget=self.record.budget), plan=plan)
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from populace.release.limits import named
 from populace.survey.design import Design
 from populace.survey.design_parts import Handling
+from populace.survey.plan import question
 from populace.survey.queries import Queries
 
 
@@ -26,8 +27,10 @@ def sentences(design: Design, queries: Queries) -> tuple[str, ...]:
         *_weights(design),
         *_totals(design),
         _answers(design, queries),
-        "Each interval holds the truth of the population 19 times out of 20, as far as the design is right. Of many "
-        "intervals together some miss it. Errors in the answers themselves are in none of them.",
+        *_effect(design, queries),
+        "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
+        f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
+        "them.",
     )
 
 
@@ -47,6 +50,32 @@ def _drawn(design: Design) -> str:
         "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
         "protection is not."
     )
+
+
+def _effect(design: Design, queries: Queries) -> list[str]:
+    if design.most_effect is None:
+        return []
+    held: dict[bool, list[str]] = {True: [], False: []}
+    for query in queries:
+        asked = question(query, design)
+        if asked.weighted and query.statistic not in held[asked.squared]:
+            held[asked.squared].append(query.statistic)
+    most = f"{float(design.most_effect):g}"
+    if not held[True]:
+        return [f"That no design effect is above {most} is declared, and was not used."]
+    some = f" for queries of the kind {named(held[True])}" if held[False] else ""
+    rest = f" For those of the kind {named(held[False])} it was not used." if held[False] else ""
+    return [
+        f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
+        f"units differ and one is larger, intervals are too short.{rest}"
+    ]
+
+
+def _few(design: Design) -> str:
+    """Return what else the intervals of clustered samples need: sums of psus that are not too unlike each other."""
+    if not design.clustered and design.replicates is None:
+        return ""
+    return ", and a little less often where few sampling units of very unlike sizes were drawn"
 
 
 def _repeated(design: Design) -> list[str]:

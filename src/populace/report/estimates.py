@@ -15,7 +15,7 @@ from populace.report import charts
 from populace.report.pages import environment, for_script, script
 from populace.schema.ranges import Range
 from populace.schema.schema import Schema
-from populace.survey.estimate import HIDDEN, UNKNOWN
+from populace.survey.estimate import UNKNOWN
 from populace.survey.plan import Question
 from populace.survey.queries import Query, Statistic
 from populace.survey.result import PUBLIC_TOTAL, Estimate
@@ -27,6 +27,8 @@ FORMAT = "populace report of estimates 1"
 MOST_DRAWN = 60
 # More stages than these are told in the table alone.
 MOST_STAGES = 24
+# Thousands apart as the tables have them.
+THOUSANDS = "replace(replace(format(datum.value, ',.12~r'), /,/g, '\u202f'), '-', '\u2212')"
 MARKS = ("†", "‡", "§", "¶", "*")
 
 
@@ -37,7 +39,7 @@ class Line:
     group: str
     estimate: float | None
     sampling: float | None
-    imputation: float
+    imputation: float | None
     privacy: float | None
     total: float | None
     low: float | None
@@ -101,7 +103,7 @@ def build(found: Estimates) -> Document:
     return Document(
         format=FORMAT,
         promise=promise(statement),
-        summary=_summary([line for answer in answers for line in answer.lines]),
+        summary=(*_summary([line for answer in answers for line in answer.lines]), *_people(found)),
         statement=statement,
         design=_design(found),
         answers=answers,
@@ -134,7 +136,8 @@ def forest(answer: Answer) -> charts.Spec:
     for place, line in enumerate(answer.drawn):
         if line.estimate is None or line.low is None or line.high is None:
             continue
-        share = math.sqrt(line.parts[0] + line.parts[1])
+        # Where noise hides the sampling error, nobody knows what the interval would be without it.
+        share = 0.0 if line.note == UNKNOWN else math.sqrt(line.parts[0] + line.parts[1])
         values.append(
             {
                 "place": f"{place:03d} {line.group}",
@@ -151,7 +154,7 @@ def forest(answer: Answer) -> charts.Spec:
     tooltip = [
         {"field": "group", "title": answer.name},
         {"field": "told", "title": "estimate"},
-        {"field": "interval", "title": "19 of 20"},
+        {"field": "interval", "title": "interval, about 95 %"},
     ]
     parts: charts.Spec = {
         "height": 26 * len(values) + 6,
@@ -188,7 +191,7 @@ def forest(answer: Answer) -> charts.Spec:
                         "type": "quantitative",
                         "title": answer.unit or None,
                         "scale": {"zero": False, "nice": True},
-                        "axis": {"tickCount": 6},
+                        "axis": {"tickCount": 6, "labelExpr": THOUSANDS},
                     },
                     "x2": {"field": "high"},
                 },
@@ -248,7 +251,7 @@ def _line(row: Estimate, *, times: float, schema: Schema) -> Line:
         group=" · ".join(_words(name, value, schema=schema) for name, value in row.group) or "everybody",
         estimate=scaled(row.estimate),
         sampling=scaled(row.sampling_error),
-        imputation=times * row.imputation_error,
+        imputation=scaled(row.imputation_error),
         privacy=scaled(row.privacy_error),
         total=scaled(row.total_error),
         low=scaled(row.low),
@@ -271,11 +274,15 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
     lost = len(lines) - len(known)
     sampled = [line for line in known if line.sampling is not None]
     found = []
+    unknown = [line for line in sampled if line.note == UNKNOWN]
+    sampled = [line for line in sampled if line.note != UNKNOWN]
     if sampled:
         less = sum(line.parts[2] <= 0.5 for line in sampled)
+        clear = " whose sampling error stands out of the noise" if unknown else ""
         found.append(
-            f"Of {len(sampled)} estimates about the population, {less} err less by the privacy noise than by sampling "
-            f"and missing answers, {len(sampled) - less} more."
+            f"Of {len(sampled)} estimates about the population{clear}, {less} {'has' if less == 1 else 'have'} a "
+            "smaller error from the privacy noise than from sampling and missing answers, "
+            f"{len(sampled) - less} a larger one."
         )
         widest = max(line.parts[2] for line in sampled)
         typical = sorted(line.parts[2] for line in sampled)[len(sampled) // 2]
@@ -287,20 +294,26 @@ def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
         found.append(
             f"{lost} {'is' if lost == 1 else 'are'} too small a group to say anything beside the noise."
         )
-    for note, told_of in (
-        (
-            HIDDEN,
-            "how sampling units differ: their sampling error is that of rows, with a usual design effect",
-        ),
-        (
-            UNKNOWN,
-            "the sampling error itself: their intervals rest on what noise can hide and designs usually have, and may "
-            "be too wide or, where sampling units differ much, too narrow",
-        ),
-    ):
-        if hidden := sum(line.note == note for line in known):
-            found.append(f"Of {hidden}, noise hides {told_of}.")
+    if unknown:
+        found.append(
+            f"Of {len(unknown)}, noise hides the sampling error itself. Their intervals are wide enough for whatever "
+            "it can hide: they hold the truth about 95 % of the time or more often, and would be shorter without "
+            "protection, by how much nobody can tell."
+        )
     return tuple(found) or ("All numbers are of the sample itself.",)
+
+
+def _people(found: Estimates) -> list[str]:
+    """Return whom the rows stand for, beside what the design says: weights that are off show here first."""
+    counted = found.people
+    if counted is None:
+        return []
+    people, error = (told(each, counted[1]) for each in counted)
+    known = found.design.population
+    beside = "" if known is None else f"; the design says {told(float(known), None).removesuffix('.00')}"
+    return [
+        f"The rows that answered stand for about {people} of the population (± {error} by noise){beside}."
+    ]
 
 
 def _times(share: float) -> str:
@@ -343,7 +356,7 @@ def _stages(found: Estimates) -> tuple[Stage, ...]:
 
 
 def _by_use(question: Question) -> dict[str, Fraction]:
-    found = {"estimate": Fraction(0), "sampling error": Fraction(0)}
+    found = {"estimate": Fraction(0), "sampling error": question.later_share}
     estimated: set[Sum] = set(question.sums)
     for asked, share in question.shares():
         found["estimate" if asked in estimated else "sampling error"] += share

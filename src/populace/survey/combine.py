@@ -46,7 +46,7 @@ class Combined:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval that holds the truth 19 times out of 20."""
+        """The interval that holds the truth about 95 % of the time."""
         wide = float(special.stdtrit(self.degrees, (1 + LEVEL) / 2)) * self.error
         return self.estimate - wide, self.estimate + wide
 

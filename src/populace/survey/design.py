@@ -40,7 +40,9 @@ class Design:
     Nothing here is taken from rows. A row counts only if its weight is known and above 0, and its stratum and psu are
     among those that are listed. `fpc` and `base` are one number, or one for each stratum; an `fpc` above 1 is a number
     of psus (of rows where there are no psus), one up to 1 the share that was drawn. `fpc_within` is the same of the
-    rows in a psu, by psu.
+    rows in a psu, by psu. `most_effect` is the largest design effect that any estimate can have, as earlier rounds
+    showed it: it holds intervals down where noise hides how units differ. `shrink` pulls weights that meet totals
+    towards equal ones: 0 leaves them, 1 makes them equal.
 
     >>> schema = Schema.from_sizes({"REGION": 3, "PSU": 2, "WEIGHT": 500})
     >>> design = Design(schema=schema, weights="WEIGHT", strata="REGION", psu="PSU")
@@ -59,10 +61,12 @@ class Design:
     fpc_within: ByStratum | None = None
     lonely: Lonely = Lonely.FAIL
     replicates: Replicates | None = None
+    most_effect: Fraction | None = None
     population: Fraction | None = None
     sampling: Sampling | None = None
     missing: Mapping[str, Missing] = field(default_factory=dict)
     totals: tuple[Control, ...] = ()
+    shrink: Fraction = Fraction(0)
     strata_values: tuple[str, ...] = field(init=False)
     """The strata; a single empty text where there are none."""
     psus_listed: tuple[Psu, ...] = field(init=False)
@@ -226,6 +230,12 @@ class Design:
                 f"{float(self.heaviest):g} in the schema.",
                 hint="leave most_weight out, or widen the range in the schema",
             )
+        if self.most_effect is not None and not (self.most_effect > 0 and (self.psu or self.replicates)):
+            raise SchemaError(
+                f"{_PLACE}: most_effect is {float(self.most_effect):g}"
+                f"{'' if self.psu or self.replicates else ', and there are no psus or replicate weights'}.",
+                hint="give a number above 0 where units were drawn, and leave it out where rows were",
+            )
         if self.replicates is not None:
             for name in self.replicates.columns:
                 columns.span(self.schema, name, place=f"{_PLACE} replicates")
@@ -293,6 +303,11 @@ class Design:
             )
 
     def _check_totals(self) -> None:
+        if not 0 <= self.shrink <= 1 or (self.shrink and not self.totals):
+            raise SchemaError(
+                f"{_PLACE}: shrink is {float(self.shrink):g}{'' if self.totals else ', and there are no totals'}.",
+                hint="give a number from 0 to 1 beside [[totals]]",
+            )
         declared = [
             (f"[[totals]] by {listing(each.by.clique)} add up to", each.total) for each in self.totals
         ]

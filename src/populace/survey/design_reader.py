@@ -38,7 +38,7 @@ from populace.survey.nearest import Ties
 MOST_BINS = 100_000
 _KEYS = (
     "weights", "most_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
-    "replicates", "population", "sampling",
+    "replicates", "most_effect", "population", "sampling", "shrink",
 )  # fmt: skip
 _DRAWINGS = {
     "simple": Drawing.SIMPLE,
@@ -93,9 +93,11 @@ def read_design(text: str, *, schema: Schema, name: str) -> Design:
         fpc_within=_by_stratum(table, "fpc_within"),
         lonely=table.choice("lonely", default=Lonely.FAIL),
         replicates=_replicates(table) if "replicates" in table else None,
+        most_effect=table.number("most_effect"),
         population=table.number("population"),
         sampling=_sampling(table) if "sampling" in table else None,
         missing={column: _missing(missing, column) for column in missing.items},
+        shrink=table.number("shrink") or Fraction(0),
         totals=tuple(_control(each, schema) for each in tables(document, "totals")),
     )
 

@@ -32,6 +32,8 @@ Codes = Mapping[str, npt.NDArray[Any]]
 # Noise is a whole number of these parts of a row on its way through least squares.
 _PARTS = 2**10
 _RAKES = 12
+# What drawing rows adds to the variance where they are fitted to their model, beside independent rows.
+FITTED = 0.1
 # Noise that would empty a cell, or fill it many times over, is held to this.
 _LEAST, _MOST = 0.02, 20.0
 

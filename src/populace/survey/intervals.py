@@ -28,14 +28,8 @@ DRAWS = 1 << 12
 APART = 6
 # With fewer draws than these left, the noise says nothing about a variance but its size.
 FEWEST = 1 << 7
-# Design effects of means and shares in surveys lie well between these; beyond, each doubling is a third as likely.
-EFFECTS = (0.7, 10.0)
-# Totals differ between units of different sizes as well.
-TOTAL_EFFECTS = (0.7, 30.0)
-FALL = math.log(3) / math.log(2)
-# Between them larger ones count for more, with their root: to be rather too careful than too sure.
-RISE = 0.5
-GRID = 512
+# Points of the density of a variance between units, on a log scale.
+GRID = 1 << 11
 # Noise of less than this part of a variance is told with it; where it is more, the variance is what it may be.
 CLEAR = 0.2
 
@@ -91,10 +85,9 @@ class Spread:
     """A sampling variance as it was found: `value` holds `bias` on average beside the variance, and `noise`.
 
     The value less the noise, over its mean, is χ² with `degrees`, over them.
-    `bias_degrees` are those of the bias alone, where they are others: from how many units it comes, were all alike.
-    `rows` is the variance had rows been drawn directly: where noise hides how units differ, the variance is taken to be
-    that, times a design effect as surveys have it (`effects`). The more the value stands out of its bias, the less this
-    counts.
+    `bias_degrees` are given where the value is a spread between units, so that the bias is the mean of what their noise
+    adds: from how many units it comes, were all alike. `most` is then the largest that the variance can be, as far as a
+    design declares it.
     """
 
     value: float
@@ -102,8 +95,7 @@ class Spread:
     bias: float = 0.0
     noise: Terms = field(default_factory=Terms)
     bias_degrees: float | None = None
-    rows: Spread | None = None
-    effects: tuple[float, float] = EFFECTS
+    most: Floats | None = None
 
     @property
     def variance(self) -> float:
@@ -115,13 +107,15 @@ class Spread:
     @property
     def hidden(self) -> bool:
         """Whether noise alone could make as much of a variance."""
-        unsure = math.hypot(self.noise.deviation, self.bias * math.sqrt(2 / self.degrees))
+        unsure = math.hypot(
+            self.noise.deviation, self.bias * math.sqrt(2 / (self.bias_degrees or self.degrees))
+        )
         return self.value - self.bias <= 2 * unsure
 
     def draws(self) -> Floats:
         """Return what the variance may be, given what was found."""
-        if self.rows is not None:
-            return self._likely(self.rows)
+        if self.bias_degrees is not None and self.bias > 0:
+            return self._between_units(self.bias_degrees)
         told = self.value - self.noise.draws(first=20)
         found = told * self.degrees / _chi_draws(_rounded(self.degrees))
         kept = found[found > self.bias] - self.bias
@@ -131,28 +125,34 @@ class Spread:
         # As many as there were, so that they meet other draws one by one.
         return np.resize(kept, DRAWS)[_order(40)]
 
-    def _likely(self, rows: Spread) -> Floats:
-        """Return what the variance may be, given what was found and what rows drawn directly would give.
+    def _between_units(self, bias_degrees: float) -> Floats:
+        """Return what a variance V between units may be, whose value is (V + bias)·χ² over its degrees.
 
-        The density of ln V is that of χ² for V + bias, times that of usual design effects to the power of how much of
-        the value may be bias.
+        The prior V/(V + bias)² is the usual 1/V where noise is small, and puts little weight on a variance that noise
+        would hide: with 1/(V + bias) intervals are too short where V is about as large as the bias. With it they hold
+        the truth about 95 % of the time, whatever V, and more often where noise hides it. See
+        docs/decisions/survey-errors.md.
         """
-        told = np.sort(rows.draws())[DRAWS // 64 :: DRAWS // 32]
-        value = max(self.value, self.bias / 100, float(told.max()) / 100)
-        end = math.log(max(8 * value, 100 * float(told.max())))
-        grid = np.linspace(end - 16, end, GRID)
-        hidden = self.bias / (self.bias + max(self.value - self.bias, 0.0)) if self.bias else 0.0
-        whole = np.exp(grid) + self.bias
-        usual = np.mean([_usual(grid - math.log(max(each, 1e-300)), self.effects) for each in told], axis=0)
-        # Units whose noise differs count for fewer. Source: Satterthwaite 1946.
-        degrees = whole**2 / (
-            np.exp(2 * grid) / self.degrees + self.bias**2 / (self.bias_degrees or self.degrees)
-        )
-        half = degrees / 2
+        value = max(self.value, self.bias / 100)
+        # The fewer the degrees, the heavier the tail.
+        middle = math.log(max(value, self.bias))
+        end = middle + 6 + 18 / self.degrees
+        if self.most is not None:
+            end = min(end, math.log(max(float(self.most.max()), 1e-6 * self.bias)))
+        grid = np.linspace(min(middle, end) - 14, end, GRID)
+        variance = np.exp(grid)
+        whole = variance + self.bias
+        # Deviations of both parts added up: they may come from the same few strata.
+        half = (
+            whole / (variance / math.sqrt(self.degrees) + self.bias / math.sqrt(max(bias_degrees, 1.0)))
+        ) ** 2 / 2
         weight = half * (np.log(half * value / whole) - value / whole) - special.gammaln(half)
-        weight += (1 - hidden) * (grid - np.log(whole)) + hidden * np.log(np.maximum(usual, 1e-300))
-        share = np.cumsum(np.exp(weight - weight.max()))
-        return np.exp(np.interp(_even(), share / share[-1], grid))[_order(40)]
+        weight += 2 * (grid - np.log(whole))
+        share = np.exp(weight - weight.max())
+        if self.most is not None:
+            share *= 1 - np.searchsorted(np.sort(self.most), variance * (1 - 1e-9)) / len(self.most)
+        middles = np.cumsum(share) - share / 2
+        return np.exp(np.interp(_even(), middles / share.sum(), grid))[_order(40)]
 
 
 def half_width(
@@ -211,13 +211,6 @@ def combined(terms: Sequence[Terms]) -> Terms:
         gaussian=sum(each.gaussian for each in terms),
         laplace=tuple(scale for each in terms for scale in each.laplace),
     )
-
-
-def _usual(effect: Floats, ends: tuple[float, float]) -> Floats:
-    """Return how likely the logarithm of a design effect is, up to a factor: rising between two ends, less beyond."""
-    low, high = (math.log(end) for end in ends)
-    beyond = np.maximum(low - effect, 0) + np.maximum(effect - high, 0)
-    return np.exp(RISE * (np.clip(effect, low, high) - high) - FALL * beyond)
 
 
 @lru_cache(maxsize=64)

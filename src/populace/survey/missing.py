@@ -94,6 +94,10 @@ def _bound_parts(question: ImputedQuestion) -> tuple[float, float]:
     return float(none), float(one - none)
 
 
+# Said where noise hides which part of the error comes from filling answers in.
+NO_IMPUTATION = "its error is in the sampling error: noise hides it"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Tables:
     """The noisy sums of all cells, and what follows from them."""
@@ -173,12 +177,14 @@ class _Tables:
             group=wish.group,
             estimate=min(max(value, low), high),
             sampling_error=possible_error(math.sqrt(sampling), low=low, high=high),
-            imputation_error=possible_error(math.sqrt(imputation), low=low, high=high),
+            imputation_error=None
+            if imputation is None
+            else possible_error(math.sqrt(imputation), low=low, high=high),
             privacy_error=possible_error(alone, low=low, high=high),
             low=min(max(value - width, low), high),
             high=min(max(value + width, low), high),
             degrees=spread.degrees,
-            note=note,
+            note=note if imputation is not None else f"{note}; {NO_IMPUTATION}",
         )
 
     def _possible(self, wish: Wish) -> tuple[float, float]:

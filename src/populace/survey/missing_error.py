@@ -103,9 +103,14 @@ class Cells:
         degrees = float(f"{max(1.0, self.size - 1):.2g}")
         return Spread(value=told, degrees=degrees, noise=Terms(gaussian=float(noise) ** 2))
 
-    def parts(self, spread: Spread, *, mean: float) -> tuple[float, float]:
-        """Return the variance of a spread by its parts, sampling and imputation."""
+    def parts(self, spread: Spread, *, mean: float) -> tuple[float, float | None]:
+        """Return the variance of a spread by its parts, sampling and imputation; None for the latter if noise hides it.
+
+        It is in the sampling part then: the two together are known better than each.
+        """
         sampling, imputation = (max(0.0, float(each[0])) for each in self._variances(mean, None))
+        if not imputation and self.every is not self.known:
+            return spread.variance, None
         share = sampling / (sampling + imputation) if sampling + imputation else 1.0
         return spread.variance * share, spread.variance * (1 - share)
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from populace.errors import UsageError
 from populace.privacy.partition import Split, SplitKey
+from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 from populace.survey.amplification import Design, amplified, leaked
 
@@ -19,14 +20,19 @@ class Cut(Enum):
     VALUES = "values of the rows"
 
 
-def accounts(dataset: str, *, split: Split, key: SplitKey, cut: Cut = Cut.SECRET) -> tuple[str, ...]:
+def accounts(
+    dataset: str, *, split: Split, key: SplitKey, schema: Schema, cut: Cut = Cut.SECRET
+) -> tuple[str, ...]:
     """Return the name of the ledger account of each piece; another key, or another split, has others.
 
+    So has another way to tell persons apart: another id column, or, where the content of a row is what tells a person,
+    another schema. What is charged to them adds up all the same with the accounts of the whole and of other splits.
     Pieces that depend on the data have none: questions to them are charged to the whole.
 
     >>> from populace.privacy.entropy import RehearsalEntropy
     >>> split = Split(shares=(Fraction(1, 2), Fraction(1, 2)), neighbours=Neighbours.REPLACE_ONE)
-    >>> accounts("survey", split=split, key=SplitKey.draw(RehearsalEntropy(1)))[1][-13:]
+    >>> schema = Schema.from_sizes({"sex": 2})
+    >>> accounts("survey", split=split, key=SplitKey.draw(RehearsalEntropy(1)), schema=schema)[1][-13:]
     'piece 2 of 2)'
     """
     if cut is Cut.VALUES:
@@ -34,8 +40,15 @@ def accounts(dataset: str, *, split: Split, key: SplitKey, cut: Cut = Cut.SECRET
             "pieces that values of rows decide have no accounts of their own: who is replaced is in two of them.",
             hint="split by a secret draw, or charge the pieces to one account, at twice the price",
         )
-    count, tag = len(split.shares), key.tag(split)
+    count, tag = len(split.shares), key.tag(split, labels=_labels(schema))
     return tuple(f"{dataset} (split {tag}, piece {piece + 1} of {count})" for piece in range(count))
+
+
+def _labels(schema: Schema) -> str:
+    """Return what decides about the labels of persons (private/pieces.py)."""
+    if schema.unit.id is not None:
+        return f"id {schema.unit.id!r}"
+    return f"content of {list(schema.columns)!r} as coded by {schema.digest}"
 
 
 def overall(epsilons: Sequence[Fraction], *, neighbours: Neighbours, cut: Cut = Cut.SECRET) -> Fraction:

@@ -4,6 +4,8 @@ A query needs sums over rows: of weights, and of weights times products of numbe
 rows (or by stratum, where base weights differ or rows are drawn directly): these give the estimate. Once more, for a
 smaller part of the budget, by psu and as squares, or as squares by stratum where rows are drawn directly: these show
 how much another sample would differ. A sum that several queries need is asked once, for the shares of all of them.
+Quantiles of clustered samples are asked about by psu later, once it is known where they lie: what that may cost is
+fixed as well.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from populace.survey.sums import Factor, Sum, Weights
 
 MOST_CELLS = 2**20
 MOST_UNITS = 2**16
-# Of a query's budget, the part that shows how units differ, and how rows do: beside units, and where they are drawn.
-UNITS = Fraction(7, 20)
+# Of a query's budget, the part that shows how units differ, of which rows beside them may take some, and how rows do
+# where they are drawn.
+UNITS = Fraction(1, 2)
 BESIDE = Fraction(3, 20)
 DIRECT = Fraction(1, 4)
 # The number of rows is needed to two digits, sums to more.
@@ -107,6 +110,17 @@ class Question:
         return tuple(self._sum(term, self.psus) for term in self.terms)
 
     @cached_property
+    def psu_rows(self) -> Sum:
+        """The sum of all rows by psu and group, whatever their value."""
+        return self._sum(Term(), self.psus, axes=self.by)
+
+    @property
+    def later(self) -> bool:
+        """Whether psus are asked about once it is known where quantiles lie (survey/located.py)."""
+        clustered = self.design.clustered and self.design.replicates is None
+        return clustered and self.query.statistic is Statistic.QUANTILE
+
+    @cached_property
     def products(self) -> Mapping[Pair, Sum]:
         """The sums of squares and products of two terms, by stratum; of values only the squares are not 0."""
         pairs = combinations_with_replacement(range(len(self.terms)), 2)
@@ -154,9 +168,10 @@ class Question:
 
     @property
     def squared(self) -> bool:
-        """Whether squares are asked for: always where rows are drawn directly, beside psus of few terms."""
+        """Whether squares are asked for: where rows are drawn directly, and beside units for a declared effect."""
         by_units = self.design.clustered or self.design.replicates is not None
-        return self.weighted and (not by_units or len(self.terms) <= FEW_TERMS)
+        bounded = self.design.most_effect is not None and len(self.terms) <= FEW_TERMS
+        return self.weighted and (bounded or not by_units)
 
     def shares(self) -> Iterator[tuple[Sum, Fraction]]:
         """Yield each sum with the part of the query's own budget that it takes."""
@@ -167,22 +182,36 @@ class Question:
             units = [
                 each for sums in self.replicate_sums for each in zip(sums, _parts(self.terms), strict=True)
             ]
-        elif self.weighted and self.design.clustered:
+        elif self.weighted and self.design.clustered and not self.later:
             units = list(zip(self.psu_sums, _parts(self.terms), strict=True))
         if self.squared:
             squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
             rows = [*squares.items(), (self.rows, ROWS_PART)]
-        parts = UNITS if units else Fraction(0), Fraction(0) if not rows else BESIDE if units else DIRECT
-        yield from _divided(own, of=1 - parts[0] - parts[1])
-        yield from _divided(units, of=parts[0])
-        yield from _divided(rows, of=parts[1])
+        among_rows = Fraction(0) if not rows else BESIDE if units or self.later else DIRECT
+        among_units = UNITS - among_rows if units else Fraction(0)
+        yield from _divided(own, of=1 - among_units - among_rows - self.later_share)
+        yield from _divided(units, of=among_units)
+        yield from _divided(rows, of=among_rows)
 
-    def _sum(self, term: Term, cells: Cells, *, power: int = 1, weight: Factor | None = None) -> Sum:
+    @property
+    def later_share(self) -> Fraction:
+        """The part of the query's own budget for what is asked later."""
+        return Fraction(0) if not self.later else UNITS - BESIDE if self.squared else UNITS
+
+    def _sum(
+        self,
+        term: Term,
+        cells: Cells,
+        *,
+        power: int = 1,
+        weight: Factor | None = None,
+        axes: tuple[Axis, ...] | None = None,
+    ) -> Sum:
         own = weight or self.design.weight
         factors = (*(() if own is None or not self.weighted else (own,) * power), *term.factors)
         held = {factor.column for factor in factors}
         known = {*self.query.known, *self.design.cells} - held
-        by = cells.by(self.axes)
+        by = cells.by(self.axes if axes is None else axes)
         return Sum(
             by=by,
             where=_both(self.query.where, term.where),
@@ -220,10 +249,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """All questions of some queries, and the share of the budget that each distinct sum takes."""
+    """All questions of some queries, and the share of the budget that each distinct sum takes.
+
+    `later` has the share of what each question asks about quantiles once they are located.
+    """
 
     questions: tuple[Question, ...]
     shares: Mapping[Sum, Fraction]
+    later: tuple[Fraction, ...] = ()
 
     @classmethod
     def of(cls, design: Design, queries: Queries, *, share: Fraction = Fraction(1)) -> Plan:
@@ -235,7 +268,10 @@ class Plan:
                 shares[each] = shares.get(each, Fraction(0)) + share * part * own
         for each in shares:
             _check_cells(each, design.schema)
-        return cls(questions=questions, shares=shares)
+        later = tuple(
+            share * part * asked.later_share for asked, part in zip(questions, queries.shares, strict=True)
+        )
+        return cls(questions=questions, shares=shares, later=later)
 
     def batches(self, budget: Budget) -> list[SumBatch]:
         """Return the sums with the noise that their shares pay for, those of equal shares together."""

@@ -21,7 +21,7 @@ class Estimate:
     `sampling_error` is what another sample of the same design would change, `imputation_error` what other values in
     place of missing ones would, and `privacy_error` what other noise would. None stands for a part that is not known;
     an estimate of None is one that the noise does not let anybody say. `low` and `high` hold the truth of the
-    population 19 times out of 20. `degrees` are those of the sampling error: how many free differences it rests on.
+    population about 95 % of the time. `degrees` are those of the sampling error: how many free differences it rests on.
 
     >>> found = Estimate(query="income", estimate=5.0, sampling_error=3.0, privacy_error=4.0, low=-5.0, high=15.0)
     >>> found.total_error
@@ -32,7 +32,7 @@ class Estimate:
     group: Group = ()
     estimate: float | None
     sampling_error: float | None = None
-    imputation_error: float = 0.0
+    imputation_error: float | None = 0.0
     privacy_error: float | None = None
     low: float | None = None
     high: float | None = None
@@ -44,7 +44,7 @@ class Estimate:
         """The standard error of all parts together: they are independent, so their squares add up."""
         if self.estimate is None:
             return None
-        return math.hypot(self.sampling_error or 0.0, self.imputation_error, self.privacy_error or 0.0)
+        return math.hypot(self.sampling_error or 0.0, self.imputation_error or 0.0, self.privacy_error or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the total error in its place."""

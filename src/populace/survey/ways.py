@@ -89,8 +89,12 @@ class Ways:
 
     @property
     def fixed(self) -> bool:
-        """Whether all questions are settled before the first answer: counts that meet totals look at it."""
-        return self.counted is None or self.counted.known
+        """Whether all questions are settled before the first answer.
+
+        Counts that meet totals look at it, and so do quantiles of clustered samples.
+        """
+        later = self.plan is not None and any(self.plan.later)
+        return not later and (self.counted is None or self.counted.known)
 
 
 def groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:

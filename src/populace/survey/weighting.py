@@ -93,7 +93,7 @@ class Weighting:
     way: Way | None = None
 
     @classmethod
-    def of(cls, design: Design, *, shrink: Fraction = Fraction(0), way: Way | None = None) -> Weighting:
+    def of(cls, design: Design, *, shrink: Fraction | None = None, way: Way | None = None) -> Weighting:
         """Return how a design weights its sample: by its totals, and by its own weights as base weights."""
         if design.clustered or design.replicates is not None:
             raise UsageError(
@@ -103,7 +103,8 @@ class Weighting:
         base = EQUAL
         if design.weights is not None:
             base = Base(column=design.weights, unit=design.heaviest / BASE_STEPS, largest=BASE_STEPS)
-        return cls(controls=design.totals, base=base, shrink=shrink, way=way)
+        shrunk = design.shrink if shrink is None else shrink
+        return cls(controls=design.totals, base=base, shrink=shrunk, way=way)
 
     def __post_init__(self) -> None:
         if not 0 <= self.shrink <= 1:

@@ -1,0 +1,104 @@
+"""populace split: a private table cut into secret pieces, each with an account of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import check_new_folder, emit, emit_json, say
+from populace.errors import UsageError
+
+_OWNER = 0o700
+
+
+def split(
+    data: options.Data,
+    schema: options.SchemaFile,
+    shares: Annotated[
+        str,
+        typer.Option(
+            "--shares",
+            metavar="S,S,…",
+            help="The share of people that goes into each piece, such as 1/2,1/2 or 0.2,0.8; they add up to 1.",
+        ),
+    ],
+    key: Annotated[
+        Path,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            readable=False,
+            help="The secret that decides who is in which piece. It is drawn the first time. Keep it, and keep it "
+            "secret, for as long as the accounts of the pieces live.",
+        ),
+    ],
+    out: options.Out,
+    json: options.Json = False,
+) -> None:
+    """Cut a private table into secret pieces, by person, so that each can be asked for its own budget.
+
+    Persons are told apart by the id column that the schema names; without one nothing is split. Nobody is in two
+    pieces, so questions to all of them cost a person the greatest epsilon of one piece, not the sum.
+    The folder holds piece-1, piece-2 and so on: private rows, and a schema for each that names the account to charge.
+    Nothing of it is for publication. A piece holds a share of the people: counts and totals of it are that share of the
+    whole, which `base = 1/share` in a design puts right. What is charged to the accounts of pieces adds up with the
+    account of the whole table and with those of any other split of the same people.
+
+    \b
+    Examples:
+      populace split people.csv --schema schema.toml --shares 1/2,1/2 --key people.key --out pieces
+      populace synth pieces/piece-1.csv --schema pieces/piece-1.toml --epsilon 1 --delta 1e-9 --out first
+    """
+    from populace.privacy.entropy import SystemEntropy
+    from populace.privacy.partition import Split, SplitKey
+    from populace.private.piece_files import id_column, write_pieces
+    from populace.release.bundle import becoming
+    from populace.reservation import dataset_name
+    from populace.schema.schema import Schema
+    from populace.survey.partition import accounts
+
+    check_new_folder(out)
+    described = Schema.load(schema)
+    id_column(described)
+    if described.totals:
+        raise UsageError(
+            "the schema has exact totals, which are those of all pieces together.",
+            hint="leave them out to split the table",
+        )
+    wanted = Split(shares=_shares(shares), neighbours=described.unit.neighbours)
+    if data.suffix not in (".csv", ".parquet") or not data.is_file():
+        raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
+    secret = SplitKey.kept(key, entropy=SystemEntropy())
+    names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
+    files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]
+    with becoming(out, mode=_OWNER) as place:
+        write_pieces(
+            data, schema=described, split=wanted, key=secret, paths=tuple(place / name for name in files)
+        )
+        for name, account in zip(files, names, strict=True):
+            text = replace(described, dataset=account).to_toml()
+            (place / name).with_suffix(".toml").write_text(text, encoding="utf-8")
+    say(f"note: {out} holds private rows, and {key} says who is where: neither is for publication")
+    say(
+        "note: what is charged to the accounts of pieces adds up with the account of the whole table and with those of "
+        "any other split of the same people (another --key, other --shares)"
+    )
+    if json:
+        emit_json({"folder": str(out), "pieces": dict(zip(files, names, strict=True))})
+    else:
+        emit(str(out))
+
+
+def _shares(text: str) -> tuple[Fraction, ...]:
+    try:
+        return tuple(Fraction(part.strip()) for part in text.split(","))
+    except (ValueError, ZeroDivisionError):
+        raise UsageError(
+            f"{text!r} is no list of shares.",
+            hint="give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8",
+        ) from None

@@ -1,0 +1,75 @@
+"""A synthetic table as a survey file: weights that meet public totals, and replicate weights that hold every error.
+
+All of it follows from a release and from public totals: it costs nothing, and the release's own promise covers it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from populace.errors import UsageError
+from populace.release.bundle import Release
+from populace.release.frame import encode_table
+from populace.schema.hints import listing
+from populace.survey.design import Design
+from populace.survey.files import FITTED, weighted_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX = "rep"
+MOST_REPLICATES = 1000
+
+
+def survey_file(
+    release: Release, *, design: Design, replicates: int = 80, weight: str = "weight", seed: int | None = None
+) -> pa.Table:
+    """Return the synthetic rows with a weight that meets the totals of a design, and replicate weights beside it.
+
+    V = Σ (θ_r − mean of all θ_r)²/(R − 1) over the R replicates holds sampling error and privacy noise. `seed` repeats
+    the drawing of replicates; without it that of the release does.
+    """
+    if not design.totals:
+        raise UsageError("the design has no public totals.", hint="write them as [[totals]] in the file")
+    if release.selection is not None:
+        raise UsageError(
+            "the release holds some rows only, and totals are of all people.",
+            hint="weight a release that was drawn without a condition",
+        )
+    if not 2 <= replicates <= MOST_REPLICATES:
+        raise UsageError(
+            f"{replicates} replicates were asked for.", hint=f"ask for 2 to {MOST_REPLICATES}; 80 are usual"
+        )
+    schema, table = release.measurements.schema, release.synthetic
+    if not table.num_rows:
+        raise UsageError("the release has no rows to weight.", hint="draw rows: populace generate --rows N")
+    _check_names([*table.column_names, weight])
+    if weight in table.column_names:
+        raise UsageError(f"the table has a column {weight!r} already.", hint="give the weight another name")
+    found = weighted_rows(
+        encode_table(table, schema=schema),
+        schema=schema,
+        controls=design.totals,
+        measurements=release.measurements.items,
+        sample=max(release.model.total, 1.0),
+        rng=np.random.default_rng([release.seed if seed is None else seed, replicates]),
+        replicates=replicates,
+        # Rows are fitted where the model has targets, and drawn from it alone elsewhere.
+        drawing=FITTED if release.model.targets else 1.0,
+    )
+    for name, values in found.columns(weight=weight, prefix=PREFIX).items():
+        table = table.append_column(name, [values])
+    return table
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """See that no other column looks like a replicate: software finds them by their names."""
+    if taken := [name for name in names if re.fullmatch(f"{PREFIX}[0-9]+", name)]:
+        raise UsageError(
+            f"{listing(taken)} would be taken for a replicate weight: those are named {PREFIX}1, {PREFIX}2 and so on.",
+            hint="give the weight or the column another name",
+        )
