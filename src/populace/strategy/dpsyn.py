@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
+
 from populace.errors import UsageError
+from populace.infer.recoding import mergeable, recoded_units
 from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.public import Borrowed
+from populace.public import Borrowed, Public
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.strategy.histogram import check_declared
@@ -109,8 +113,9 @@ def dpsyn(
     plan = split(epsilon, theta=theta, total=total)
     noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
     measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
-    columns: list[Clique] = [(name,) for name in oracle.domain]
-    pairs: list[Clique] = list(combinations(oracle.domain, 2))
+    merged = mergeable(oracle.groups, domain=oracle.domain, apart=_apart(oracle))
+    columns = recoded_units(oracle.domain, merged)
+    pairs = _joined(columns, oracle.domain)
     if plan.level is Level.NOTHING or not pairs:
         wanted = [] if plan.level is Level.NOTHING else columns
     else:
@@ -126,8 +131,8 @@ def dpsyn(
         )
         measured += oracle.measure(asked, noise=law)
     if plan.level is Level.PAIRS:
-        return measured
-    return (*measured, Borrowed.of(public, [*columns, *pairs, *_groups(oracle)]))
+        return (*measured, _occurring(public, merged)) if merged else measured
+    return (*measured, Borrowed.of(public, [*columns, *pairs, *_groups(oracle, merged)]))
 
 
 def check_dpsyn(
@@ -138,22 +143,41 @@ def check_dpsyn(
 ) -> None:
     """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet."""
     check_declared(schema, method="dpsyn")
-    cells = _pair_cells(schema.domain) + schema.domain.cells(schema.partition)
+    apart = {*schema.partition, *(name for known in schema.totals for name in known.clique)}
+    units = recoded_units(schema.domain, mergeable(schema.groups, domain=schema.domain, apart=apart))
+    cells = _pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
     if cells > MOST_CELLS:
         raise UsageError(
             f"all pairs and the partition have {cells:.4g} cells together; the most is {MOST_CELLS}.",
-            hint="coarsen the largest columns, or use --method auto",
+            hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
 
 
-def _pair_cells(domain: Domain) -> int:
-    sizes = list(domain.values())
+def _pair_cells(sizes: Sequence[int]) -> int:
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
 
-def _groups(oracle: Oracle) -> list[Clique]:
-    """Return the groups of columns that the schema declares, as far as rows can be fitted to them."""
+def _apart(oracle: Oracle) -> set[str]:
+    """Return the columns that are not recoded: areas and public totals count them as they are."""
+    return {*oracle.partition, *(name for known in oracle.totals for name in known.clique)}
+
+
+def _joined(units: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """Return the columns of every two units together, in the order of the domain."""
+    return [tuple(name for name in domain if name in (*one, *other)) for one, other in combinations(units, 2)]
+
+
+def _occurring(public: Public, groups: Sequence[Clique]) -> Borrowed:
+    """Return which combinations of some groups occur in the public table, and no counts of them."""
+    held = Borrowed.of(public, groups).tables
+    return Borrowed({group: (table > 0).astype(np.int64) for group, table in held.items()})
+
+
+def _groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
+    """Return the other groups of columns that the schema declares, as far as rows can be fitted to them."""
     ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.groups]
     return [
-        group for group in ordered if len(group) == MOST_GROUP and oracle.domain.cells(group) <= GROUP_CELLS
+        group
+        for group in ordered
+        if group not in merged and len(group) == MOST_GROUP and oracle.domain.cells(group) <= GROUP_CELLS
     ]
