@@ -9,7 +9,7 @@ from populace.infer.weights import Weights, dense
 from populace.marginals import Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.strategy.candidates import MOST_CELLS, answered, wanted_marginals
+from populace.strategy.candidates import answered, room_for, wanted_marginals
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
@@ -18,8 +18,6 @@ from populace.strategy.workload import Workload
 COLUMN_SHARE = Fraction(15, 100)
 ROUNDS = 2
 MEASURED = Fraction(3, 4)
-# All that is wanted is answered in every round, from a tree whose cells times these answers stay below this.
-MOST_WORK, LEAST_CELLS = 2**28, 2**12
 
 
 def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -43,7 +41,7 @@ def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Mea
     each = (1 - COLUMN_SHARE) / rounds
     noise = oracle.budget.measure_noise(each * MEASURED, marginals=1)
     law = oracle.budget.choice(each * (1 - MEASURED), choices=1)
-    room = max(LEAST_CELLS, min(MOST_CELLS, MOST_WORK // len(wanted)))
+    room = room_for(wanted)
     for number in range(rounds):
         progress("choosing marginals", 0.1 + 0.9 * number / rounds)
         candidates = answered(estimate, wanted, noise=noise, room=room)
