@@ -10,7 +10,7 @@ itself, as if it were the release. Errors are mean total variations over columns
 beside the shared data).
 
 With --steps, `dpsyn` with and without its steps: on ma2019 beside ma2018 at epsilon 1, PUMA being the areas; and on the
-years 2016 to 2018 of nist2020-acs beside 2012 to 2015, PUMA × YEAR being the areas, at three epsilon. Columns are
+years 2016 to 2018 of nist2020-acs beside 2012 to 2015, PUMA × YEAR being the areas, at four epsilon. Columns are
 recoded in groups or not; rows by area are as the noisy counts are, as they are without any choice in the schema, or
 raised to 300 and rounded to 100 whatever it moves. All cases have the same repeatable noise: it decides by chance what
 is measured at all, as the noisy number of rows does, and would hide what the steps do.
@@ -74,12 +74,15 @@ AREAS: dict[str, dict[str, int]] = {
 }
 
 
-def steps(place: Path, *, runs: int) -> None:
+def steps(place: Path, *, runs: int, data: list[str], epsilon: list[str]) -> None:
     """Print the error of `dpsyn` with and without its steps."""
-    known = tables(["ma2019", "nist2020-acs"], place=place)
-    print("data          eps  groups  rows by area  runs  columns  pairs (sd)        triples   cpu s    rows")
-    for data, epsilon in (("ma2019", "1"), *(("nist2020-acs", each) for each in ("0.1", "1", "10"))):
-        table, declared = known[data], MA_GROUPS if data == "ma2019" else GROUPS
+    known = tables(data, place=place)
+    print(
+        "data           eps  groups  rows by area  runs  columns  pairs (sd)        triples   cpu s    rows"
+    )
+    asked = [(name, each) for name in data for each in (["1"] if name == "ma2019" else epsilon)]
+    for name, each in asked:
+        table, declared = known[name], MA_GROUPS if name == "ma2019" else GROUPS
         plain = Schema.load(table.schema)
         plain = replace(plain, partition=plain.partition or ("PUMA",))
         for groups in ((), declared):
@@ -89,7 +92,7 @@ def steps(place: Path, *, runs: int) -> None:
                 for run in range(runs):
                     begun = time.process_time()
                     release = synthesize(
-                        table.rows, schema=schema, epsilon=epsilon, delta=table.delta, method="dpsyn", seed=run,
+                        table.rows, schema=schema, epsilon=each, delta=table.delta, method="dpsyn", seed=run,
                         public=table.public, ledger=place / f"{time.time_ns()}.db", dataset="bench",
                         noise=ExactNoise(RehearsalEntropy(run)),
                     )  # fmt: skip
@@ -102,7 +105,7 @@ def steps(place: Path, *, runs: int) -> None:
                 tv = {key: [run[key] for run in found] for key in ("tv1", "tv2", "tv3")}
                 spread = statistics.stdev(tv["tv2"]) if runs > 1 else 0.0
                 print(
-                    f"{data:13} {epsilon:>3}  {'yes' if groups else 'no':6}  {label:12}  {runs:4}  "
+                    f"{name:13} {each:>4}  {'yes' if groups else 'no':6}  {label:12}  {runs:4}  "
                     f"{statistics.mean(tv['tv1']):.4f}   {statistics.mean(tv['tv2']):.4f} ({spread:.4f})   "
                     f"{statistics.mean(tv['tv3']):.4f}  {statistics.mean(spent):6.1f}  {rows:6}",
                     flush=True,
@@ -113,12 +116,14 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--runs", type=int, default=3)
     ask.add_argument("--steps", action="store_true")
+    ask.add_argument("--data", nargs="+", default=["ma2019", "nist2020-acs"], help="tables for --steps")
+    ask.add_argument("--epsilon", nargs="+", default=["0.02", "0.1", "1", "10"], help="of nist2020-acs")
     told = ask.parse_args()
     runs = told.runs
     if told.steps:
         print(here())
         with tempfile.TemporaryDirectory() as name:
-            steps(Path(name), runs=runs)
+            steps(Path(name), runs=runs, data=told.data, epsilon=told.epsilon)
         return
     folder = SHARED / "data" / "nist-acs"
     real, before = folder / "ma2019.csv", folder / "ma2018.csv"

@@ -123,3 +123,25 @@ def test_the_steps_of_areas_are_part_of_the_schema():
     for wrong in ({"partition_least": -1}, {"partition_step": 0}, {"partition": (), "partition_step": 10}):
         with pytest.raises(SchemaError, match="partition_"):
             replace(SCHEMA, **wrong)
+
+
+def test_years_that_the_public_table_does_not_have_are_as_they_were_counted(tmp_path):
+    """Nothing but areas is measured at this ε; the public table has another year, and areas much like these."""
+    later, earlier = (
+        people(40_000, seed=1 + n).set_column(1, "year", pa.array([2 - n] * 40_000)) for n in (0, 1)
+    )
+    made = pipeline.synthesize(
+        later,
+        schema=replace(SCHEMA, partition_least=0),
+        epsilon="0.02",
+        delta="0",
+        method="dpsyn",
+        public=earlier,
+        ledger=tmp_path / "l.db",
+        noise=ExactNoise(RehearsalEntropy(4)),
+        seed=0,
+    )
+    counts = by_area(made.synthetic)
+    assert counts[:, 2].sum() > 0.98 * counts.sum()
+    # Beside the public shares, areas err by less than the noise of their sums over years: 50·√2 a cell.
+    assert np.abs(counts.sum(axis=1) - by_area(later).sum(axis=1)).max() < 3 * 50 * 2**0.5 * 3**0.5

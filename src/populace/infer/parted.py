@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from populace.infer.areas import MOST_AREAS, STEP_MEASURED, STEP_PUBLIC, area_rows, holding
 from populace.infer.assemble import assemble
 from populace.infer.model import Model
+from populace.infer.prior import drawn
 from populace.infer.recoding import mergeable, recode_items, recode_public, recoding_of
 from populace.infer.structure import Layout
-from populace.marginals import Clique
+from populace.marginals import Clique, Counts
 from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.public import Borrowed
@@ -49,11 +50,11 @@ def parted_model(
     if totals or domain.cells(areas) > MOST_AREAS:
         areas = ()
     model = assemble(
-        items,
+        leaning(items, schema.partition, public=public),
         domain=domain,
         rules=rules,
         totals=totals,
-        public=public,
+        public=beyond(public, schema.partition),
         first=areas if len(areas) > 1 else (),
         gradual=gradual,
         progress=progress,
@@ -61,6 +62,45 @@ def parted_model(
     if areas:
         model = _by_area(model, areas, items=items, schema=schema, rules=rules)
     return replace(model, recoding=recoding)
+
+
+def beyond(public: Borrowed | None, partition: Clique) -> Borrowed | None:
+    """Return public tables without those of areas alone: a partition of several columns is measured always.
+
+    An earlier year has no row of this one; taken as it is, it would outweigh noisy areas.
+    """
+    if public is None or len(partition) < 2:
+        return public
+    kept = {clique: table for clique, table in public.tables.items() if not set(clique) <= set(partition)}
+    return Borrowed(kept) if kept else None
+
+
+def leaning(
+    items: Sequence[Measurement], partition: Clique, *, public: Borrowed | None
+) -> tuple[Measurement, ...]:
+    """Return measurements in which the partition's table has sums by column that are drawn to the public ones.
+
+    Areas are counted with little of the budget, so that a column's sums over them are noisier than public shares may
+    be. The interactions of the table stay as they were measured.
+    """
+    known = {} if public is None or len(partition) < 2 else public.tables
+    wanted = [item for item in items if set(item.marginal.clique) == set(partition)]
+    if not known or not wanted:
+        return tuple(items)
+    total = max(1.0, float(np.mean([item.counts.sum() for item in wanted])))
+    return tuple(_leaning(item, known, total=total) if item in wanted else item for item in items)
+
+
+def _leaning(item: Measurement, known: Mapping[Clique, Counts], *, total: float) -> Measurement:
+    table = item.counts.astype(np.float64)
+    for axis, name in enumerate(item.marginal.clique):
+        if (name,) in known:
+            others = tuple(each for each in range(table.ndim) if each != axis)
+            sums, cells = table.sum(axis=others), table.size // table.shape[axis]
+            variance = float(item.variance) * cells
+            near, _ = drawn(sums, variance=variance, public=known[name,], total=total)
+            table = table + np.expand_dims((near - sums) / cells, others)
+    return Measurement(item.marginal, np.rint(table).astype(np.int64), item.variance)
 
 
 def _by_area(
