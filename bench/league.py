@@ -3,6 +3,7 @@
     python bench/league.py                                 everything, once, the default
     python bench/league.py --runs 3 --keep FILE            three runs each; FILE keeps finished ones
     python bench/league.py --data nltcs --method auto mst  a part of it
+    python bench/league.py --runs 3 --keep FILE --show     what FILE keeps, and nothing is run
 
 Tables: adult and nltcs (delta 1e-9); ma2019 (24 columns, imported with the shipped overlay, delta 1e-5) with ma2018 as
 public table; and nist2020-acs, whose years 2012 to 2015 are public and 2016 to 2018 are released (delta 1e-9), counted
@@ -233,6 +234,7 @@ def main() -> None:
     ask.add_argument("--runs", type=int, default=1)
     ask.add_argument("--cap", type=int, default=900, help="CPU seconds that a run may take")
     ask.add_argument("--keep", type=Path, help="where finished runs are kept; those there are not made again")
+    ask.add_argument("--show", action="store_true", help="print what is kept, and run nothing")
     told = ask.parse_args()
     found: dict[Key, Runs] = {}
     if told.keep is not None and told.keep.exists():
@@ -244,14 +246,14 @@ def main() -> None:
         for data, method, epsilon in asked:
             runs = found.setdefault((data, method, epsilon), [])
             # What is refused, or takes too long, is not tried again.
-            while len(runs) < told.runs and not (runs and "why" in runs[-1]):
+            while not told.show and len(runs) < told.runs and not (runs and "why" in runs[-1]):
                 runs.append(once(known[data], method=method, epsilon=epsilon, cap=told.cap))
                 if told.keep is not None:
                     with told.keep.open("a") as file:
                         file.write(json.dumps({"key": (data, method, epsilon), "run": runs[-1]}) + "\n")
     print(here())
     print("data           eps  method                runs  pairs (sd)       triples    cpu s  peak MB")
-    shown = {key: found[key][: told.runs] for key in asked}
+    shown = {key: found[key][: told.runs] for key in asked if found[key]}
     for line in standings(shown):
         print(line)
     print()
