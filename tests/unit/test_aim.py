@@ -153,7 +153,7 @@ def test_the_last_round_takes_what_is_left():
 
 @pytest.mark.parametrize("most", [60, 300])
 def test_the_model_grows_only_as_the_budget_is_used(most, monkeypatch):
-    monkeypatch.setattr(module, "room_for", lambda _: most)
+    monkeypatch.setattr(module, "MOST_CELLS", most)
     rng = np.random.default_rng(2)
     rows = {name: rng.integers(0, 4, 3000) for name in "abcd"}
     # Everything would be taken if there were room: the largest candidate wins.

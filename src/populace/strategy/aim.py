@@ -14,9 +14,9 @@ from populace.privacy.mechanisms import DiscreteGaussian
 from populace.progress import Progress
 from populace.strategy.candidates import (
     MOST_CANDIDATES,
+    MOST_CELLS,
     MOST_SCORED,
     answered,
-    room_for,
     usual,
     whole_weights,
 )
@@ -50,11 +50,10 @@ def aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Meas
     estimator.add(measured)
     estimator.refit()
     weights = closure(workload, domain=oracle.domain)
-    room = room_for(weights)
     while left:
         each = left if left <= 2 * each else each
         noise = budget.measure_noise(each * MEASURED, marginals=1)
-        candidates = answered(estimator, weights, noise=noise, room=int(room * (1 - left + each)))
+        candidates = answered(estimator, weights, noise=noise, room=int(MOST_CELLS * (1 - left + each)))
         law = budget.choice(each * (1 - MEASURED), choices=1)
         number = oracle.choose(candidates, among=range(len(candidates.marginals)), law=law, none=False)
         marginal = candidates.marginals[number or 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import accumulate
 from typing import Protocol
@@ -17,8 +17,6 @@ from populace.strategy.workload import Workload
 
 # The junction tree of a model that is fitted in every round, in cells: 2 MB. A round takes about 0.1 seconds there.
 MOST_CELLS = 2**18
-# Every candidate is answered from the tree in every round: its cells times these answers.
-MOST_WORK = 2**28
 # What is scored in every round: so many marginals, and cells of all of them together.
 MOST_CANDIDATES, MOST_SCORED = 2**13, 2**23
 # Weights become whole numbers up to this one.
@@ -38,18 +36,6 @@ class Estimate(Protocol):
     def fits(self, clique: Clique, /, *, room: int) -> bool:
         """Say whether it could take in a table without becoming larger than so many cells."""
         ...
-
-
-def room_for(wanted: Sized) -> int:
-    """Return how many cells the tree may have from which so many marginals are answered in every round.
-
-    With thousands of marginals a round would take minutes on the largest tree, and the parts of answers that are kept
-    gigabytes: the tree is smaller then, by a public number.
-
-    >>> room_for(range(500)) == MOST_CELLS, room_for(range(7000))
-    (True, 38347)
-    """
-    return min(MOST_CELLS, MOST_WORK // max(1, len(wanted)))
 
 
 def answered(
