@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from populace import pipeline
-from populace.errors import SchemaError
+from populace.errors import SchemaError, UsageError
 from populace.infer.areas import area_rows, holding
 from populace.infer.model import Model
 from populace.marginals import Domain
@@ -70,6 +70,28 @@ def test_small_areas_are_left_as_they_are():
     assert (area_rows(np.array([3.6, 0.4, 2.7])) == [4, 0, 3]).all()
     # What the schema says is done, whatever it moves.
     assert area_rows(small, least=300, step=1).sum() == 30_000
+
+
+def test_rounding_leaves_no_area_below_the_least_number_and_not_all_of_them_empty():
+    assert area_rows(np.array([140.0, 2400.0]), least=149, step=100).tolist() == [200, 2400]
+    assert area_rows(np.array([2400.0, 5000.0, 260.0]), step=290).tolist() == [2320, 4930, 580]
+    # Nobody has half a step: what has rows gets one.
+    assert area_rows(np.array([40.0, 3.0, 0.2]), least=0, step=100).tolist() == [100, 100, 0]
+    assert area_rows(np.array([0.1, 0.2]), least=0, step=100).sum() == 0
+    allowed = np.array([True, False])
+    assert area_rows(np.array([4.0, 9.0]), least=1, step=10, allowed=allowed).tolist() == [10, 0]
+
+
+@pytest.mark.parametrize("key", ["partition_least", "partition_step"])
+def test_rows_by_area_that_cannot_be_drawn_are_refused_before_anything_is_spent(key, tmp_path):
+    with pytest.raises(UsageError, match=f"{key} = 1000000000000 asks for up to 9e.12 rows in 9 areas"):
+        run(replace(SCHEMA, **{key: 10**12}), ledger=tmp_path / "l.db")
+    with pytest.raises(UsageError, match="the most is 67108864"):
+        run(replace(SCHEMA, max_rows=50_000, **{key: 2**23}), ledger=tmp_path / "l.db")
+    text = SCHEMA.to_toml().replace("max = 2", "max = 299")
+    with pytest.raises(UsageError, match=f"{key} is given, but the partition has 9e.04 areas"):
+        run(replace(Schema.parse(text), **{key: 1}), ledger=tmp_path / "l.db")
+    assert not (tmp_path / "l.db").exists()
 
 
 def test_areas_that_cannot_be_have_no_rows():

@@ -19,6 +19,8 @@ STEP_PUBLIC, STEP_MEASURED = 10, 100
 ONE_IN = 20
 # Areas that a model has to hold together.
 MOST_AREAS = 2**16
+# Rows that the schema may demand for all areas together, unless it allows more with max_rows.
+MOST_DEMANDED = 2**26
 
 
 def area_rows(
@@ -31,6 +33,7 @@ def area_rows(
 ) -> Counts:
     """Return whole numbers of rows by area: those below `least` raised to it, all rounded to multiples of `step`.
 
+    Rounding never leaves an area below `least`, nor all of them without rows: it goes up there.
     Where nothing is given, they are raised to 300, and then rounded to the larger of `usual` and 10, as long as that
     moves at most one row in twenty: a table of many areas with few rows each is left as it is. Areas that are not
     allowed have no rows. It is a function of noisy counts alone.
@@ -42,15 +45,18 @@ def area_rows(
     array([12,  4,  1])
     >>> area_rows(np.array([12.3, 4.0, 0.7]), least=10, step=5)
     array([10, 10, 10])
+    >>> area_rows(np.array([140.0, 2400.0]), least=149, step=100)
+    array([ 200, 2400])
     """
     inside = np.ones(expected.shape, np.bool_) if allowed is None else allowed
     values = np.where(inside, np.maximum(expected, 0.0), 0.0)
     most = float(values.sum()) / ONE_IN
-    raised = np.where(inside, np.maximum(values, LEAST if least is None else least), 0.0)
+    floor = LEAST if least is None else least
+    raised = np.where(inside, np.maximum(values, floor), 0.0)
     if least is None and float((raised - values).sum()) > most:
-        raised = values
+        floor, raised = 0, values
     for each in (usual, STEP_PUBLIC) if step is None else (step,):
-        rounded = each * np.rint(raised / each).astype(np.int64)
+        rounded = _rounded(raised, inside, floor=floor, step=each)
         if each > 1 and (step is not None or float(np.abs(rounded - raised).sum()) <= most):
             return rounded
     return _whole(raised)
@@ -77,6 +83,15 @@ def holding(model: Model, clique: Clique, rows: Counts) -> Model:
         exact=(clique,),
         targets={each: table * share for each, table in model.targets.items()} | {clique: rows.astype(float)},
     )
+
+
+def _rounded(values: Table, inside: Allowed, *, floor: int, step: int) -> Counts:
+    """Return the nearest multiples of a step, and the next larger ones where these are below the floor, or all zero."""
+    near = step * np.rint(values / step).astype(np.int64)
+    up = step * np.ceil(values / step).astype(np.int64)
+    if not near.any():
+        return np.where(values >= 0.5, up, 0)
+    return np.where(inside & (near < floor), up, near)
 
 
 def _whole(values: Table) -> Counts:

@@ -11,7 +11,7 @@ from populace.infer.areas import MOST_AREAS, STEP_MEASURED, STEP_PUBLIC, area_ro
 from populace.infer.assemble import assemble
 from populace.infer.model import Model
 from populace.infer.prior import drawn
-from populace.infer.recoding import mergeable, recode_items, recode_public, recoding_of
+from populace.infer.recoding import kept_apart, mergeable, recode_items, recode_public, recoding_of
 from populace.infer.structure import Layout
 from populace.marginals import Clique, Counts
 from populace.measurements import Measurement
@@ -35,8 +35,8 @@ def parted_model(
     schema names a partition and no totals, rows have the counts of `area_rows` in its cells.
     """
     domain, rules, totals = schema.domain, schema.rules, schema.totals
-    kept = {*schema.partition, *(name for known in totals for name in known.clique)}
-    groups = mergeable(schema.groups, domain=domain, apart=kept)
+    apart = kept_apart(schema.partition, totals)
+    groups = mergeable(schema.groups, domain=domain, apart=apart)
     recoding = recoding_of(public, groups, domain=domain, rules=rules)
     recoded = None if recoding is None else recode_items(items, recoding)
     if recoding is not None and recoded is not None:

@@ -15,7 +15,7 @@ from populace.errors import UsageError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.public import Borrowed
-from populace.schema.rules import Allowed, Rule, Rules
+from populace.schema.rules import Allowed, Rule, Rules, Totals
 
 # The table of all combinations of a group is counted, and kept.
 MOST_CELLS = 2**16
@@ -179,12 +179,17 @@ class Recoding:
         )
 
 
+def kept_apart(partition: Clique, totals: Iterable[Totals]) -> set[str]:
+    """Return the columns that are not recoded: areas and public totals count them as they are."""
+    return {*partition, *(name for known in totals for name in known.clique)}
+
+
 def mergeable(
     groups: Iterable[Clique], *, domain: Domain, apart: Iterable[str], most: int = MOST_CELLS
 ) -> tuple[Clique, ...]:
     """Return the declared groups that can become one column: several columns, of few combinations, none kept apart.
 
-    Columns of the partition and of public totals are kept apart. One column alone is no table to recode.
+    One column alone is no table to recode.
 
     >>> domain = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
     >>> mergeable([("b", "a"), ("c", "d")], domain=domain, apart=["d"])

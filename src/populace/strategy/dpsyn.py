@@ -11,7 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from populace.errors import UsageError
-from populace.infer.recoding import mergeable, recoded_units
+from populace.infer.areas import MOST_AREAS, MOST_DEMANDED
+from populace.infer.recoding import kept_apart, mergeable, recoded_units
 from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
@@ -113,7 +114,8 @@ def dpsyn(
     plan = split(epsilon, theta=theta, total=total)
     noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
     measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
-    merged = mergeable(oracle.groups, domain=oracle.domain, apart=_apart(oracle))
+    apart = kept_apart(oracle.partition, oracle.totals)
+    merged = mergeable(oracle.groups, domain=oracle.domain, apart=apart)
     columns = recoded_units(oracle.domain, merged)
     pairs = _joined(columns, oracle.domain)
     if plan.level is Level.NOTHING or not pairs:
@@ -141,9 +143,12 @@ def check_dpsyn(
     epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
     delta: Fraction,  # noqa: ARG001
 ) -> None:
-    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet."""
+    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet.
+
+    Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
+    """
     check_declared(schema, method="dpsyn")
-    apart = {*schema.partition, *(name for known in schema.totals for name in known.clique)}
+    apart = kept_apart(schema.partition, schema.totals)
     units = recoded_units(schema.domain, mergeable(schema.groups, domain=schema.domain, apart=apart))
     cells = _pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
     if cells > MOST_CELLS:
@@ -151,15 +156,31 @@ def check_dpsyn(
             f"all pairs and the partition have {cells:.4g} cells together; the most is {MOST_CELLS}.",
             hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
+    _check_demands(schema)
+
+
+def _check_demands(schema: Schema) -> None:
+    """Refuse numbers of rows by area that all areas together cannot have."""
+    areas, most = schema.domain.cells(schema.partition), max(MOST_DEMANDED, schema.max_rows or 0)
+    for key, given in (
+        ("partition_least", schema.partition_least),
+        ("partition_step", schema.partition_step),
+    ):
+        if given is not None and areas > MOST_AREAS:
+            raise UsageError(
+                f"{key} is given, but the partition has {areas:.4g} areas; rows are counted out over at most "
+                f"{MOST_AREAS}.",
+                hint=f"leave {key} out, or name fewer or coarser columns in the partition",
+            )
+        if given is not None and given * areas > most:
+            raise UsageError(
+                f"{key} = {given} asks for up to {given * areas:.4g} rows in {areas} areas; the most is {most}.",
+                hint="give a smaller number, or declare max_rows if there may be so many",
+            )
 
 
 def _pair_cells(sizes: Sequence[int]) -> int:
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-
-
-def _apart(oracle: Oracle) -> set[str]:
-    """Return the columns that are not recoded: areas and public totals count them as they are."""
-    return {*oracle.partition, *(name for known in oracle.totals for name in known.clique)}
 
 
 def _joined(units: Sequence[Clique], domain: Domain) -> list[Clique]:
