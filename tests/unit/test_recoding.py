@@ -160,7 +160,38 @@ def test_tables_that_tell_merged_columns_apart_are_left_alone(tmp_path):
     assert recoding is not None
     single = Measurement(Marginal(("own",)), np.array([10, 5]), Fraction(1))
     assert recode_items([*found.items, single], recoding) is None
-    assert parted_model([*found.items, single], schema=SCHEMA, public=found.public).recoding is None
+    apart = parted_model([*found.items, single], schema=SCHEMA, public=found.public)
+    assert apart.recoding is None
+    # Which combinations occur is no count of rows: the model is what it is without the public table.
+    assert {table.max() for table in found.public.tables.values()} == {1}
+    without = parted_model([*found.items, single], schema=SCHEMA, public=None)
+    assert apart.total == without.total
+    assert list(apart.targets) == list(without.targets)
+    assert all(np.array_equal(apart.targets[each], without.targets[each]) for each in apart.targets)
+
+
+def test_tables_are_scaled_only_where_rows_without_a_code_stand_out_of_all_noise():
+    domain = Domain({"a": 2, "b": 2, "x": 2})
+    counts = np.array([[400, 100], [300, 100]])
+
+    def scaled(held, *, rows, noise=1):
+        recoding = Recoding(domain=domain, merged=(Merged("a + b", ("a", "b"), np.array(held)),))
+        items = (
+            Measurement(Marginal(("x",)), np.array([rows - 200, 200]), Fraction(noise)),
+            Measurement(Marginal(("a", "b")), counts, Fraction(4)),
+        )
+        return list(recode_items(items, recoding))[1]
+
+    every, some = [[0, 0], [0, 1], [1, 0], [1, 1]], [[0, 0], [0, 1], [1, 0]]
+    # No cell is left out: the table itself says how many rows there are.
+    whole = scaled(every, rows=1500)
+    assert (whole.counts.tolist(), whole.variance) == ([400, 100, 300, 100], 4)
+    # A hundred rows are missing; the number of rows is sure here, and not so there.
+    sure, unsure = scaled(some, rows=900), scaled(some, rows=900, noise=10_000)
+    assert sure.counts.tolist() == [450, 112, 338]
+    added = 2 * (400**2 + 100**2 + 300**2) / 800**2 / 3
+    assert float(sure.variance) == pytest.approx(4 * (9 / 8) ** 2 + added, abs=1e-5)
+    assert (unsure.counts.tolist(), unsure.variance) == ([400, 100, 300], 4)
 
 
 def test_groups_with_areas_or_totals_in_them_are_not_merged(tmp_path):

@@ -37,15 +37,17 @@ def parted_model(
     domain, rules, totals = schema.domain, schema.rules, schema.totals
     apart = kept_apart(schema.partition, totals)
     groups = mergeable(schema.groups, domain=domain, apart=apart)
+    # Where all pairs were measured, only combinations of groups are public, and no count of them.
+    only_combinations = public is not None and set(public.tables) <= set(groups)
     recoding = recoding_of(public, groups, domain=domain, rules=rules)
     recoded = None if recoding is None else recode_items(items, recoding)
     if recoding is not None and recoded is not None:
         items, public, rules = tuple(recoded), recode_public(public, recoding), recoding.rules(rules)
         domain = recoding.recoded
-        # Where all pairs were measured, only combinations are public, and no count of them.
-        public = None if public is None or not any(len(c) > 1 for c in public.tables) else public
     else:
         recoding = None
+    if only_combinations:
+        public = None
     areas = tuple(name for name in domain if name in schema.partition)
     if totals or domain.cells(areas) > MOST_AREAS:
         areas = ()

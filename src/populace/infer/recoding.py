@@ -258,23 +258,34 @@ def recode_public(public: Borrowed | None, recoding: Recoding) -> Borrowed | Non
     return Borrowed(tables)
 
 
-def _scaled(item: Measurement, marginal: Marginal, kept: Counts, *, rows: float | None) -> Measurement:
-    if kept.shape == item.counts.shape or rows is None:
-        return Measurement(marginal, kept, item.variance)
-    deviation = float(item.variance * kept.size) ** 0.5
+def _scaled(
+    item: Measurement, marginal: Marginal, kept: Counts, *, rows: tuple[float, float] | None
+) -> Measurement:
+    """Return what is left of a table, scaled to the number of rows if cells were left out that must have held some.
+
+    The variance is that of the scaled cells and, as their mean, what the noise in the number of rows adds.
+    """
     held = float(kept.sum())
-    # What is missing must stand out of the noise of the cells that are left.
-    more = rows / held if held > 0 and rows - held > 2 * deviation else 1.0
-    factor = Fraction(min(more, 2.0)).limit_denominator(10**6)
+    if kept.size == item.counts.size or rows is None or held <= 0:
+        return Measurement(marginal, kept, item.variance)
+    total, variance = rows
+    # What is missing must stand out of the noise of the number of rows and of the cells that are left.
+    if total - held <= 2 * (float(item.variance) * kept.size + variance) ** 0.5:
+        return Measurement(marginal, kept, item.variance)
+    factor = Fraction(min(total / held, 2.0)).limit_denominator(10**6)
     counts = np.rint(kept * float(factor)).astype(np.int64)
-    return Measurement(marginal, counts, item.variance * factor**2)
+    added = variance * float(np.mean(np.square(kept / held))) if factor < 2 else 0.0
+    more = Fraction(added).limit_denominator(10**6)
+    return Measurement(marginal, counts, item.variance * factor**2 + more)
 
 
-def _rows(items: Sequence[Measurement], *, merged: set[str]) -> float | None:
-    """Return the number of rows that tables without merged columns tell, each weighted by its precision."""
+def _rows(items: Sequence[Measurement], *, merged: set[str]) -> tuple[float, float] | None:
+    """Return the number of rows that tables without merged columns tell, by their precision, and its variance."""
     whole = [item for item in items if not merged & set(item.marginal.clique)]
     weights = [1 / (float(item.variance) * item.counts.size) for item in whole]
-    return float(np.average([item.counts.sum() for item in whole], weights=weights)) if whole else None
+    if not whole:
+        return None
+    return float(np.average([item.counts.sum() for item in whole], weights=weights)), 1 / sum(weights)
 
 
 def _possible(cells: Counts, group: Clique, rules: Rules) -> Allowed:
