@@ -232,8 +232,9 @@ def recoding_of(
 def recode_items(items: Iterable[Measurement], recoding: Recoding) -> Iterator[Measurement] | None:
     """Return measurements over recoded columns; None where one of them tells merged columns apart.
 
-    Rows of combinations without a code are shared out over the codes as the others are: what is left of a table is
-    scaled to the number of rows, which the tables without merged columns tell.
+    Rows of combinations without a code are shared out over the codes as the others are: what is left of a table that
+    lost cells is scaled to the number of rows, which the tables without merged columns tell, if noise does not explain
+    what it lacks.
     """
     given = list(items)
     cliques = [recoding.clique(item.marginal.clique) for item in given]
