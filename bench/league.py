@@ -3,10 +3,12 @@
     python bench/league.py                                 everything, once, the default
     python bench/league.py --runs 3 --keep FILE            three runs each; FILE keeps finished ones
     python bench/league.py --data nltcs --method auto mst  a part of it
+    python bench/league.py --runs 3 --keep FILE --show     what FILE keeps, and nothing is run
 
 Tables: adult and nltcs (delta 1e-9); ma2019 (24 columns, imported with the shipped overlay, delta 1e-5) with ma2018 as
 public table; and nist2020-acs, whose years 2012 to 2015 are public and 2016 to 2018 are released (delta 1e-9), counted
-first by area and year. Methods that can use a public table are there with one, as `auto+public` and `dpsyn`.
+first by area and year, with the groups of columns of the source for `dpsyn`. Methods that can use a public table are
+there with one, as `auto+public` and `dpsyn`.
 Every run is a fresh process on one thread, from file to file without the report. One that takes more than --cap CPU
 seconds is stopped; one that a method refuses says why. Errors are mean total variations over all pairs and over 100
 triples (tools/score.py beside the shared data).
@@ -38,6 +40,15 @@ from populace.strategy.methods import METHODS
 DATA = ["adult", "nltcs", "ma2019", "nist2020-acs"]
 EPSILON = ["0.1", "1", "10"]
 PUBLIC = ("auto+public", "dpsyn")
+# What the source of `dpsyn` recodes into one column each.
+GROUPS = (
+    ("SEX", "MARST"),
+    ("HCOVANY", "HCOVPRIV", "HINSEMP", "HINSCAID", "HINSCARE"),
+    ("EMPSTAT", "LABFORCE", "EMPSTATD"),
+    ("WORKEDYR", "WRKLSTWK"),
+    ("ABSENT", "LOOKING"),
+    ("AVAILBLE", "WRKRECAL"),
+)
 # Years are codes: 2012 is 0.
 FIRST_PRIVATE_YEAR = 4
 MEMORY = 16 * 2**30
@@ -48,13 +59,17 @@ Runs = list[dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of the league: its rows, schema and δ, what scores are read with, and a public table if there is one."""
+    """A table of the league: its rows, schema and δ, what scores are read with, and a public table if there is one.
+
+    `grouped` is the schema with groups of columns for `dpsyn`, where it has some.
+    """
 
     rows: Path
     schema: Path
     delta: str
     domain: Path | None = None
     public: Path | None = None
+    grouped: Path | None = None
 
 
 def tables(names: list[str], *, place: Path) -> dict[str, Table]:
@@ -79,10 +94,17 @@ def tables(names: list[str], *, place: Path) -> dict[str, Table]:
     return found
 
 
-def bounded(schema: Path, name: str, *, place: Path, partition: tuple[str, ...] = ()) -> Path:
+def bounded(
+    schema: Path,
+    name: str,
+    *,
+    place: Path,
+    partition: tuple[str, ...] = (),
+    groups: tuple[tuple[str, ...], ...] = (),
+) -> Path:
     """Write a schema that bounds the number of rows, which one of the methods needs to know."""
     out = place / f"{name}.toml"
-    described = replace(Schema.load(schema), max_rows=MOST_ROWS, partition=partition)
+    described = replace(Schema.load(schema), max_rows=MOST_ROWS, partition=partition, groups=groups)
     out.write_text(described.to_toml(), encoding="utf-8")
     return out
 
@@ -96,15 +118,17 @@ def by_year(rows: Path, domain: Path, *, place: Path) -> Table:
     table[later].to_parquet(place / "later.parquet", index=False)
     table[~later].to_parquet(place / "earlier.parquet", index=False)
     schema = bounded(domain, "by_year", place=place, partition=("PUMA", "YEAR"))
+    grouped = bounded(domain, "grouped", place=place, partition=("PUMA", "YEAR"), groups=GROUPS)
     later_rows, earlier = place / "later.parquet", place / "earlier.parquet"
-    return Table(rows=later_rows, schema=schema, delta="1e-9", domain=domain, public=earlier)
+    return Table(rows=later_rows, schema=schema, delta="1e-9", domain=domain, public=earlier, grouped=grouped)
 
 
 def once(table: Table, *, method: str, epsilon: str, cap: int) -> dict[str, Any]:
     """Run one release in a child process and score it, or say why there is none."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        words = ["synth", str(table.rows), "--schema", str(table.schema), "--epsilon", epsilon]
+        schema = table.schema if method != "dpsyn" or table.grouped is None else table.grouped
+        words = ["synth", str(table.rows), "--schema", str(schema), "--epsilon", epsilon]
         words += ["--delta", table.delta, "--method", method.removesuffix("+public")]
         words += ["--public", str(table.public)] if method in PUBLIC else []
         words += ["--ledger", f"{place}/ledger.db", "--out", f"{place}/release", "--no-report"]
@@ -210,6 +234,7 @@ def main() -> None:
     ask.add_argument("--runs", type=int, default=1)
     ask.add_argument("--cap", type=int, default=900, help="CPU seconds that a run may take")
     ask.add_argument("--keep", type=Path, help="where finished runs are kept; those there are not made again")
+    ask.add_argument("--show", action="store_true", help="print what is kept, and run nothing")
     told = ask.parse_args()
     found: dict[Key, Runs] = {}
     if told.keep is not None and told.keep.exists():
@@ -221,14 +246,14 @@ def main() -> None:
         for data, method, epsilon in asked:
             runs = found.setdefault((data, method, epsilon), [])
             # What is refused, or takes too long, is not tried again.
-            while len(runs) < told.runs and not (runs and "why" in runs[-1]):
+            while not told.show and len(runs) < told.runs and not (runs and "why" in runs[-1]):
                 runs.append(once(known[data], method=method, epsilon=epsilon, cap=told.cap))
                 if told.keep is not None:
                     with told.keep.open("a") as file:
                         file.write(json.dumps({"key": (data, method, epsilon), "run": runs[-1]}) + "\n")
     print(here())
     print("data           eps  method                runs  pairs (sd)       triples    cpu s  peak MB")
-    shown = {key: found[key][: told.runs] for key in asked}
+    shown = {key: found[key][: told.runs] for key in asked if found[key]}
     for line in standings(shown):
         print(line)
     print()

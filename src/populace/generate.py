@@ -51,14 +51,18 @@ def generate(
     """
     if rows < 0 or chunk < 1:
         raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
+    rules = rules if model.recoding is None else model.recoding.rules(rules)
     codes = _draw_groups(model, rows=rows, rng=rng)
     _meet_totals(codes, model, rows=rows, rng=rng)
     if model.targets and rows:
         _fit_rows(codes, model, rules=rules, rng=rng)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
+    domain = model.domain
+    if model.recoding is not None:
+        domain, codes = model.recoding.domain, model.recoding.expand(codes)
     for start in range(0, max(rows, 1), chunk):
-        yield {name: codes[name][start : start + chunk] for name in model.domain}
+        yield {name: codes[name][start : start + chunk] for name in domain}
 
 
 def _meet_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np.random.Generator) -> None:

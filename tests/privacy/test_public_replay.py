@@ -34,9 +34,19 @@ def test_auto_with_a_public_table_agrees_on_neighbours(kind, delta):
     assert pairs >= 1
 
 
-def test_dpsyn_agrees_on_neighbours_at_every_level():
+PARTS = 'partition = ["sex", "work"]\n'
+GROUPS = 'partition = ["sex"]\ngroups = [["work", "income"]]\n'
+
+
+# The partition alone; with the number of rows; with all columns too; with all pairs too. A group is one column.
+@pytest.mark.parametrize(
+    ("keys", "asked"),
+    [(PARTS, {1, 2, 6, 8}), (GROUPS, {1, 2, 5})],
+    ids=["areas", "groups"],
+)
+def test_dpsyn_agrees_on_neighbours_at_every_level(keys, asked):
     found, levels = neighbour_pairs(26, seed=3), set()
-    text = SCHEMA.replace("max_rows = 1000\n", 'max_rows = 1000\npartition = ["sex", "work"]\n')
+    text = SCHEMA.replace("max_rows = 1000\n", f"max_rows = 1000\n{keys}")
     assert text != SCHEMA
     cases = [
         (pair, epsilon)
@@ -55,6 +65,9 @@ def test_dpsyn_agrees_on_neighbours_at_every_level():
         )
         check_twin(twin)
         assert (twin.first.public is None) is (twin.second.public is None)
+        if twin.first.public is not None:
+            one, other = twin.first.public.tables, twin.second.public.tables
+            assert list(one) == list(other)
+            assert all(np.array_equal(one[clique], other[clique]) for clique in one)
         levels.add(len(twin.first.items))
-    # The partition alone; with the number of rows; with four columns too; with six pairs too.
-    assert levels == {1, 2, 6, 8}
+    assert levels == asked

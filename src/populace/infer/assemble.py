@@ -48,6 +48,7 @@ def assemble(
     rules: Rules = NO_RULES,
     totals: Sequence[Totals] = (),
     public: Borrowed | None = None,
+    first: Clique = (),
     gradual: bool = False,
     progress: Progress | None = None,
 ) -> Model:
@@ -60,6 +61,7 @@ def assemble(
     than others do is cleaned in its own groups and spread over theirs as the model has them.
     Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
+    A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
     told = progress or silent
@@ -98,7 +100,8 @@ def assemble(
         found |= _lifted(some, found, estimator=estimator, layout=layout, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = LEAST_GAIN * estimator.total
-        worth = [c for c in sorted(gains, key=lambda c: (-gains[c], c)) if gains[c] > least]
+        ranked = sorted(gains, key=lambda c: (c != first, -gains[c], c))
+        worth = [c for c in ranked if gains[c] > least or c == first]
         chosen = [] if gradual else _held(worth, beside=[o.clique for o in held], layout=layout)
         held += [_stated(c, found[c], effects, coarse=coarse, public=known) for c in chosen]
         estimator.settle(held)

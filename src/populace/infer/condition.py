@@ -55,6 +55,7 @@ def condition(model: Model, rules: Rules, *, text: str) -> Conditioned:
             f"rows where {text} cannot be drawn from this model: its rows are moved until they fit all tables.",
             hint="fit the measurements again without --inference gum",
         )
+    rules = rules if model.recoding is None else model.recoding.rules(rules)
     whole = _split_groups(replace(model, exact=(), targets={}), rules)
     lookups = class_lookups(rules, domain=whole.domain, groupings=whole.groupings)
     found = [_inside(whole, box, lookups) for box in boxes(rules, text=text)]

@@ -16,6 +16,7 @@ from populace.errors import ReleaseError, UsageError
 from populace.infer.junction_tree import JunctionTree, junction_tree
 from populace.infer.observations import observe
 from populace.infer.propagation import Propagation
+from populace.infer.recoding import Recoding
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
@@ -34,8 +35,9 @@ class Model:
     their sizes, carry rules between columns; no row shows them. Rows drawn from the model have its counts of the
     `exact` cliques. `targets` are expected counts, by group, that rows should have even where the potentials say
     otherwise: the tree holds only so many tables. In a `gradual` model the tree holds single columns and rules alone,
-    and targets are all that ties columns together: rows come to them by many moves. `measurements` is the digest of
-    what it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
+    and targets are all that ties columns together: rows come to them by many moves. With a `recoding`, the domain is
+    the recoded one, and rows are expanded to the columns they stand for. `measurements` is the digest of what
+    it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
     """
 
     domain: Domain
@@ -47,6 +49,7 @@ class Model:
     exact: tuple[Clique, ...] = ()
     targets: Mapping[Clique, Table] = field(default_factory=dict)
     gradual: bool = False
+    recoding: Recoding | None = None
     measurements: str = ""
     rehearsal: bool = False
 
@@ -67,6 +70,7 @@ class Model:
             and all(np.isfinite(table).all() for table in self.potentials.values())
             and all(self._sound_shares(name) for name in self.groupings)
             and all(self._sound_target(clique, table) for clique, table in self.targets.items())
+            and (self.recoding is None or self.recoding.recoded == self.domain)
         )
         if not sound:
             raise UsageError(
@@ -158,6 +162,7 @@ class Model:
             "targets": [list(clique) for clique in self.targets],
             "gradual": self.gradual,
         }
+        told |= {} if self.recoding is None else {"recoding": self.recoding.to_json()}
         arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
         arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
         arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
@@ -198,6 +203,7 @@ class Model:
                 exact=tuple(tuple(clique) for clique in told["exact"]),
                 targets=targets,
                 gradual=bool(told.get("gradual", False)),
+                recoding=Recoding.from_json(told["recoding"]) if "recoding" in told else None,
                 measurements=str(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )

@@ -11,6 +11,7 @@ from populace.infer.copula import copula_model
 from populace.infer.histogram import groups_model, histogram_model
 from populace.infer.mixture import mixture_model
 from populace.infer.model import Model
+from populace.infer.parted import parted_model
 from populace.infer.told import told_model
 from populace.infer.weights import dense, weights_model
 from populace.marginals import Domain
@@ -35,18 +36,23 @@ def fit_run(
     the gradual update method, rows start from single columns and are moved until they fit all tables.
     """
     check_inference(inference, method=measurements.record.method)
-    schema = measurements.schema
-    model = fit_items(
-        measurements.items,
-        told=measurements.told,
-        method=measurements.record.method,
-        domain=schema.domain,
-        rules=schema.rules,
-        totals=schema.totals,
-        public=measurements.public,
-        gradual=inference == "gum",
-        progress=progress,
-    )
+    schema, gradual = measurements.schema, inference == "gum"
+    if measurements.record.method == "dpsyn":
+        model = parted_model(
+            measurements.items, schema=schema, public=measurements.public, gradual=gradual, progress=progress
+        )
+    else:
+        model = fit_items(
+            measurements.items,
+            told=measurements.told,
+            method=measurements.record.method,
+            domain=schema.domain,
+            rules=schema.rules,
+            totals=schema.totals,
+            public=measurements.public,
+            gradual=gradual,
+            progress=progress,
+        )
     return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
 
 

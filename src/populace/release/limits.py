@@ -122,6 +122,9 @@ def _taken(record: RunRecord, schema: Schema, *, answers: Answers) -> str:
         )
     if not answers.lent:
         return "Nothing was taken from it: every table of counts here was measured in the private one."
+    if record.method == "dpsyn" and {*map(frozenset, answers.lent)} <= {*map(frozenset, schema.groups)}:
+        groups = [" × ".join(clique) for clique in answers.lent]
+        return f"Taken from it: which combinations of {named(groups)} occur; no count of it is here."
     return f"Taken from it: {_lent(answers.lent, columns=len(schema.domain))}."
 
 

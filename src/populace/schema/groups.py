@@ -39,6 +39,17 @@ def check_groups(groups: Sequence[Clique], *, layout: Layout) -> None:
             seen.add(name)
 
 
+def check_areas(partition: Clique, *, least: int | None, step: int | None) -> None:
+    """Refuse numbers of rows by area that cannot be, or that are given where there are no areas."""
+    for key, given, lowest in (("partition_least", least, 0), ("partition_step", step, 1)):
+        if given is not None and not partition:
+            raise SchemaError(
+                f"{key} is given without a partition.", hint='write partition = ["PUMA", "YEAR"]'
+            )
+        if given is not None and given < lowest:
+            raise SchemaError(f"{key} is {given}.", hint=f"give a whole number of {lowest} or more")
+
+
 def _not_counted(name: str, *, layout: Layout) -> SchemaError:
     if name in layout.functions:
         return SchemaError(

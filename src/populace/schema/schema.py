@@ -16,7 +16,7 @@ from populace.marginals import Clique, Domain
 from populace.schema.columns import Column
 from populace.schema.conditions import Layout
 from populace.schema.expressions import parse
-from populace.schema.groups import check_groups, read_groups
+from populace.schema.groups import check_areas, check_groups, read_groups
 from populace.schema.hints import listing
 from populace.schema.ranges import Integer
 from populace.schema.reader import Kind, read_column, read_unit
@@ -27,7 +27,8 @@ from populace.schema.totals import check_totals, read_totals, totals_lines, tota
 from populace.schema.unit import Unit
 from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
 
-_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups", "partition")
+_AREA_KEYS = ("partition", "partition_least", "partition_step")
+_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups", *_AREA_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,8 +47,11 @@ class Schema:
     dataset: str | None = None
     max_rows: int | None = None
     groups: tuple[Clique, ...] = ()
-    partition: Clique = ()
     """Columns that belong together, as public knowledge has it; the others stand alone."""
+    partition: Clique = ()
+    """Columns whose combinations are areas, counted first; the rows that each has at least, in multiples of a step."""
+    partition_least: int | None = None
+    partition_step: int | None = None
     zeros: tuple[Zero, ...] = ()
     totals: tuple[Totals, ...] = ()
     layout: Layout = field(init=False, repr=False)
@@ -79,6 +83,7 @@ class Schema:
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
+        check_areas(self.partition, least=self.partition_least, step=self.partition_step)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -173,6 +178,8 @@ class Schema:
             max_rows=table.whole("max_rows"),
             groups=read_groups(table),
             partition=tuple(table.texts("partition")),
+            partition_least=table.whole("partition_least"),
+            partition_step=table.whole("partition_step"),
             zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
         )
         totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
@@ -216,7 +223,9 @@ class Schema:
         table |= unit_table(self.unit)
         table |= {} if self.max_rows is None else {"max_rows": self.max_rows}
         table |= {"groups": [list(group) for group in self.groups]} if self.groups else {}
-        return table | ({"partition": list(self.partition)} if self.partition else {})
+        table |= {"partition": list(self.partition)} if self.partition else {}
+        table |= {} if self.partition_least is None else {"partition_least": self.partition_least}
+        return table | ({} if self.partition_step is None else {"partition_step": self.partition_step})
 
 
 def _refuse_draft(columns: Table) -> None:

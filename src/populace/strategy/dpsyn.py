@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
+
 from populace.errors import UsageError
+from populace.infer.areas import MOST_AREAS, MOST_DEMANDED
+from populace.infer.recoding import kept_apart, mergeable, recoded_units
 from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.public import Borrowed
+from populace.public import Borrowed, Public
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.strategy.histogram import check_declared
@@ -109,8 +114,10 @@ def dpsyn(
     plan = split(epsilon, theta=theta, total=total)
     noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
     measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
-    columns: list[Clique] = [(name,) for name in oracle.domain]
-    pairs: list[Clique] = list(combinations(oracle.domain, 2))
+    apart = kept_apart(oracle.partition, oracle.totals)
+    merged = mergeable(oracle.groups, domain=oracle.domain, apart=apart)
+    columns = recoded_units(oracle.domain, merged)
+    pairs = _joined(columns, oracle.domain)
     if plan.level is Level.NOTHING or not pairs:
         wanted = [] if plan.level is Level.NOTHING else columns
     else:
@@ -126,8 +133,8 @@ def dpsyn(
         )
         measured += oracle.measure(asked, noise=law)
     if plan.level is Level.PAIRS:
-        return measured
-    return (*measured, Borrowed.of(public, [*columns, *pairs, *_groups(oracle)]))
+        return (*measured, _occurring(public, merged)) if merged else measured
+    return (*measured, Borrowed.of(public, [*columns, *pairs, *_groups(oracle, merged)]))
 
 
 def check_dpsyn(
@@ -136,24 +143,62 @@ def check_dpsyn(
     epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
     delta: Fraction,  # noqa: ARG001
 ) -> None:
-    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet."""
+    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet.
+
+    Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
+    """
     check_declared(schema, method="dpsyn")
-    cells = _pair_cells(schema.domain) + schema.domain.cells(schema.partition)
+    apart = kept_apart(schema.partition, schema.totals)
+    units = recoded_units(schema.domain, mergeable(schema.groups, domain=schema.domain, apart=apart))
+    cells = _pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
     if cells > MOST_CELLS:
         raise UsageError(
             f"all pairs and the partition have {cells:.4g} cells together; the most is {MOST_CELLS}.",
-            hint="coarsen the largest columns, or use --method auto",
+            hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
+    _check_demands(schema)
 
 
-def _pair_cells(domain: Domain) -> int:
-    sizes = list(domain.values())
+def _check_demands(schema: Schema) -> None:
+    """Refuse numbers of rows by area that all areas together cannot have."""
+    areas, most = schema.domain.cells(schema.partition), max(MOST_DEMANDED, schema.max_rows or 0)
+    for key, given in (
+        ("partition_least", schema.partition_least),
+        ("partition_step", schema.partition_step),
+    ):
+        if given is not None and areas > MOST_AREAS:
+            raise UsageError(
+                f"{key} is given, but the partition has {areas:.4g} areas; rows are counted out over at most "
+                f"{MOST_AREAS}.",
+                hint=f"leave {key} out, or name fewer or coarser columns in the partition",
+            )
+        if given is not None and given * areas > most:
+            raise UsageError(
+                f"{key} = {given} asks for up to {given * areas:.4g} rows in {areas} areas; the most is {most}.",
+                hint="give a smaller number, or declare max_rows if there may be so many",
+            )
+
+
+def _pair_cells(sizes: Sequence[int]) -> int:
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
 
-def _groups(oracle: Oracle) -> list[Clique]:
-    """Return the groups of columns that the schema declares, as far as rows can be fitted to them."""
+def _joined(units: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """Return the columns of every two units together, in the order of the domain."""
+    return [tuple(name for name in domain if name in (*one, *other)) for one, other in combinations(units, 2)]
+
+
+def _occurring(public: Public, groups: Sequence[Clique]) -> Borrowed:
+    """Return which combinations of some groups occur in the public table, and no counts of them."""
+    held = Borrowed.of(public, groups).tables
+    return Borrowed({group: (table > 0).astype(np.int64) for group, table in held.items()})
+
+
+def _groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
+    """Return the other groups of columns that the schema declares, as far as rows can be fitted to them."""
     ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.groups]
     return [
-        group for group in ordered if len(group) == MOST_GROUP and oracle.domain.cells(group) <= GROUP_CELLS
+        group
+        for group in ordered
+        if group not in merged and len(group) == MOST_GROUP and oracle.domain.cells(group) <= GROUP_CELLS
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from fractions import Fraction
 
 from populace.infer.estimator import Estimator
@@ -9,7 +10,7 @@ from populace.infer.weights import Weights, dense
 from populace.marginals import Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
-from populace.strategy.candidates import answered, wanted_marginals
+from populace.strategy.candidates import MOST_CELLS, answered, wanted_marginals
 from populace.strategy.independent import measure_columns
 from populace.strategy.oracle import Oracle
 from populace.strategy.workload import Workload
@@ -18,6 +19,8 @@ from populace.strategy.workload import Workload
 COLUMN_SHARE = Fraction(15, 100)
 ROUNDS = 2
 MEASURED = Fraction(3, 4)
+# Every candidate is answered from the tree in every round: its cells times these answers.
+MOST_WORK = 2**28
 
 
 def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -41,9 +44,10 @@ def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Mea
     each = (1 - COLUMN_SHARE) / rounds
     noise = oracle.budget.measure_noise(each * MEASURED, marginals=1)
     law = oracle.budget.choice(each * (1 - MEASURED), choices=1)
+    room = room_for(wanted)
     for number in range(rounds):
         progress("choosing marginals", 0.1 + 0.9 * number / rounds)
-        candidates = answered(estimate, wanted, noise=noise)
+        candidates = answered(estimate, wanted, noise=noise, room=room)
         if not candidates.marginals:
             return measured + _again(oracle, share=each * (rounds - number))
         chosen = oracle.choose(candidates, among=range(len(candidates.marginals)), law=law, none=False)
@@ -53,6 +57,18 @@ def mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Mea
             estimate.add(found)
             estimate.refit()
     return measured
+
+
+def room_for(wanted: Sized) -> int:
+    """Return how many cells the tree may have from which so many marginals are answered in every round.
+
+    With thousands of marginals a round would take minutes on the largest tree, and the parts of answers that are kept
+    gigabytes: the tree is smaller then, by a public number.
+
+    >>> room_for(range(500)) == MOST_CELLS, room_for(range(7000))
+    (True, 38347)
+    """
+    return min(MOST_CELLS, MOST_WORK // max(1, len(wanted)))
 
 
 def first_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> Weights | Estimator:
