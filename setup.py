@@ -13,7 +13,9 @@ setup(
     ext_modules=[
         Extension(
             "populace._kernels",
-            sources=[f"src/populace/{name}.c" for name in ("elimination", "kernels", "moves", "plan", "scaling")],
+            sources=[
+                f"src/populace/{name}.c" for name in ("elimination", "kernels", "moves", "plan", "scaling")
+            ],
             depends=["src/populace/kernels.h", "src/populace/plan.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,
