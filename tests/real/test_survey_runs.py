@@ -27,6 +27,10 @@ EXAMPLES = ROOT / "examples/survey"
 
 @pytest.fixture(scope="module")
 def nhanes(tmp_path_factory: pytest.TempPathFactory) -> Estimates:
+    return nhanes_at(10, tmp_path_factory.mktemp("nhanes"))
+
+
+def nhanes_at(epsilon: int, folder: Path) -> Estimates:
     if not NHANES.is_file():
         pytest.skip("shared/data/nhanes is not here")
     return estimate(
@@ -34,9 +38,9 @@ def nhanes(tmp_path_factory: pytest.TempPathFactory) -> Estimates:
         schema=EXAMPLES / "nhanes-schema.toml",
         design=EXAMPLES / "nhanes-design.toml",
         queries=EXAMPLES / "nhanes-queries.toml",
-        epsilon=3,
+        epsilon=epsilon,
         delta="1e-9",
-        ledger=tmp_path_factory.mktemp("nhanes") / "ledger.db",
+        ledger=folder / "ledger.db",
         noise=ExactNoise(RehearsalEntropy(3)),
     )
 
@@ -57,6 +61,17 @@ def test_nhanes_estimates_are_near_the_exact_ones(nhanes: Estimates) -> None:
     assert max(gap for gap, row in zip(off, told, strict=True) if "quartiles" not in row.query) < 5
     assert np.mean([1 / 2 < error < 2 for error in errors]) > 0.6
     assert 2 / 3 < np.median(errors) < 3 / 2
+
+
+@pytest.mark.slow
+def test_nhanes_estimates_tell_no_sampling_error_too_small_where_noise_hides_it(tmp_path: Path) -> None:
+    """A third of the budget: between psus there is mostly noise, and what it may hide counts as sampling error."""
+    told = nhanes_at(3, tmp_path)
+    exact = on_public_rows(pq.read_table(NHANES), design=told.design, queries=told.queries)
+    known = [row for row in exact if row.estimate is not None]
+    for row, other in zip(told.rows, known, strict=True):
+        assert row.low <= other.estimate <= row.high
+        assert row.sampling_error > other.sampling_error / 2
 
 
 def test_nhanes_verifies_but_for_the_rehearsal(nhanes: Estimates, tmp_path: Path) -> None:
