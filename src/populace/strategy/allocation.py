@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _ROUNDS = 300
+# A round that moves no share by more than this part of the budget is the last one.
+_SETTLED = 1e-6
 _AGAIN = 2
 
 
@@ -99,8 +101,10 @@ def allocate(
                 gain + 0.5 * columns.merged * own**-1.5,
             ]
         )
-        shares *= np.sqrt(gains)
+        before, shares = shares, shares * np.sqrt(gains)
         shares *= budget / shares.sum()
+        if np.abs(shares - before).max() <= _SETTLED * budget:
+            break
     return shares[:tables], shares[tables:]
 
 
