@@ -7,7 +7,8 @@ Every run is a fresh process with its own ledger that reads the data file and wr
 report. The error is the mean total variation over all pairs and over 100 fixed triples between the real rows and the
 released ones (tools/score.py beside the shared data). CPU seconds and peak memory are those of the child process, on
 one thread.
-`--jobs 2` runs two at a time: times by the clock then say little. `--keep FILE` remembers finished runs.
+`--jobs 2` runs two at a time: times by the clock then say little. `--keep FILE` remembers finished runs, and
+`--beside FILE` takes lines that are not asked for from an earlier table: (`--data stroke --beside results/error.txt`).
 
 Claims: on Adult, `auto` stays below the bars in BARS; on every table and at every epsilon it is not worse than the best
 of `independent`, `mst` and `aim` by more than 3 % and two standard errors.
@@ -20,6 +21,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -28,12 +30,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+Key = tuple[str, str, str, str]
 Runs = list[dict[str, float]]
-Found = dict[tuple[str, str, str, str], Runs]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 FILES = {"nist2020-acs": "temporal_match2.parquet"}
@@ -126,17 +129,56 @@ def files(name: str) -> tuple[Path, Path]:
     return folder / FILES.get(name, f"{name}.parquet"), folder / "domain.json"
 
 
-def measured(asked: Sequence[tuple[str, str, str, str]], *, runs: int, jobs: int, keep: Path | None) -> Found:
-    """Return all runs of each (data, method, epsilon, delta), those that are remembered first."""
-    found: Found = {key: [] for key in asked}
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of the table: means over runs, and the standard deviation of errors between them."""
+
+    runs: int
+    mean: dict[str, float]
+    spread: dict[str, float]
+    peak_mb: float
+
+    @classmethod
+    def of(cls, runs: Runs) -> Line:
+        """Return the line of some runs."""
+        spread = {
+            name: statistics.stdev(run[name] for run in runs) if len(runs) > 1 else 0.0
+            for name in ("pairs", "triples")
+        }
+        return cls(
+            runs=len(runs),
+            mean={name: statistics.mean(run[name] for run in runs) for name in runs[0]},
+            spread=spread,
+            peak_mb=max(run["peak_mb"] for run in runs),
+        )
+
+    def told(self, key: Key) -> str:
+        """Return it as it is printed."""
+        data, method, epsilon, _ = key
+        errors = "  ".join(
+            f"{self.mean[name]:.5f} ({self.spread[name]:.5f})" for name in ("pairs", "triples")
+        )
+        return (
+            f"{data:12} {method:11} {epsilon:>4} {self.runs:>4}  {errors}  {self.mean['wall_s']:6.1f}  "
+            f"{self.mean['cpu_s']:6.1f}  {self.peak_mb:7.0f}"
+        )
+
+    def doubt(self, error: str) -> float:
+        """Return the standard error of a mean error."""
+        return self.spread[error] / self.runs**0.5
+
+
+def measured(asked: Sequence[Key], *, runs: int, jobs: int, keep: Path | None) -> dict[Key, Line]:
+    """Return the line of each (data, method, epsilon, delta); of its runs, those that are remembered come first."""
+    found: dict[Key, Runs] = {key: [] for key in asked}
     if keep is not None and keep.exists():
-        for line in map(json.loads, keep.read_text().splitlines()):
-            key = tuple(line["key"])
+        for kept in map(json.loads, keep.read_text().splitlines()):
+            key = tuple(kept["key"])
             if len(found.get(key, [None] * runs)) < runs:
-                found[key].append(line["run"])
+                found[key].append(kept["run"])
     missing = [key for key in asked for _ in range(runs - len(found[key]))]
 
-    def run(key: tuple[str, str, str, str]) -> None:
+    def run(key: Key) -> None:
         data, method, epsilon, delta = key
         rows, domain = files(data)
         result = once(rows, schema=domain, method=method, epsilon=epsilon, delta=delta)
@@ -147,52 +189,51 @@ def measured(asked: Sequence[tuple[str, str, str, str]], *, runs: int, jobs: int
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(run, missing))
+    return {key: Line.of(done) for key, done in found.items()}
+
+
+def earlier(table: Path, *, delta: str) -> dict[Key, Line]:
+    """Return the lines of a table that was printed before."""
+    number = r"\s+\(?([0-9.]+)\)?"
+    found = {}
+    for text in table.read_text(encoding="utf-8").splitlines():
+        match = re.fullmatch(rf"(\S+)\s+(\S+)\s+([0-9.]+)\s+([0-9]+){number * 7}", text)
+        if match is not None:
+            data, method, epsilon, runs = match.groups()[:4]
+            pairs, apart, triples, apart3, wall, cpu, peak = map(float, match.groups()[4:])
+            found[data, method, epsilon, delta] = Line(
+                runs=int(runs),
+                mean={"pairs": pairs, "triples": triples, "wall_s": wall, "cpu_s": cpu},
+                spread={"pairs": apart, "triples": apart3},
+                peak_mb=peak,
+            )
     return found
 
 
-def line(key: tuple[str, str, str, str], runs: Runs) -> str:
-    """Return one line of the table."""
-    data, method, epsilon, _ = key
-    mean = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-    spread = {
-        name: statistics.stdev([run[name] for run in runs]) if len(runs) > 1 else 0.0 for name in runs[0]
-    }
-    return (
-        f"{data:12} {method:11} {epsilon:>4} {len(runs):>4}  {mean['pairs']:.5f} ({spread['pairs']:.5f})  "
-        f"{mean['triples']:.5f} ({spread['triples']:.5f})  {mean['wall_s']:6.1f}  {mean['cpu_s']:6.1f}"
-        f"  {max(run['peak_mb'] for run in runs):7.0f}"
-    )
-
-
-def verdicts(found: Found) -> Iterator[str]:
+def verdicts(found: dict[Key, Line]) -> Iterator[str]:
     """Say of every claim that was measured whether it holds."""
-    for (data, method, epsilon, delta), runs in found.items():
+    for (data, method, epsilon, delta), ours in found.items():
         if method != "auto":
             continue
         for place, error in enumerate(("pairs", "triples")):
-            mean = statistics.mean(run[error] for run in runs)
+            mean = ours.mean[error]
             if data == "adult" and epsilon in BARS:
                 bar = BARS[epsilon][place]
                 yield f"adult {epsilon:>4} {error:8} {mean:.5f} ≤ {bar}: {'holds' if mean <= bar else 'MISSED'}"
             others = {
-                other: [run[error] for run in found[data, other, epsilon, delta]]
+                other: found[data, other, epsilon, delta]
                 for other in METHODS[1:]
-                if found.get((data, other, epsilon, delta))
+                if (data, other, epsilon, delta) in found
             }
             if not others:
                 continue
-            best = min(others, key=lambda name: statistics.mean(others[name]))
-            least = statistics.mean(others[best])
-            doubt = 2 * math.hypot(_error([run[error] for run in runs]), _error(others[best]))
+            best = min(others, key=lambda name: others[name].mean[error])
+            least = others[best].mean[error]
+            doubt = 2 * math.hypot(ours.doubt(error), others[best].doubt(error))
             yield (
                 f"{data} {epsilon:>4} {error:8} {mean:.5f} against {best} {least:.5f}, ratio {mean / least:.3f}: "
                 f"{'holds' if mean <= 1.03 * least + doubt else 'MISSED'}"
             )
-
-
-def _error(values: list[float]) -> float:
-    """Return the standard error of a mean."""
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def here() -> str:
@@ -212,6 +253,7 @@ def main() -> None:
     ask.add_argument("--runs", type=int, default=5)
     ask.add_argument("--jobs", type=int, default=1)
     ask.add_argument("--keep", type=Path)
+    ask.add_argument("--beside", type=Path)
     told = ask.parse_args()
     asked = [
         (data, method, epsilon, told.delta)
@@ -219,11 +261,15 @@ def main() -> None:
         for epsilon in told.epsilon
         for method in told.method
     ]
-    found = measured(asked, runs=told.runs, jobs=told.jobs, keep=told.keep)
+    found = {} if told.beside is None else earlier(told.beside, delta=told.delta)
+    before = len(found.keys() - set(asked))
+    found |= measured(asked, runs=told.runs, jobs=told.jobs, keep=told.keep)
     print(f"{here()}, delta {told.delta}, {told.jobs} at a time")
+    if before:
+        print(f"{before} lines are of an earlier day")
     print("data         method       eps runs        pairs (sd)      triples (sd)  wall s   cpu s  peak MB")
-    for key, runs in found.items():
-        print(line(key, runs))
+    for key, line in found.items():
+        print(line.told(key))
     print()
     for verdict in verdicts(found):
         print(verdict)
