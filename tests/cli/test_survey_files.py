@@ -121,12 +121,13 @@ def test_columns_that_look_like_replicates_are_refused(town: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("targets", "drawing"), [({}, 1.0), ({("age",): np.ones(4)}, FITTED)])
+@pytest.mark.parametrize(("fitted", "drawing"), [([], 1.0), ([("age",)], FITTED)])
 def test_only_rows_that_were_fitted_are_taken_to_be(
-    town: Path, monkeypatch: pytest.MonkeyPatch, targets: dict[tuple[str, ...], np.ndarray], drawing: float
+    town: Path, monkeypatch: pytest.MonkeyPatch, fitted: list[tuple[str, ...]], drawing: float
 ) -> None:
     release = pp.Release.load(town / "release")
     design = pp.Design.parse(TOTALS, schema=release.measurements.schema)
+    targets = {clique: np.ones(release.model.grouped_domain.shape(clique)) for clique in fitted}
     given = []
 
     def weigh(*args: Any, **words: Any) -> Replicated:

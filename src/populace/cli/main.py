@@ -71,7 +71,7 @@ HELP = """Publish confidential microdata with a proven differential-privacy guar
     """
 
 
-def _app(verbs: Sequence[str]) -> typer.Typer:
+def parser(verbs: Sequence[str]) -> typer.Typer:
     """Return the parser of these verbs."""
     app = typer.Typer(
         name="populace",
@@ -176,7 +176,7 @@ def _run(arguments: Sequence[str]) -> int | Failure:
         try:
             # The parsers of the other verbs would take as long to make as a small file to read.
             asked = [verb for verb in VERBS if verb in arguments[:1]]
-            code = _app(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
+            code = parser(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
