@@ -333,7 +333,8 @@ class Tables:
                 rows = [run["estimates"][method][number] for run in self.runs]
                 value = self.estimates(method)[:, number]
                 parts = [
-                    float(np.median([getattr(row, part) for row in rows]))
+                    # An error that noise hides is not told.
+                    float(np.nanmedian(np.array([getattr(row, part) for row in rows], dtype=np.float64)))
                     for part in ("sampling_error", "imputation_error", "privacy_error")
                 ]
                 plain = self.estimates("filled")[:, number]

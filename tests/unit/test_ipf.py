@@ -7,7 +7,7 @@ import pytest
 
 from populace.errors import UsageError
 from populace.infer.raking import missed, rake
-from populace.survey.ipf import Totals, fit
+from populace.survey.ipf import Totals, _joined, fit
 
 ROWS, COLUMNS = ((0,), np.array([400.0, 250.0, 350.0])), ((1,), np.array([600.0, 400.0]))
 
@@ -123,3 +123,50 @@ def test_raking_stops_when_nothing_moves():
     )
     close = rake(table, [ROWS, COLUMNS], rounds=500, close=1e-9)
     assert close == pytest.approx(rake(table, [ROWS, COLUMNS], rounds=500), abs=1e-7)
+
+
+def plainly_joined(table, *, possible, ordered, least):
+    """Which cells share a bin, by looking at all of them anew after every step."""
+    bins, held = np.arange(table.size), dict(enumerate(table.ravel().tolist()))
+    barren = set(np.flatnonzero(~possible.ravel()).tolist())
+    while len(held) > 1 and (low := [p for p, value in held.items() if p in barren or value <= least]):
+        lowest = min(low, key=lambda place: (place not in barren, held[place], place))
+        near = set()
+        for one in np.flatnonzero(bins == lowest):
+            for two in range(table.size):
+                apart = [
+                    (axis, abs(int(a) - int(b)))
+                    for axis, (a, b) in enumerate(
+                        zip(
+                            np.unravel_index(one, table.shape),
+                            np.unravel_index(two, table.shape),
+                            strict=True,
+                        )
+                    )
+                    if a != b
+                ]
+                if len(apart) == 1 and (apart[0][1] == 1 or not ordered[apart[0][0]]):
+                    near.add(int(bins[two]))
+        near -= {lowest}
+        near = (near - barren) or near
+        enough = [place for place in sorted(near) if held[place] + held[lowest] > least]
+        chosen = min(enough, key=held.get) if enough else max(sorted(near), key=held.get)
+        bins[bins == lowest] = chosen
+        held[chosen] += held.pop(lowest)
+        barren.discard(lowest)
+    return bins
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cells_are_joined_as_if_all_were_looked_at_after_every_step(seed):
+    rng = np.random.default_rng(seed)
+    shape = [(5, 4), (3, 3, 2), (12,)][seed % 3]
+    ordered = tuple(rng.random(len(shape)) < 0.5)
+    possible = rng.random(shape) < 0.8
+    possible[(0,) * len(shape)] = True
+    table = np.where(possible, rng.integers(-3, 12, shape), 0).astype(float)
+    targets = [((axis,), rng.uniform(1, 9, length)) for axis, length in enumerate(shape)]
+    totals = Totals(shape=shape, targets=tuple(targets), possible=possible, expected=possible.astype(float))
+    found = _joined(table, totals=totals, ordered=ordered, least=2.0)
+    plain = plainly_joined(table, possible=possible, ordered=ordered, least=2.0)
+    assert (np.equal.outer(found.ravel(), found.ravel()) == np.equal.outer(plain, plain)).all()

@@ -19,6 +19,8 @@ from populace.survey.ipf import Fitted, Floats, added, fit
 
 # Cells that do not stand out of their noise by this many deviations join others.
 STANDS_OUT = 2.0
+# Of the largest: what a regression takes to be the same as no variance at all.
+ALIKE = 1e-11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,16 +105,43 @@ class Sample:
         return np.hstack(columns) / fitted.totals[:, None]
 
     @cached_property
-    def slopes(self) -> Floats:
-        """By how much a count's own rows in each bin make a row beside them, in each bin, lower the estimate.
+    def _taken(self) -> Floats:
+        """How the bins of all totals are fitted to the parts of bins that count, in a regression by populations."""
+        fitted, members = self.fitted, self.members
+        # The normal equations are small; that bins of every set sum to the same leaves some of them without a say.
+        normal = np.linalg.pinv(members.T @ (fitted.totals[:, None] * members), rcond=ALIKE, hermitian=True)
+        return np.asarray(normal @ members.T * (fitted.totals / fitted.sample))
+
+    @property
+    def _raked(self) -> Floats:
+        """The part of each bin's weight that follows the totals, and not all rows alike."""
+        return (1 - self.shrink) * self.fitted.weights
+
+    @property
+    def _alike(self) -> float:
+        """By how much a row beside any other lowers an estimate, as far as all have the same weight."""
+        return self.shrink * self.even / float(self.fitted.sample.sum())
+
+    def lowered(self, part: Floats) -> Floats:
+        """Return by how much a count's own rows, so many in each bin, make a row beside them lower the estimate.
 
         The fit is a regression of the part of each bin that counts on the bins of all totals, weighted by populations.
+        It is never written out as bins by bins, of which there can be many.
         """
-        fitted = self.fitted
-        root = np.sqrt(fitted.totals)
-        fits = self.members @ np.linalg.pinv(self.members * root[:, None]) * (root / fitted.sample)
-        whole = np.full_like(fits, 1 / fitted.sample.sum())
-        return (1 - self.shrink) * fitted.weights[:, None] * fits + self.shrink * self.even * whole
+        return np.asarray(self._raked * (self.members @ (self._taken @ part)) + self._alike * part.sum())
+
+    def lowered_squared(self, part: Floats) -> Floats:
+        """Return the same with the square of what each row in a bin lowers a row beside it by."""
+        fits = np.einsum(
+            "bl,lm,bm->b", self.members, (self._taken * part) @ self._taken.T, self.members, optimize=True
+        )
+        once = self._raked * (self.members @ (self._taken @ part))
+        return np.asarray(self._raked**2 * fits + 2 * self._alike * once + self._alike**2 * part.sum())
+
+    @property
+    def own(self) -> Floats:
+        """By how much a row that counts lowers the weight of others in its own bin."""
+        return np.asarray(self._raked * np.einsum("bl,lb->b", self.members, self._taken) + self._alike)
 
     def by_bin(self, cells: Floats, *, among: Truth) -> Floats:
         """Return the sums of some cells by bin."""
@@ -139,7 +168,7 @@ class Counted:
     @cached_property
     def outside(self) -> Floats:
         """By how much a row that does not count moves the estimate, in each bin."""
-        return -(self.sample.slopes @ self.part)
+        return -self.sample.lowered(self.part)
 
     @property
     def value(self) -> float:
@@ -186,10 +215,10 @@ class Counted:
         sample = self.sample
         noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
         noise *= self.told.noise_of(np.ones(1)).variance
-        wrong = float(squares @ (sample.slopes**2 @ noise))
+        wrong = float(squares @ sample.lowered_squared(noise))
         if self.told.squares is not self.told.sums:
             return wrong  # sums and squares have noise of their own
-        return wrong - 2 * float(weights @ (np.diag(sample.slopes) * noise))
+        return wrong - 2 * float(weights @ (sample.own * noise))
 
     def table_noise(self) -> Terms:
         """Return the noise of the count itself and of the weights, both by cells."""

@@ -27,8 +27,9 @@ from populace.survey.ipf import Totals
 Ints = npt.NDArray[np.int64]
 Truth = npt.NDArray[np.bool_]
 
-# A contingency table is raked whole.
-MOST_CELLS = 2**20
+# Cells are counted one by one. Those that the totals join them to are joined further where noise hides them, raked, and
+# fitted by the bins of all sets of totals, which takes a minute and half a gigabyte at most.
+MOST_CELLS, MOST_JOINED, MOST_BINS, MOST_FITTED = 2**20, 2**16, 2**12, 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,10 +61,18 @@ class Contingency:
             tuple(grouping for axis in axes for grouping in axis.by.groupings),
         )
         shape = tuple(axis.size for axis in axes)
-        if math.prod(shape) > MOST_CELLS or math.prod(by.shape(schema.domain)) > MOST_CELLS:
+        cells, joined_cells, bins = math.prod(by.shape(schema.domain)), math.prod(shape), sum(shape)
+        if (
+            cells > MOST_CELLS
+            or joined_cells > MOST_JOINED
+            or bins > MOST_BINS
+            or joined_cells * bins > MOST_FITTED
+        ):
             raise UsageError(
-                f"the table of all totals together has more than {MOST_CELLS} cells.",
-                hint="group the columns that totals are given for",
+                f"the table of all totals together has {joined_cells} cells of {bins} bins, by {cells} combinations of "
+                "values: too many.",
+                hint=f"group the columns that totals are given for, to {MOST_JOINED} cells, {MOST_BINS} bins and "
+                f"{MOST_CELLS} combinations, or name fewer of them",
             )
         places = np.meshgrid(*(axis.joined for axis in axes), indexing="ij")
         joined = np.ravel_multi_index(places, shape).ravel()

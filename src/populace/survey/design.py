@@ -41,8 +41,8 @@ class Design:
     among those that are listed. `fpc` and `base` are one number, or one for each stratum; an `fpc` above 1 is a number
     of psus (of rows where there are no psus), one up to 1 the share that was drawn. `fpc_within` is the same of the
     rows in a psu, by psu. `most_effect` is the largest design effect that any estimate can have, as earlier rounds
-    showed it: it holds intervals down where noise hides how units differ. `shrink` pulls weights that meet totals
-    towards equal ones: 0 leaves them, 1 makes them equal.
+    showed it: it holds intervals down where noise hides how units differ. `shrink` pulls the factors by which
+    totals change weights towards one for all: 0 leaves them, 1 makes them equal.
 
     >>> schema = Schema.from_sizes({"REGION": 3, "PSU": 2, "WEIGHT": 500})
     >>> design = Design(schema=schema, weights="WEIGHT", strata="REGION", psu="PSU")

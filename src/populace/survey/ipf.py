@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import combinations
 
 import numpy as np
@@ -143,31 +144,34 @@ def _refuse_contradictions(targets: Sequence[Target], *, people: float) -> None:
 def _joined(table: Floats, *, totals: Totals, ordered: Sequence[bool], least: float) -> npt.NDArray[np.int64]:
     """Return the number of each cell's bin, in the order of their first cells."""
     bins = np.arange(table.size)
-    held = {place: float(value) for place, value in enumerate(table.ravel())}
+    held = dict(enumerate(map(float, table.ravel())))
+    cells = {place: [place] for place in held}
     barren = set(np.flatnonzero(~totals.possible.ravel()).tolist())
-    while len(held) > 1:
-        # Where nobody can be comes first, then the lowest; ties go by place.
-        low = [place for place, value in held.items() if place in barren or value <= least]
-        if not low:
-            break
-        lowest = min(low, key=lambda place: (place not in barren, held[place], place))
-        near = _beside(np.flatnonzero(bins == lowest), bins.reshape(table.shape), ordered=ordered) - {lowest}
+    # Where nobody can be comes first, then the lowest; ties go by place. What has changed since is in the queue again.
+    queue = [(p not in barren, value, p) for p, value in held.items() if p in barren or value <= least]
+    heapify(queue)
+    while queue and len(held) > 1:
+        _, value, lowest = heappop(queue)
+        if held.get(lowest) != value:
+            continue
+        near = _beside(cells[lowest], bins.reshape(table.shape), ordered=ordered) - {lowest}
         near = (near - barren) or near
-        enough = [place for place in sorted(near) if held[place] + held[lowest] > least]
+        enough = [place for place in sorted(near) if held[place] + value > least]
         if enough:
             chosen = min(enough, key=held.__getitem__)
         else:
             chosen = max(sorted(near), key=held.__getitem__)
-        bins[bins == lowest] = chosen
+        bins[cells[lowest]] = chosen
+        cells[chosen] += cells.pop(lowest)
         held[chosen] += held.pop(lowest)
         barren.discard(lowest)
+        if held[chosen] <= least or chosen in barren:
+            heappush(queue, (chosen not in barren, held[chosen], chosen))
     _, first, found = np.unique(bins, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[found].reshape(table.shape)
 
 
-def _beside(
-    cells: npt.NDArray[np.int64], bins: npt.NDArray[np.int64], *, ordered: Sequence[bool]
-) -> set[int]:
+def _beside(cells: Sequence[int], bins: npt.NDArray[np.int64], *, ordered: Sequence[bool]) -> set[int]:
     """Return the bins of all cells that differ from one of these in one axis alone."""
     found: set[int] = set()
     for cell in zip(*np.unravel_index(cells, bins.shape), strict=True):

@@ -80,7 +80,8 @@ class WeightedQuestion:
     """How many of the population meet a condition, by weights that meet public totals of bins.
 
     `by` cuts rows into base bins (its cells in order), which `binning` joins; `populations` are the public totals of
-    the base bins. Its bound is β-smooth. Proof: docs/proofs/binning.md
+    the base bins. Rows in base bins of `nobody` do not count at all: by what is public they belong to no population.
+    Its bound is β-smooth. Proof: docs/proofs/binning.md
     """
 
     by: Marginal
@@ -89,6 +90,7 @@ class WeightedQuestion:
     where: str | None = None
     base: Base = Base()
     beta: Fraction = Fraction(1, 6)
+    nobody: tuple[int, ...] = ()
 
     @property
     def smoothness(self) -> Fraction:
@@ -101,12 +103,16 @@ class WeightedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinChoice:
-    """Which of several sets of bins keeps weights low and says most: |S|/W₀ by the exponential mechanism."""
+    """Which of several sets of bins keeps weights low and says most: |S|/W₀ by the exponential mechanism.
+
+    Rows in base bins of `nobody` do not count.
+    """
 
     by: Marginal
     binnings: tuple[Binning, ...]
     populations: tuple[Fraction, ...]
     base: Base = Base()
+    nobody: tuple[int, ...] = ()
 
 
 SmoothQuestion = ImputedQuestion | WeightedQuestion

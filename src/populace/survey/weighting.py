@@ -82,8 +82,9 @@ class Count:
 class Weighting:
     """How samples are weighted: public totals, base weights, and how far weights are pulled towards equal ones.
 
-    `shrink` mixes weights: 0 leaves them as totals demand, 1 gives everyone the same. That lowers noise and spread, and
-    brings back part of the bias that weights are for; every estimate says by how much it was moved.
+    `shrink` mixes the factors by which totals change weights: 0 leaves them, 1 gives everyone the same. That lowers
+    noise and spread, and brings back part of the bias that totals are there for; every estimate says by how much it was
+    moved. Base weights of the design stay as they are.
     """
 
     controls: tuple[Control, ...]
@@ -233,6 +234,7 @@ def _choice(control: Control, *, base: Base) -> BinChoice:
         binnings=tuple(_settled(binning, control.populations) for binning in control.binnings),
         populations=control.populations,
         base=base,
+        nobody=tuple(place for place, people in enumerate(control.populations) if not people),
     )
 
 
@@ -248,9 +250,9 @@ def _settled(binning: Binning, populations: Sequence[Fraction]) -> Binning:
 def _ask(oracle: SurveyOracle, table: Contingency, where: str | None, *, base: Base, share: Fraction) -> Told:
     """Return noisy sums of base weights by cells, and of their squares where they are not all 1."""
     factors = _factors(base)
-    asked = [Sum(by=table.by, where=where, factors=factors)]
+    asked = [Sum(by=table.by, where=where, factors=factors, positive=_weighed(base))]
     if factors:
-        asked.append(Sum(by=table.by, where=where, factors=factors * 2))
+        asked.append(replace(asked[0], factors=factors * 2))
     noise = oracle.budget.sum_noise(share, sums=len(asked))
     answers = oracle.sum_batches([(asked, noise)])
     told = [each.values(answer).ravel() for each, answer in zip(asked, answers, strict=True)]
@@ -267,6 +269,11 @@ def _factors(base: Base) -> tuple[Factor, ...]:
     if base.column is None:
         return ()
     return (Factor(column=base.column, low=base.unit, high=base.unit * base.largest),)
+
+
+def _weighed(base: Base) -> tuple[str, ...]:
+    """Return the columns without which, or at 0 or less, a row does not count."""
+    return () if base.column is None else (base.column,)
 
 
 def _estimated(
@@ -333,6 +340,7 @@ def weighted_sum(sample: Sample, count: Count, *, base: Base, among: Truth) -> S
     return Sum(
         where=count.where,
         factors=_factors(base),
+        positive=_weighed(base),
         weights=Weights(by=sample.table.by, values=tuple(map(_exact, weights.tolist()))),
     )
 
@@ -355,6 +363,7 @@ def question_of(sample: Sample, count: Count, *, base: Base, beta: Fraction) -> 
         where=count.where,
         base=base,
         beta=beta,
+        nobody=tuple(np.flatnonzero(~table.possible).tolist()),
     )
 
 
@@ -387,7 +396,7 @@ def _concluded(
     people = found.sample.table.totals.people
     return Estimate(
         query=count.name,
-        estimate=value,
+        estimate=min(max(value, 0.0), people),
         sampling_error=possible_error(math.sqrt(spread.variance), low=0.0, high=people),
         privacy_error=possible_error(math.sqrt(noise.variance + apart), low=0.0, high=people),
         low=min(max(value - wide, 0.0), people),

@@ -61,6 +61,8 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
                 f"a bin of {binning.name!r} has a population that is too small or too large.",
                 hint="give populations in persons",
             )
+    if any(not 0 <= place < cells for place in question.nobody):
+        raise UsageError(f"{question.by} has {cells} cells, numbered from 0.", hint="name cells among them")
     base = question.base
     if base.column is not None and base.column not in numbered(schema):
         raise UsageError(
@@ -88,10 +90,11 @@ def moves(question: WeightedQuestion) -> tuple[Fraction, Fraction]:
 def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
     """Return Σ N̂(S)·(base weights in S where the condition holds)/(base weights in S), and its β-smooth bound.
 
-    A bin without rows adds nothing, and a row without a base weight above 0 is in none. Proof: docs/proofs/binning.md
+    A bin without rows adds nothing; a row without a base weight above 0, or where nobody counts, is in none.
+    Proof: docs/proofs/binning.md
     """
     place = places(question.by, codes=rows.codes, domain=schema.domain)
-    drawn = _drawn(question.base, rows=rows, size=len(place))
+    drawn = _drawn(question, rows=rows, place=place)
     weights = _base_weights(question.base, rows=rows, drawn=drawn)
     joined = _joined(question.binning)[place[drawn]]
     size = len(question.binning.bins)
@@ -110,7 +113,7 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
 def scores(rows: Rows, choice: BinChoice, schema: Schema) -> list[Fraction]:
     """Return |S|/W₀ of each set of bins."""
     place = places(choice.by, codes=rows.codes, domain=schema.domain)
-    drawn = _drawn(choice.base, rows=rows, size=len(place))
+    drawn = _drawn(choice, rows=rows, place=place)
     weights = _base_weights(choice.base, rows=rows, drawn=drawn)
     return [
         score(_bins(binning, _joined(binning)[place[drawn]], weights, question=choice))
@@ -126,9 +129,15 @@ def _joined(binning: Binning) -> Counts:
     return found
 
 
-def _drawn(base: Base, *, rows: Rows, size: int) -> npt.NDArray[np.bool_]:
-    """Say which rows the design drew: those whose base weight is known and above 0. Each row decides alone."""
-    return np.ones(size, dtype=np.bool_) if base.column is None else rows.numbers[base.column] > 0
+def _drawn(question: WeightedQuestion | BinChoice, *, rows: Rows, place: Counts) -> npt.NDArray[np.bool_]:
+    """Say which rows count: those whose base weight is known and above 0, in base bins where somebody can be.
+
+    Each row decides alone.
+    """
+    counts = np.ones(len(question.populations), dtype=np.bool_)
+    counts[list(question.nobody)] = False
+    column = question.base.column
+    return counts[place] if column is None else counts[place] & (rows.numbers[column] > 0)
 
 
 def _base_weights(base: Base, *, rows: Rows, drawn: npt.NDArray[np.bool_]) -> Counts:
