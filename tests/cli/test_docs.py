@@ -105,6 +105,7 @@ def test_readme_commands_run_one_after_the_other(desk: Desk, capsys: pytest.Capt
     assert main(["verify", "release"]) == 0
 
 
+@pytest.mark.slow
 def test_picture_shows_what_the_software_does() -> None:
     """The readme's picture is drawn from a rehearsal; `make docs` draws it again."""
     script = runpy.run_path(str(ROOT / "docs" / "images" / "release.py"))

@@ -176,7 +176,7 @@ PERSONS = 'id = "person"\nrows_per_unit = 3\nneighbours = "{relation}"'
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)], ids=len)
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("method", ["independent", "mst"])
+@pytest.mark.parametrize("method", ["independent", pytest.param("mst", marks=pytest.mark.slow)])
 def test_a_person_of_many_rows_agrees_too(method, relation, seeds):
     """A person with five rows, three of which count, comes with new keys, or takes another's place."""
     rng = np.random.default_rng(4)

@@ -41,7 +41,7 @@ GROUPS = 'partition = ["sex"]\ngroups = [["work", "income"]]\n'
 # The partition alone; with the number of rows; with all columns too; with all pairs too. A group is one column.
 @pytest.mark.parametrize(
     ("keys", "asked"),
-    [(PARTS, {1, 2, 6, 8}), (GROUPS, {1, 2, 5})],
+    [(PARTS, {1, 2, 6, 8}), pytest.param(GROUPS, {1, 2, 5}, marks=pytest.mark.slow)],
     ids=["areas", "groups"],
 )
 def test_dpsyn_agrees_on_neighbours_at_every_level(keys, asked):

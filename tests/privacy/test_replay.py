@@ -119,7 +119,7 @@ MANY = slice(0, 24, 3)
 @pytest.mark.parametrize(
     ("method", "chosen"),
     [
-        *product(("adaptive", "aim", "mst", "independent"), [SOME]),
+        ("adaptive", SOME),
         ("stability", ONE),
         *(pytest.param(method, MANY, marks=pytest.mark.slow) for method in METHODS),
     ],

@@ -66,6 +66,12 @@ SLOW = [
 ]
 SLOW += [case for case in CHECKS if case.method in ("histogram", "field-groups") and case.rows > 1]
 SLOW += [case for case in CHECKS if case.method == "field-groups" and case.relation == "replace-one"]
+# Of the largest tables one is enough for a quick look.
+SLOW += [
+    case
+    for case in CHECKS
+    if case.method == "adaptive" and str(case).startswith(("adaptive-3x3x3", "adaptive-2x2x2x2"))
+]
 
 
 def least(case):

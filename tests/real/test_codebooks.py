@@ -44,7 +44,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", thinned(FILES, to=2))
 def test_real_rows_lie_in_the_schema(name):
     """Categories come back as they went in, numbers in their bin, empty cells empty; no rule moves a real row."""
     schema, table = Schema.load(EXAMPLES / f"{name}.toml"), real(name)
@@ -145,6 +145,7 @@ def test_rows_of_the_1940_schema_run_through_mst(tmp_path):
     assert not any(TableCodec(schema).broken(release.table).values())
 
 
+@pytest.mark.slow
 def test_the_queries_for_1940_fit_its_schema(tmp_path):
     """Wage bins 0 | 1–9 | 10–19 | 20–50 | 51 of the challenge's winner, in hundreds; cities by state."""
     folder = SHARED / "nist2018-colorado"

@@ -59,6 +59,9 @@ def run(truth: np.ndarray, rng: np.random.Generator) -> tuple[list[Measurement],
     return [measured(Marginal(()), 3 * DEVIATION), *alone, *tables], groups
 
 
+# A few hundred runs are the least that tells.
+pytestmark = pytest.mark.slow
+
 Errors = dict[str, list[np.ndarray]]
 
 
@@ -95,7 +98,6 @@ def coverage(runs: list[np.ndarray], *, stretch: float = 1.0) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("kind", ["codes", "tables"])
-@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(errors: dict[Groups, Errors], kind: str) -> None:
     share, error = coverage(errors[Groups.CHOSEN][kind])
     assert 5 * error < 0.015

@@ -424,10 +424,8 @@ def test_an_excerpt_has_only_the_areas_it_was_made_of() -> None:
 
 
 @needs_census
-@pytest.mark.parametrize(
-    "overlays",
-    [pytest.param((), marks=pytest.mark.slow, id="plain"), pytest.param(("nist2018",), id="overlay")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("overlays", [(), ("nist2018",)], ids=["plain", "overlay"])
 def test_every_code_of_the_1940_codebook_comes_back(overlays: tuple[str, ...]) -> None:
     from populace.schema.imports.codebook import sections
 

@@ -92,7 +92,13 @@ class TestStandIn:
         spread = float(np.var(answer.counts - found.exact(Marginal(("x",)))))
         assert 0.92 < spread / float(law.variance) < 1.08
 
-    @pytest.mark.parametrize("method", sorted({*METHODS} - {"dpsyn", "stability"}))
+    @pytest.mark.parametrize(
+        "method",
+        [
+            pytest.param(method, marks=pytest.mark.slow) if method == "gem" else method
+            for method in sorted({*METHODS} - {"dpsyn", "stability"})
+        ],
+    )
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
     def test_a_rehearsal_spends_the_budget_and_no_more(self, method: str, delta: str) -> None:
         bounded = replace(SIZES, max_rows=10**5)
