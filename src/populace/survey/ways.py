@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -161,6 +162,7 @@ def _filling(name: str, queries: Sequence[Query], design: Design) -> Filling:
             group=group,
             where=where,
             between=None if query.that is None else _between(query, name, schema),
+            that=query.that,
         )
         for query in queries
         for group, where in groups(query, schema)
@@ -189,16 +191,17 @@ def _between(query: Query, name: str, schema: Schema) -> Between:
             else None
         )
         strict = isinstance(part, Comparison) and part.operator in (Operator.BELOW, Operator.ABOVE)
-        if not isinstance(part, Comparison) or value is None or (strict and decimals is None):
+        unequal = isinstance(part, Comparison) and part.operator is Operator.UNEQUAL
+        if not isinstance(part, Comparison) or value is None or unequal or (strict and decimals is None):
             raise UsageError(
                 f"{query.place}: {query.that} is not one range of {name!r}.",
-                hint=f"compare {name} with numbers: {name} >= 10 and {name} <= 20",
+                hint=f"compare {Name(name)} with numbers: {Name(name)} >= 10 and {Name(name)} <= 20",
             )
-        step = Fraction(1, 10 ** (decimals or 0)) if strict else Fraction(0)
+        steps = 10 ** (decimals or 0)
         if part.operator in (Operator.BELOW, Operator.AT_MOST, Operator.EQUAL):
-            high = min(high, value - step)
+            high = min(high, Fraction(math.ceil(value * steps) - 1, steps) if strict else value)
         if part.operator in (Operator.ABOVE, Operator.AT_LEAST, Operator.EQUAL):
-            low = max(low, value + step)
+            low = max(low, Fraction(math.floor(value * steps) + 1, steps) if strict else value)
     if low > high:
         raise UsageError(f"{query.place}: no value of {name!r} meets {query.that}.", hint="give a range")
     return low, high
