@@ -55,6 +55,7 @@ class Ways:
         filled: dict[str, list[Query]] = {}
         counted, summed = [], []
         for query in queries:
+            _refuse_unfilled(query, design)
             columns_filled = [name for name in query.known if design.handling(name) is not Handling.IGNORE]
             if columns_filled:
                 filled.setdefault(_checked(query, design, columns_filled), []).append(query)
@@ -132,6 +133,25 @@ def _in_code(schema: Schema, name: str, code: int) -> str:
         return f"{own} >= {low}" + (f" and {own} < {high}" if code < column.levels - 1 else "")
     text = columns.values(columns.scale(schema, name, place="by"))[code]
     return str(Comparison(own, Operator.EQUAL, Literal(text)))
+
+
+def _refuse_unfilled(query: Query, design: Design) -> None:
+    """Refuse a query for which answers that are declared to be filled would stay missing."""
+    layout = design.schema.layout
+    for name, missing in design.missing.items():
+        if missing.how is Handling.IGNORE:
+            continue
+        own = {part.name for part in design.schema.columns[name].variables}
+        follows = [each for each in layout.functions if own & set(layout.sources(each))]
+        told = [f"{each!r}, which follows from it" for each in query.named if each in follows]
+        if name in query.parting:
+            told.append("where or by")
+        if told:
+            raise UsageError(
+                f"{query.place}: missing answers of {name!r} are not filled in {told[0]}.",
+                hint=f'ask for the proportion of a range of it (that = "{Name(name)} >= …"), or write how = "ignore" '
+                f"under {missing.place}: missing answers then stay missing",
+            )
 
 
 def _checked(query: Query, design: Design, filled: Sequence[str]) -> str:
