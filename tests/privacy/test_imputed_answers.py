@@ -40,7 +40,7 @@ SCHEMA = Schema(
 )
 OUTSIDE = SCHEMA.columns["Y"].outside_code
 MISSING = SCHEMA.columns["Y"].code("R")
-RANGES = {"positive": (0, 4), "negative": (-4, -1), "both": (-3, 2)}
+RANGES = {"positive": (0, 4), "negative": (-4, -1), "both": (-3, 2), "tiny": (-3 / 2**40, 2 / 2**40)}
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,42 @@ def test_an_answer_by_hand():
     assert 0 <= told[Statistic.SUM, None, None][1] - Fraction(3 + 2 * 5, 3) < Fraction(1, 2**70)
 
 
+@pytest.mark.parametrize("power", [-190, -40, -21, -1, 0, 7, 21, 60, 190])
+def test_small_and_large_ranges_are_told_alike(power):
+    """Numbers are put on a lattice of the range's own size: a sum is right to one part in a million of it."""
+    size = 0.9 * 2.0**power
+    filled = donors(1, low=0, high=size)
+    question = ImputedQuestion(statistic=Statistic.SUM, donors=filled)
+    check(question, SCHEMA)
+    rows = [(0, 0, size * part) for part in (0.0, 0.111, 0.222, 0.75, 1.0, 7.0)] + [(0, 0, None)]
+    value, _ = answer(Table.of(rows[:-1]), question, SCHEMA)
+    assert float(value) / size == pytest.approx(0.111 + 0.222 + 0.75 + 2, abs=5e-6)
+    assert answer(Table.of(rows), question, SCHEMA)[0] - value in [
+        answer(Table.of([row]), question, SCHEMA)[0] for row in rows[:-1]
+    ]
+    half = replace(question, statistic=Statistic.FREQUENCY, between=(Fraction(size / 2), Fraction(size)))
+    assert answer(Table.of(rows[:-1]), half, SCHEMA)[0] == 3
+
+
+def test_the_lattice_of_ordinary_ranges():
+    """Whole numbers and short binary fractions lie on it, and all numbers of it within the range."""
+    units = {}
+    for most in ("1e-6", "0.3", "1", "100", "1e6", "1e9"):
+        grid = imputed._Grid.of(donors(1, low=0, high=Fraction(most)))
+        assert 2**20 <= Fraction(most) / grid.unit <= 2**40
+        assert 0 <= grid.high * grid.unit <= Fraction(most) < (grid.high + 1) * grid.unit
+        units[most] = grid.unit
+    assert [units[most] for most in ("1", "100", "1e6")] == [Fraction(1, 2**20)] * 3
+    assert units["1e9"] == Fraction(1, 2**10)
+
+
+def test_numbers_far_beyond_a_small_range_are_held_to_it():
+    filled = donors(1, low=0, high=Fraction(1, 2**190))
+    question = ImputedQuestion(statistic=Statistic.SUM, donors=filled)
+    rows = [(0, 0, 1e308), (0, 0, -1e308)]
+    assert answer(Table.of(rows), question, SCHEMA)[0] == Fraction(1, 2**190)
+
+
 def test_groups_and_categories():
     """Places may be grouped, and the values be codes of a category."""
     filled = replace(
@@ -263,6 +299,8 @@ def test_empty_tables():
         ({"column": "Z"}, "whose values are public"),
         ({"low": Fraction(3)}, "lower end first"),
         ({"default": Fraction(7)}, "a default within"),
+        ({"low": Fraction(0), "high": Fraction(1, 2**201), "default": Fraction(0)}, "smaller units"),
+        ({"low": Fraction(0), "high": Fraction(0), "default": Fraction(0)}, "smaller units"),
         ({"k": 2, "take": Value.COPY}, "take the mean or majority of up"),
     ],
 )

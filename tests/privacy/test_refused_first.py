@@ -39,13 +39,13 @@ FILLED = '[design]\n[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]\nk = {k}\ntak
 ROWS = pa.table({"AGE": ["0", "1", "3"] * 9, "PAY": ["R", "7", "99"] * 9})
 
 
-def asked(tmp_path, design, *, table="", epsilon=10):
+def asked(tmp_path, design, *, table="", epsilon=10, queries=MEAN):
     schema = Schema.parse(SCHEMA.format(table=table))
     return estimate(
         ROWS,
         schema=schema,
         design=Design.parse(design, schema=schema),
-        queries=Queries.parse(MEAN, schema=schema),
+        queries=Queries.parse(queries, schema=schema),
         epsilon=epsilon,
         ledger=tmp_path / "ledger.db",
     )
@@ -54,6 +54,13 @@ def asked(tmp_path, design, *, table="", epsilon=10):
 def test_donors_that_the_barrier_refuses_reserve_nothing(tmp_path):
     with pytest.raises(UsageError, match="of 13 donors cannot be taken"):
         asked(tmp_path, FILLED.format(k=13))
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_answers_that_would_not_be_filled_reserve_nothing(tmp_path):
+    rich = '[[query]]\nname = "rich"\nstatistic = "count"\nwhere = "PAY >= 10"\n'
+    with pytest.raises(UsageError, match="query 'rich': missing answers of 'PAY' are not filled in where"):
+        asked(tmp_path, FILLED.format(k=1), queries=MEAN + rich)
     assert not (tmp_path / "ledger.db").exists()
 
 

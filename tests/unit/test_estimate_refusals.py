@@ -8,8 +8,10 @@ import pytest
 
 from populace.errors import SchemaError, UsageError
 from populace.privacy.budget import Budget
+from populace.release.survey_words import sentences
 from populace.schema.schema import Schema
 from populace.survey.design import Design
+from populace.survey.public_rows import on_public_rows
 from populace.survey.queries import Queries
 from populace.survey.ways import Ways
 from populace.survey.wishes import Laws
@@ -29,6 +31,17 @@ kind = "numeric"
 min = 0
 max = 50
 width = 10
+[columns.OFTEN]
+kind = "integer"
+min = 1
+max = 2
+missing = ["R"]
+[columns.EVER]
+kind = "categorical"
+values = ["once", "twice"]
+missing = ["R"]
+function_of = ["OFTEN"]
+map = { 1 = "once", 2 = "twice", R = "R" }
 """)
 MEAN = '[[query]]\nname = "mean pay"\nstatistic = "mean"\ncolumn = "PAY"\nby = ["AGE"]\n'
 
@@ -70,6 +83,60 @@ def test_two_queries_and_a_share_count_in_what_they_would_take():
     with pytest.raises(UsageError, match="queries 'mean pay', 'poor': each of 5") as refused:
         Laws.of(filling, budget=Budget.of(Fraction(5), Fraction(0), unit=SCHEMA.unit), share=share)
     assert "an epsilon of 5.95 with" in refused.value.hint
+
+
+def declared(column, how):
+    match = "" if how == "ignore" else 'match = ["AGE"]'
+    return Design.parse(f'[missing.{column}]\nhow = "{how}"\n{match}\n', schema=SCHEMA)
+
+
+ASKED = {
+    "where": ("PAY", 'statistic = "count"\nwhere = "PAY >= 10"', "in where or by"),
+    "by": ("PAY", 'statistic = "count"\nby = ["PAY"]', "in where or by"),
+    "its own mean": ("PAY", 'statistic = "mean"\ncolumn = "PAY"\nwhere = "PAY > 10"', "in where or by"),
+    "another mean": (
+        "PAY",
+        'statistic = "mean"\ncolumn = "OFTEN"\nwhere = "AGE < 2 and not PAY < 9"',
+        "in where",
+    ),
+    "where of a function": ("OFTEN", "statistic = 'count'\nwhere = \"EVER == 'once'\"", "in 'EVER', which"),
+    "share of a function": (
+        "OFTEN",
+        "statistic = 'proportion'\nthat = \"EVER == 'once'\"",
+        "in 'EVER', which",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ["impute", "model"])
+@pytest.mark.parametrize("name", ASKED)
+def test_answers_that_would_not_be_filled_are_not_asked_for(name, how):
+    """They would go the way of plain sums, and who does not answer would drop out."""
+    column, text, about = ASKED[name]
+    queries = Queries.parse(f"[[query]]\n{text}\n", schema=SCHEMA)
+    with pytest.raises(UsageError, match=f"answers of '{column}' are not filled {about}") as refused:
+        Ways.of(declared(column, how), queries)
+    assert f'that = "{column} >= …"' in refused.value.hint
+    assert f'how = "ignore" under [missing.{column}]' in refused.value.hint
+    assert Ways.of(declared(column, "ignore"), queries).plan is not None
+
+
+@pytest.mark.parametrize("where", ["PAY is missing", "PAY is not missing and PAY >= 10", "AGE >= 2"])
+def test_who_did_not_answer_can_be_asked(where):
+    queries = Queries.parse(f'[[query]]\nstatistic = "count"\nwhere = "{where}"\n', schema=SCHEMA)
+    assert Ways.of(declared("PAY", "model"), queries).plan is not None
+
+
+def test_the_statement_says_filled_only_where_answers_are():
+    silent = '[[query]]\nstatistic = "count"\nwhere = "PAY is missing"\n'
+    told = " ".join(sentences(declared("PAY", "model"), Queries.parse(silent, schema=SCHEMA)))
+    assert "filled" not in told
+
+
+def test_public_tables_fill_nothing_in_where_either():
+    rich = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "PAY >= 10"\n', schema=SCHEMA)
+    with pytest.raises(UsageError, match="answers of 'PAY' are not filled in public tables"):
+        on_public_rows(None, design=declared("PAY", "model"), queries=rich)
 
 
 def test_a_column_in_the_place_of_sizes_of_strata_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -20,7 +21,7 @@ from populace.privacy.steps import LOG_STEPS
 from populace.private.statistics.imputed import Filled
 from populace.private.statistics.sums import added
 from populace.schema.columns import Categorical
-from populace.schema.ranges import Integer
+from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.survey.design_parts import Handling
 from populace.survey.imputed import Value
@@ -53,9 +54,9 @@ WISHES = (
 class Exact:
     """An oracle with noise from a seeded generator, times a factor: 0 for exact answers."""
 
-    def __init__(self, rows, *, times, seed=1):
-        self.schema = SCHEMA
-        self.filled = Filled(rows=rows, donors=DONORS, schema=SCHEMA)
+    def __init__(self, rows, *, times, seed=1, donors=DONORS, schema=SCHEMA):
+        self.schema = schema
+        self.filled = Filled(rows=rows, donors=donors, schema=schema)
         self.rows, self.times, self.rng = rows, times, np.random.default_rng(seed)
 
     def _noise(self, law, shape=()):
@@ -63,7 +64,7 @@ class Exact:
 
     def sum_batches(self, batches):
         return tuple(
-            added(self.rows, one, schema=SCHEMA) + self._noise(law, one.by.shape(SCHEMA.domain))
+            added(self.rows, one, schema=self.schema) + self._noise(law, one.by.shape(self.schema.domain))
             for asked, law in batches
             for one in asked
         )
@@ -150,6 +151,28 @@ def test_filling_is_right_where_ignoring_is_not():
     assert ignored.high < pay.mean()
     assert imputed.low < pay.mean() < imputed.high
     assert model.low < pay.mean() < model.high
+
+
+@pytest.mark.parametrize("how", [Handling.MODEL, Handling.IMPUTE])
+@pytest.mark.parametrize("size", ["1e-6", "2.5", "1e9"])
+def test_units_do_not_matter(size, how):
+    """Pay in other units gives the same estimates in those units, and answers on a lattice of their size."""
+    rows, pay = drawn(12, 4000)
+    top, wish = Fraction(size), WISHES[:1]
+    column = Numeric(name="PAY", edges=(Fraction(0), top / 2, top), missing=("R",))
+    schema = Schema(columns={**SCHEMA.columns, "PAY": column})
+    told = rows.numbers["PAY"] / 100 * float(top)
+    code = np.where(np.isnan(told), column.code("R"), told >= float(top) / 2).astype(np.int64)
+    other = SimpleNamespace(codes={**rows.codes, "PAY": code}, numbers={"PAY": told})
+    donors = replace(DONORS, high=top)
+    filling = Filling(donors=donors, wishes=wish, how=how, schema=schema)
+    laws = Laws.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=schema.unit))
+    oracle = Exact(other, times=0.0, donors=donors, schema=schema)
+    (found,) = estimate_missing(oracle, filling, laws=laws)
+    (plain,) = estimates(rows, how, wishes=wish)
+    assert found.estimate / float(top) == pytest.approx(pay.mean() / 100, abs=0.01)
+    for error in ("sampling_error", "imputation_error", "privacy_error"):
+        assert getattr(found, error) / float(top) == pytest.approx(getattr(plain, error) / 100, rel=0.2)
 
 
 def test_a_part_of_the_population():
@@ -360,7 +383,6 @@ def test_taking_the_mean_of_several():
         )
         filling = Filling(donors=donors, wishes=WISHES, how=Handling.IMPUTE, schema=SCHEMA)
         laws = Laws.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=SCHEMA.unit))
-        oracle = Exact(rows, times=0.0)
-        oracle.filled = Filled(rows=rows, donors=donors, schema=SCHEMA)
+        oracle = Exact(rows, times=0.0, donors=donors)
         found.append(estimate_missing(oracle, filling, laws=laws)[0].imputation_error ** 2)
     assert found[1] / found[0] == pytest.approx(2 / 3, rel=0.02)

@@ -71,16 +71,16 @@ def estimate_missing(oracle: SurveyOracle, filling: Filling, *, laws: Laws) -> t
     for wish, inside, law in zip(filling.wishes, filling.inside, laws.answers, strict=True):
         question = filling.question(wish)
         most, moved = _bound_parts(question)
-        answer = oracle.smooth(question, law=law, lattice=Fraction(math.ceil(most), _ON_LATTICE))
-        noise = smooth_draws(law, changed=changed, most=most, moved=moved)
+        answer = oracle.smooth(question, law=law, lattice=most / _ON_LATTICE)
+        noise = smooth_draws(law, changed=changed, most=float(most), moved=float(moved))
         found.append(tables.filled(wish, inside, answer=float(answer), noise=noise))
     return tuple(found)
 
 
-def _bound_parts(question: ImputedQuestion) -> tuple[float, float]:
+def _bound_parts(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
     """Return what L₁ = 0 gives as the bound of a question, and what every further one adds."""
     if question.statistic is Statistic.FREQUENCY:
-        return 1.0, 1.0
+        return Fraction(1), Fraction(1)
     none, one = (
         mean_bound(
             changed,
@@ -91,7 +91,7 @@ def _bound_parts(question: ImputedQuestion) -> tuple[float, float]:
         )
         for changed in (0, 1)
     )
-    return float(none), float(one - none)
+    return none, one - none
 
 
 # Said where noise hides which part of the error comes from filling answers in.

@@ -36,7 +36,7 @@ def on_public_rows(frame: Any, *, design: Design, queries: Queries) -> list[Esti
     if design.schema != queries.schema:
         raise UsageError("the design and the queries have other schemas.", hint="read both with one schema")
     filled = [
-        name for query in queries for name in query.known if design.handling(name) is not Handling.IGNORE
+        name for query in queries for name in query.named if design.handling(name) is not Handling.IGNORE
     ]
     if filled:
         raise UsageError(

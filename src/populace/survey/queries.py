@@ -12,7 +12,7 @@ import numpy as np
 
 from populace.errors import SchemaError, UsageError
 from populace.schema.expressions import atoms, parse
-from populace.schema.expressions import columns as named
+from populace.schema.expressions import columns as columns_in
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema
@@ -104,11 +104,20 @@ class Query:
         Those of `that` are among them, unless it asks itself whether they are missing.
         """
         asked = [name for name in (self.column, self.y) if name is not None]
-        if self.that is not None:
-            whole = parse(self.that)
-            about = {atom.column.name for atom in atoms(whole) if isinstance(atom, Missing)}
-            asked += [name for name in named(whole) if name not in about]
-        return tuple(dict.fromkeys(asked))
+        return tuple(dict.fromkeys([*asked, *_answered(self.that)]))
+
+    @property
+    def parting(self) -> tuple[str, ...]:
+        """The columns whose answers decide which rows are asked about, and in which group: of `where` and `by`.
+
+        Not those of which `where` asks itself whether they are missing.
+        """
+        return tuple(dict.fromkeys([*_answered(self.where), *self.by]))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns whose answers it asks for."""
+        return tuple(dict.fromkeys([*self.known, *self.parting]))
 
     @property
     def place(self) -> str:
@@ -343,6 +352,15 @@ def _statistic(given: object, *, place: str = "a query") -> Statistic:
         f"{place}: statistic is {str(given)[:60]!r}.",
         hint=f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}",
     )
+
+
+def _answered(condition: str | None) -> tuple[str, ...]:
+    """Return the columns of a condition, but for those of which it asks whether they are missing."""
+    if condition is None:
+        return ()
+    whole = parse(condition)
+    about = {atom.column.name for atom in atoms(whole) if isinstance(atom, Missing)}
+    return tuple(name for name in columns_in(whole) if name not in about)
 
 
 def _check_condition(text: str, schema: Schema, *, place: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -54,6 +55,7 @@ class Ways:
         filled: dict[str, list[Query]] = {}
         counted, summed = [], []
         for query in queries:
+            _refuse_unfilled(query, design)
             columns_filled = [name for name in query.known if design.handling(name) is not Handling.IGNORE]
             if columns_filled:
                 filled.setdefault(_checked(query, design, columns_filled), []).append(query)
@@ -133,6 +135,25 @@ def _in_code(schema: Schema, name: str, code: int) -> str:
     return str(Comparison(own, Operator.EQUAL, Literal(text)))
 
 
+def _refuse_unfilled(query: Query, design: Design) -> None:
+    """Refuse a query for which answers that are declared to be filled would stay missing."""
+    layout = design.schema.layout
+    for name, missing in design.missing.items():
+        if missing.how is Handling.IGNORE:
+            continue
+        own = {part.name for part in design.schema.columns[name].variables}
+        follows = [each for each in layout.functions if own & set(layout.sources(each))]
+        told = [f"{each!r}, which follows from it" for each in query.named if each in follows]
+        if name in query.parting:
+            told.append("where or by")
+        if told:
+            raise UsageError(
+                f"{query.place}: missing answers of {name!r} are not filled in {told[0]}.",
+                hint=f'ask for the proportion of a range of it (that = "{Name(name)} >= …"), or write how = "ignore" '
+                f"under {missing.place}: missing answers then stay missing",
+            )
+
+
 def _checked(query: Query, design: Design, filled: Sequence[str]) -> str:
     """Return the one column of a query whose missing answers are filled, or refuse what cannot be."""
     hint = (
@@ -161,6 +182,7 @@ def _filling(name: str, queries: Sequence[Query], design: Design) -> Filling:
             group=group,
             where=where,
             between=None if query.that is None else _between(query, name, schema),
+            that=query.that,
         )
         for query in queries
         for group, where in groups(query, schema)
@@ -189,16 +211,17 @@ def _between(query: Query, name: str, schema: Schema) -> Between:
             else None
         )
         strict = isinstance(part, Comparison) and part.operator in (Operator.BELOW, Operator.ABOVE)
-        if not isinstance(part, Comparison) or value is None or (strict and decimals is None):
+        unequal = isinstance(part, Comparison) and part.operator is Operator.UNEQUAL
+        if not isinstance(part, Comparison) or value is None or unequal or (strict and decimals is None):
             raise UsageError(
                 f"{query.place}: {query.that} is not one range of {name!r}.",
-                hint=f"compare {name} with numbers: {name} >= 10 and {name} <= 20",
+                hint=f"compare {Name(name)} with numbers: {Name(name)} >= 10 and {Name(name)} <= 20",
             )
-        step = Fraction(1, 10 ** (decimals or 0)) if strict else Fraction(0)
+        steps = 10 ** (decimals or 0)
         if part.operator in (Operator.BELOW, Operator.AT_MOST, Operator.EQUAL):
-            high = min(high, value - step)
+            high = min(high, Fraction(math.ceil(value * steps) - 1, steps) if strict else value)
         if part.operator in (Operator.ABOVE, Operator.AT_LEAST, Operator.EQUAL):
-            low = max(low, value + step)
+            low = max(low, Fraction(math.floor(value * steps) + 1, steps) if strict else value)
     if low > high:
         raise UsageError(f"{query.place}: no value of {name!r} meets {query.that}.", hint="give a range")
     return low, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -15,7 +16,9 @@ from populace.privacy.mechanisms import Noise
 from populace.privacy.smooth_noise import LN_2, SmoothNoise
 from populace.schema.expressions import parse
 from populace.schema.hints import listing
+from populace.schema.numbers import decimal_text
 from populace.schema.schema import Schema
+from populace.schema.syntax import And, Comparison, Expression, Literal, Name, Operator
 from populace.survey.design_parts import Handling
 from populace.survey.matching import Truth, cells_where
 from populace.survey.questions import Donors, ImputedQuestion, Statistic
@@ -62,12 +65,16 @@ _ROOM = Fraction(1, 2**15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """One estimate: the mean of the column or, with `between`, the share of rows whose value lies there."""
+    """One estimate: the mean of the column or, with `between`, the share of rows whose value lies there.
+
+    `that` are the query's own words for it, in which an end may be the first value that lies outside.
+    """
 
     query: str
     group: Group = ()
     where: str | None = None
     between: Between | None = None
+    that: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +105,9 @@ class Filling:
                 )
         for between, condition in self._within.items():
             if condition is None and self.how is not Handling.IMPUTE:
+                low, high = (decimal_text(end) or str(end) for end in between)
                 raise UsageError(
-                    f"codes of {self.donors.column!r} do not tell what lies from {between[0]} to {between[1]}.",
+                    f"codes of {self.donors.column!r} do not tell what lies from {low} to {high}.",
                     hint="let bins of the column begin and end there, or impute",
                 )
 
@@ -129,21 +137,30 @@ class Filling:
     @cached_property
     def _within(self) -> dict[Between, str | None]:
         """Conditions on codes for each range of values that a share is asked of; None where bins do not tell."""
-        found: dict[Between, str | None] = {}
-        column = self.donors.column
-        for between in dict.fromkeys(wish.between for wish in self.wishes):
-            if between is not None:
-                low, high = between
-                below = [] if low <= self.donors.low else [f"{column} >= {low}"]
-                above = [] if high >= self.donors.high else [f"{column} <= {high}"]
-                text = " and ".join(below + above)
-                try:
-                    if text:
-                        self.schema.layout.condition(parse(text), place="between")
-                    found[between] = text
-                except SchemaError:
-                    found[between] = None
-        return found
+        words: dict[Between, list[Expression]] = {}
+        for wish in self.wishes:
+            if wish.between is not None:
+                words.setdefault(wish.between, []).extend([] if wish.that is None else [parse(wish.that)])
+        return {between: self._told(between, own) for between, own in words.items()}
+
+    def _told(self, between: Between, words: Sequence[Expression]) -> str | None:
+        """Return a condition on codes that holds within a range: one in a query's words, or from end to end."""
+        low, high = between
+        name, line = Name(self.donors.column), (self.donors.low, self.donors.high)
+        ends = [] if low <= line[0] else [(Operator.AT_LEAST, decimal_text(low))]
+        ends += [] if high >= line[1] else [(Operator.AT_MOST, decimal_text(high))]
+        if not ends:
+            return ""
+        parts = [Comparison(name, sign, Literal(text, quoted=False)) for sign, text in ends if text]
+        # An end that no decimal names is the edge of no bin.
+        whole = [And(tuple(parts))] if len(parts) == len(ends) else []
+        for condition in (*words, *whole):
+            try:
+                self.schema.layout.condition(condition, place="between")
+            except SchemaError:
+                continue
+            return str(condition)
+        return None
 
     @cached_property
     def sums(self) -> dict[Key, Sum]:

@@ -39,12 +39,12 @@ from populace.survey.questions import Donors, ImputedQuestion, Statistic
 
 # Every place is compared with every incomplete one that has too few donors at home.
 MOST_PLACES = 2**20
-# Numbers of up to so many bits on the lattice, of which up to so many lie behind the point.
+# The largest number of a range takes up to so many bits on the lattice, and never less than so many.
 _BITS, _FINE_BITS = 40, 20
 # Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
 MOST_DONORS = 12
 _HALF = 32
-# Numbers beyond are not told apart well by floats.
+# Numbers beyond, and ranges nearer to 0 than its inverse, are not told apart well by floats.
 _FURTHEST = 2**200
 # Where the mixing of labels starts without a key, and its constants.
 _KEY = 0x706F70756C616365
@@ -90,6 +90,11 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
         raise UsageError(
             f"a number about {donors.column!r} is too large to be told.",
             hint="give ends of a reasonable size",
+        )
+    if max(abs(donors.low), abs(donors.high)) * _FURTHEST < 1:
+        raise UsageError(
+            f"the range of {donors.column!r} is too small to be told.",
+            hint="give its values in smaller units",
         )
     grid = _Grid.of(donors)
     if grid.low > grid.high or not donors.low <= donors.default <= donors.high:
@@ -259,17 +264,24 @@ class _Grid:
 
     @classmethod
     def of(cls, donors: Donors) -> _Grid:
-        """Return the lattice of a range: whole numbers and short binary fractions lie on it."""
-        most = max(abs(donors.low), abs(donors.high), Fraction(1))
-        unit = Fraction(2) ** (math.ceil(most).bit_length() - _BITS)
-        unit = max(unit, Fraction(1, 2**_FINE_BITS))
+        """Return the lattice of a range: whole numbers and short binary fractions lie on it.
+
+        Its unit is a power of two, and the largest number of the range at least 2^20 units, however small it is.
+        """
+        most, unit = max(abs(donors.low), abs(donors.high)), Fraction(1, 2**_FINE_BITS)
+        if most < 1:
+            unit /= 2 ** (math.ceil(1 / most) - 1).bit_length()
+        else:
+            unit = max(unit, Fraction(2) ** (math.ceil(most).bit_length() - _BITS))
         low, high = math.ceil(donors.low / unit), math.floor(donors.high / unit)
         default = min(max(round(donors.default / unit), low), high)
         return cls(unit=unit, low=low, high=high, default=default)
 
     def told(self, numbers: npt.NDArray[np.float64]) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
-        steps = np.rint(np.clip(numbers / float(self.unit), self.low, self.high))
+        # Held to the range first, in which a power of two divides without rounding or overflow.
+        held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
+        steps = np.rint(held / float(self.unit))
         return np.nan_to_num(steps, nan=self.low).astype(np.int64)
 
 
