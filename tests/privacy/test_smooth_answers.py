@@ -216,6 +216,27 @@ def test_a_unit_of_several_rows_is_charged_for_each(rows, neighbours, group):
     assert price(spends[0], currency=Currency.PURE) == group * QUICK.price
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_bins_are_chosen_at_the_rate_that_was_charged(rows, neighbours):
+    """A choice is priced by its epsilon alone, so nothing else tells whether it was drawn for the whole unit."""
+
+    class Ear:
+        def pick(self, scores, *, rate):
+            self.rate = rate
+            return 0
+
+    unit = Unit(rows=rows, id="who" if rows > 1 else None, neighbours=Neighbours(neighbours))
+    held = pa.table({"SEX": ["1", "2"], "AGE": [3, 4], "INC": [4, 5], "who": ["a", "b"]})
+    ear, run = Ear(), Paid()
+    asked = Barrier(
+        PrivateTable.of(held, schema=Schema(columns=SCHEMA.columns, unit=unit)), run=run, noise=ear
+    )
+    asked.choose_bins(CHOICE, law=Exponential(Fraction(1)))
+    (spend,) = run.spends
+    assert ear.rate == spend.law.rate(sensitivity=spend.l1)
+
+
 # ----------------------------------------------------------------------------------------- what the ledger holds
 
 LAWS = [

@@ -27,6 +27,7 @@ from populace.survey.design_parts import Handling
 from populace.survey.imputed import Value
 from populace.survey.matching import cells_where, joined
 from populace.survey.missing import estimate_missing
+from populace.survey.missing_error import Cells, Told
 from populace.survey.nearest import First, Nearest, Rows, Space, Ties
 from populace.survey.questions import Donors
 from populace.survey.result import TOO_FEW
@@ -386,3 +387,35 @@ def test_taking_the_mean_of_several():
         oracle = Exact(rows, times=0.0, donors=donors)
         found.append(estimate_missing(oracle, filling, laws=laws)[0].imputation_error ** 2)
     assert found[1] / found[0] == pytest.approx(2 / 3, rel=0.02)
+
+
+@pytest.mark.parametrize(("donors", "again"), [(None, 1.0), (1, 2.0), (4, 1.25)])
+def test_the_imputation_error_is_that_of_the_formula(donors: int | None, again: float) -> None:
+    """In each cell n·σ²·ρ·(1 + 1/k), ρ being lost rows for each known one; without donors there is no 1/k."""
+    rows, known = np.array([1000.0, 400.0]), np.array([500.0, 100.0])
+    mean, variance = np.array([2.0, 5.0]), np.array([9.0, 16.0])
+    cut = joined(
+        np.ones(2, dtype=np.bool_),
+        counts=known,
+        space=Space(sizes=(2,), ordered=(True,)),
+        few=5.0,
+        deviation=1e-6,
+    )
+
+    def told(values: np.ndarray) -> Told:
+        return Told(values=values, law=DiscreteLaplace(Fraction(1, 1000)), step=1e-9)
+
+    cells = Cells(
+        cut=cut,
+        every=told(rows),
+        known=told(known),
+        value=told(known * mean),
+        square=told(known * (mean**2 + variance * (known - 1) / known)),
+        donors=donors,
+        part=1.0,
+    )
+    _, imputing = cells._variances(cells.mean, None)
+    lost = (rows - known) / known
+    assert float(imputing[0]) == pytest.approx(
+        again * (rows * variance * lost).sum() / rows.sum() ** 2, rel=1e-6
+    )

@@ -11,12 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import releases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from populace.marginals import Marginal
+from populace.pipeline import measure
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import (
@@ -27,10 +29,11 @@ from populace.privacy.mechanisms import (
     Spend,
     Stability,
 )
+from populace.privacy.noise import ExactNoise
 from populace.privacy.record import RunRecord
 from populace.privacy.samplers import discrete_gaussian, discrete_laplace
 from populace.release.answers import Answers
-from populace.release.cost import reach, stages
+from populace.release.cost import MOST_STAGES, reach, stages
 from populace.release.page import markdown
 from populace.release.statement import (
     STAMP,
@@ -145,6 +148,26 @@ def test_shares_add_up_to_what_was_used(made: tuple[RunRecord, Schema]) -> None:
     )
     assert sum((Fraction(line["price"]) for line in statement["spends"]), Fraction(0)) == record.used
     assert 0.9 < statement["used"]["share"] <= 1
+
+
+def test_shares_of_many_stages_add_up_too(tmp_path: Path) -> None:
+    """A method of many rounds has more stages than a page can show: those of a kind are told together."""
+    schema = Schema.from_sizes({f"c{number}": 2 for number in range(7)})
+    rng = np.random.default_rng(1)
+    rows = pa.table({name: pa.array(rng.integers(0, 2, 500)) for name in schema.columns})
+    run = measure(
+        rows,
+        schema=schema,
+        epsilon="4",
+        delta="1e-6",
+        method="mwem",
+        ledger=tmp_path / "l.db",
+        noise=ExactNoise(RehearsalEntropy(1)),
+    )
+    statement = told(run.record, run.schema)
+    found = stages(statement, measured=[item.marginal for item in run.items])
+    assert len(found) <= MOST_STAGES < len(statement["spends"])
+    assert math.isclose(sum(stage.share for stage in found), statement["used"]["share"])
 
 
 def test_what_was_asked_is_told_in_columns_and_pairs(made: tuple[RunRecord, Schema]) -> None:
