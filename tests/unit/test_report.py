@@ -247,7 +247,7 @@ def test_public_rows_are_told_as_such(release: Release, no_script: None) -> None
 
 def test_the_summary_leads_with_the_worst(document: Document) -> None:
     column, pair = document.columns[0], document.pairs[0]
-    assert document.summary[0].startswith(f"Worst column {column.name}: may be off by up to about ")
+    assert document.summary[0].startswith(f"Worst column {column.name}: off by at most about ")
     assert f"{round(100 * column.comparison.truth_within)} %" in document.summary[0]
     assert document.summary[1].startswith(f"Worst pair {' × '.join(pair.columns)}: ")
     for line, expected in zip(document.summary[2:], (5, 4), strict=True):

@@ -157,6 +157,8 @@ class Failure:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every way to fail ends here, in words without data."""
+    if list(arguments[:1]) == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     ended = _run(arguments)
     if isinstance(ended, int):
         return ended

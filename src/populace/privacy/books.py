@@ -242,8 +242,23 @@ def _too_much(account: Account, run: RunRecord) -> OverBudget:
     ]
     return OverBudget(
         f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
-        hint="ask for less, or decide to give the account more with `populace ledger grant`",
+        hint="ask for less, or decide to give the account more, which weakens its promise by as much: "
+        f"`populace ledger grant{_lacking(account, run)}`",
     )
+
+
+def _lacking(account: Account, run: RunRecord) -> str:
+    """Return the options of a grant that would do; none where only delta is short, since no grant is of delta alone."""
+    amounts = [
+        max(Fraction(0), run.epsilon - account.left_epsilon),
+        max(Fraction(0), run.delta - account.left_delta),
+    ]
+    # What is not told exactly is told a little larger.
+    told = [
+        short(amount if Fraction(short(amount)) >= amount else amount * Fraction(10001, 10000))
+        for amount in amounts
+    ]
+    return f" --dataset {account.dataset} --epsilon {told[0]} --delta {told[1]}" if amounts[0] else ""
 
 
 def _other_relation(account: Account, asked: Neighbours) -> UsageError:

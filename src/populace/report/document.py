@@ -227,7 +227,7 @@ def _told(told: Told, *, total: float) -> tuple[str, ...]:
 def _in_words(comparison: Comparison) -> str:
     if comparison.truth_within >= 1:
         return f"{comparison.reading}, it may be anything"
-    return f"may be off by up to about {max(1, round(100 * comparison.truth_within))} % of the rows"
+    return f"off by at most about {max(1, round(100 * comparison.truth_within))} % of the rows, as far as can be told"
 
 
 def _noise_levels(

@@ -162,9 +162,14 @@ def _checked(query: Query, design: Design, filled: Sequence[str]) -> str:
     simple = query.statistic is Statistic.MEAN or (
         query.statistic is Statistic.PROPORTION and query.that is not None
     )
-    if len(query.known) > 1 or not simple or query.low is not None or query.high is not None:
+    if len(query.known) > 1 or not simple:
         raise UsageError(
             f"{query.place}: missing answers of {filled[0]!r} cannot be filled for it.", hint=hint
+        )
+    if query.low is not None or query.high is not None:
+        raise UsageError(
+            f"{query.place}: low and high do not go with a column whose missing answers are filled.",
+            hint=f"leave them out, and give {filled[0]!r} a narrower range in the schema",
         )
     if design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict):
         raise UsageError(

@@ -24,7 +24,9 @@ schema does not name is not read. A column is one of
   kind = "integer", min = 0, max = 99
   kind = "numeric", edges = [0, 10, 100]                     (or min, max and bins = "learn": costs budget)
   kind = "date", min = "1900-01-01", max = "2029-12-31", width = "month"
-Add missing = ["R"] for codes such as refused, and labels, universe and outside as the codebook has them."""
+Add missing = ["R"] for codes such as refused, and labels, universe and outside as the codebook has them. A cell that
+is none of the values becomes empty in the release, and noise puts some there in any case; where every row has a value,
+other = "a" counts such cells as "a" instead."""
 FROM_ROWS = """\
 A draft from the rows of public data: every domain below was taken from them. That is sound only because the rows
 are public already; a schema for private rows must not be made this way."""
