@@ -17,11 +17,12 @@ from populace.private.statistics.weighted import answer, scores
 from populace.private.table import PrivateTable
 from populace.schema.schema import Schema
 from populace.survey.calibrated import Sample
+from populace.survey.chosen_bins import choice
 from populace.survey.contingency import Contingency
 from populace.survey.design import Design
 from populace.survey.design_parts import Control
 from populace.survey.questions import BinChoice
-from populace.survey.weighting import Count, Way, Weighting, _choice, weighted_counts
+from populace.survey.weighting import Count, Way, Weighting, weighted_counts
 
 SCHEMA = Schema.parse(
     """
@@ -110,15 +111,15 @@ def test_rows_where_nobody_can_be_decide_no_choice_of_bins():
     bins = "[[totals.bins]]\nname = '{}'\nedges = {{ AGE = {} }}\n"
     text = f"[design]\n{TOTALS}{bins.format('fine', [0, 1, 2])}{bins.format('coarse', [0, 2])}"
     design = Design.parse(text, schema=SCHEMA)
-    choice = _choice(design.totals[0], base=Weighting.of(design).base)
-    assert isinstance(choice, BinChoice)
+    asked = choice(design.totals[0], base=Weighting.of(design).base)
+    assert isinstance(asked, BinChoice)
     some, none = survey(missing=0.3)[0], survey(missing=0.3)[0].table.survey_rows()
     known = none.codes["AGE"] < 3
     kept = type(none)(
         {name: codes[known] for name, codes in none.codes.items()},
         {name: numbers[known] for name, numbers in none.numbers.items()},
     )
-    assert scores(some.table.survey_rows(), choice, SCHEMA) == scores(kept, choice, SCHEMA)
+    assert scores(some.table.survey_rows(), asked, SCHEMA) == scores(kept, asked, SCHEMA)
 
 
 def test_no_estimate_lies_outside_its_interval():

@@ -26,13 +26,14 @@ from populace.privacy.smooth_noise import SmoothNoise
 from populace.survey.bins import Bin, Binning, score_sensitivity, smooth_weight
 from populace.survey.bins import Counted as CountedBin
 from populace.survey.calibrated import Counted, Sample, Told
+from populace.survey.chosen_bins import choice, chosen
 from populace.survey.contingency import Contingency, Truth, known_count
 from populace.survey.design import Design
 from populace.survey.design_parts import Control
 from populace.survey.intervals import Terms, half_width
 from populace.survey.ipf import Floats
 from populace.survey.oracle import SurveyOracle
-from populace.survey.questions import Base, BinChoice, WeightedQuestion
+from populace.survey.questions import Base, WeightedQuestion
 from populace.survey.result import Estimate, possible_error, public, too_few
 from populace.survey.smooth_error import law_draws
 from populace.survey.sums import Factor, Sum, Weights
@@ -144,7 +145,7 @@ def weighted_counts(
     left = [count for count, total in zip(counts, known, strict=True) if total is None]
     several = [control for control in controls if len(control.binnings) > 1]
     for control in several:
-        score_sensitivity(_choice(control, base=weighting.base).binnings, populations=control.populations)
+        score_sensitivity(choice(control, base=weighting.base).binnings, populations=control.populations)
     told: Iterator[Estimate] = iter(())
     if left:
         choices = share * CHOICES if several else Fraction(0)
@@ -163,7 +164,7 @@ def _asked(
     controls = weighting.controls
     several = [control for control in controls if len(control.binnings) > 1]
     binnings = [
-        _chosen(oracle, control, base=weighting.base, share=choices / max(1, len(several)))
+        chosen(oracle, control, base=weighting.base, share=choices / max(1, len(several)))
         for control in controls
     ]
     table = Contingency.of(controls, schema=oracle.schema, binnings=binnings)
@@ -218,33 +219,6 @@ def _smooth_epsilon(budget: Budget, *, share: Fraction) -> Fraction:
             hint="let the way be chosen, ask for fewer counts, or raise epsilon",
         )
     return epsilon
-
-
-def _chosen(oracle: SurveyOracle, control: Control, *, base: Base, share: Fraction) -> Binning | None:
-    if len(control.binnings) < 2:
-        return control.binnings[0] if control.binnings else None
-    law = oracle.budget.choice(share, choices=1)
-    return control.binnings[oracle.choose_bins(_choice(control, base=base), law=law)]
-
-
-def _choice(control: Control, *, base: Base) -> BinChoice:
-    """Return the question which set of bins is best; bins where nobody can be are no bins of their own in it."""
-    return BinChoice(
-        by=control.by,
-        binnings=tuple(_settled(binning, control.populations) for binning in control.binnings),
-        populations=control.populations,
-        base=base,
-        nobody=tuple(place for place, people in enumerate(control.populations) if not people),
-    )
-
-
-def _settled(binning: Binning, populations: Sequence[Fraction]) -> Binning:
-    totals = binning.totals(populations)
-    bins = [list(group) for group, total in zip(binning.bins, totals, strict=True) if total > 0]
-    for group, total in zip(binning.bins, totals, strict=True):
-        if bins and not total:
-            bins[-1].extend(group)
-    return replace(binning, bins=tuple(map(tuple, bins)))
 
 
 def _ask(oracle: SurveyOracle, table: Contingency, where: str | None, *, base: Base, share: Fraction) -> Told:
