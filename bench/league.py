@@ -4,6 +4,7 @@
     python bench/league.py --runs 3 --keep FILE            three runs each; FILE keeps finished ones
     python bench/league.py --data nltcs --method auto mst  a part of it
     python bench/league.py --runs 3 --keep FILE --show     what FILE keeps, and nothing is run
+    python bench/league.py --method aim --beside TABLE     a part, and the rest from a table that was printed before
 
 Tables: adult and nltcs (delta 1e-9); ma2019 (24 columns, imported with the shipped overlay, delta 1e-5) with ma2018 as
 public table; and nist2020-acs, whose years 2012 to 2015 are public and 2016 to 2018 are released (delta 1e-9), counted
@@ -20,7 +21,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -175,36 +178,86 @@ def entries(name: str, table: Table, *, methods: list[str]) -> Iterator[Key]:
             yield name, method, epsilon
 
 
-def standings(found: dict[Key, Runs]) -> Iterator[str]:
-    """Yield a line for every table, ε and method, the most accurate first."""
-    groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for (data, method, epsilon), runs in found.items():
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One line of the table: means over runs, or why there are none."""
+
+    runs: int
+    pairs: float = math.inf
+    spread: float | None = None
+    triples: float = math.inf
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+    why: str = ""
+
+    @classmethod
+    def of(cls, runs: Runs) -> Standing:
+        """Return the line of some runs."""
         done = [run for run in runs if "pairs" in run]
-        order = statistics.mean(run["pairs"] for run in done) if done else float("inf")
-        groups.setdefault((data, epsilon), []).append((order, method))
-    for (data, epsilon), members in groups.items():
-        for _, method in sorted(members):
-            runs = found[data, method, epsilon]
-            done = [run for run in runs if "pairs" in run]
-            head = f"{data:13} {epsilon:>4}  {method:21} {len(runs):4}"
-            cost = (
-                f"{statistics.mean(run['cpu_s'] for run in runs):7.1f}  "
-                f"{max(run['peak_mb'] for run in runs):7.0f}"
-            )
-            if not done:
-                yield f"{head}  {runs[0]['why']}"
-                continue
-            pairs, triples = ([run[key] for run in done] for key in ("pairs", "triples"))
-            spread = f"({statistics.stdev(pairs):.4f})" if len(pairs) > 1 else " " * 8
-            yield (f"{head}  {statistics.mean(pairs):.4f} {spread}  {statistics.mean(triples):.4f}  {cost}")
+        if not done:
+            return cls(runs=len(runs), why=runs[0]["why"])
+        pairs = [run["pairs"] for run in done]
+        return cls(
+            runs=len(runs),
+            pairs=statistics.mean(pairs),
+            spread=statistics.stdev(pairs) if len(pairs) > 1 else None,
+            triples=statistics.mean(run["triples"] for run in done),
+            cpu_s=statistics.mean(run["cpu_s"] for run in runs),
+            peak_mb=max(run["peak_mb"] for run in runs),
+        )
+
+    def told(self) -> str:
+        """Return it as it is printed, behind its table, epsilon and method."""
+        if self.why:
+            return f"{self.runs:4}  {self.why}"
+        spread = " " * 8 if self.spread is None else f"({self.spread:.4f})"
+        return f"{self.runs:4}  {self.pairs:.4f} {spread}  {self.triples:.4f}  {self.cpu_s:7.1f}  {self.peak_mb:7.0f}"
 
 
-def orders(found: dict[Key, Runs]) -> Iterator[str]:
+def earlier(table: Path) -> dict[Key, Standing]:
+    """Return the lines of a table that was printed before."""
+    head = r"(\S+)\s+(0\.1|1|10)\s\s(\S+)\s+([0-9]+)\s\s"
+    number = r"\s+([0-9.]+)"
+    found = {}
+    for text in table.read_text(encoding="utf-8").splitlines():
+        match = re.match(head, text)
+        if match is None:
+            continue
+        data, epsilon, method, runs = match.groups()
+        rest = text[match.end() :]
+        told = re.fullmatch(rf"([0-9.]+)(?:\s+\(([0-9.]+)\))?{number * 3}", rest.rstrip())
+        if told is None:
+            found[data, method, epsilon] = Standing(runs=int(runs), why=rest)
+            continue
+        pairs, spread, triples, cpu, peak = told.groups()
+        found[data, method, epsilon] = Standing(
+            runs=int(runs),
+            pairs=float(pairs),
+            spread=None if spread is None else float(spread),
+            triples=float(triples),
+            cpu_s=float(cpu),
+            peak_mb=float(peak),
+        )
+    return found
+
+
+def standings(found: dict[Key, Standing]) -> Iterator[str]:
+    """Yield a line for every table, ε and method, the most accurate first."""
+    for data in [name for name in DATA if name in {data for data, _, _ in found}]:
+        for epsilon in EPSILON:
+            members = [
+                (line.pairs, key[1], line) for key, line in found.items() if key[::2] == (data, epsilon)
+            ]
+            for _, method, line in sorted(members, key=lambda member: member[:2]):
+                yield f"{data:13} {epsilon:>4}  {method:21} {line.told()}"
+
+
+def orders(found: dict[Key, Standing]) -> Iterator[str]:
     """Say of each order that one would expect whether it is there, a twentieth being no difference."""
 
     def mean(data: str, method: str, epsilon: str) -> float | None:
-        done = [run["pairs"] for run in found.get((data, method, epsilon), []) if "pairs" in run]
-        return statistics.mean(done) if done else None
+        line = found.get((data, method, epsilon))
+        return None if line is None or line.why else line.pairs
 
     chain = [("auto", "aim"), ("aim", "mst")]
     chain += [("mst", other) for other in ("field-groups", "privbayes", "mwem")]
@@ -235,6 +288,7 @@ def main() -> None:
     ask.add_argument("--cap", type=int, default=900, help="CPU seconds that a run may take")
     ask.add_argument("--keep", type=Path, help="where finished runs are kept; those there are not made again")
     ask.add_argument("--show", action="store_true", help="print what is kept, and run nothing")
+    ask.add_argument("--beside", type=Path, help="an earlier table, whose other lines are printed too")
     told = ask.parse_args()
     found: dict[Key, Runs] = {}
     if told.keep is not None and told.keep.exists():
@@ -251,9 +305,11 @@ def main() -> None:
                 if told.keep is not None:
                     with told.keep.open("a") as file:
                         file.write(json.dumps({"key": (data, method, epsilon), "run": runs[-1]}) + "\n")
-    print(here())
+    shown = {} if told.beside is None else earlier(told.beside)
+    made = {key: Standing.of(found[key][: told.runs]) for key in asked if found[key]}
+    print(here() + (f"; {len(shown.keys() - made.keys())} lines are of an earlier day" if shown else ""))
+    shown |= made
     print("data           eps  method                runs  pairs (sd)       triples    cpu s  peak MB")
-    shown = {key: found[key][: told.runs] for key in asked if found[key]}
     for line in standings(shown):
         print(line)
     print()
