@@ -22,7 +22,7 @@ $(READY): pyproject.toml setup.py $(wildcard src/populace/*.[ch])
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "$(PYTHON) cannot make a virtual environment." >&2; \
 	  echo "hint: on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
-	@echo "installing into $(VENV) …" >&2
+	@echo "installing into $(VENV), which takes a few minutes …" >&2
 	@rm -f src/populace/_kernels.*
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,check]' > $(VENV)/setup.log 2>&1 || { \
 	  grep -v '^WARNING' $(VENV)/setup.log >&2; exit 1; }

@@ -186,6 +186,8 @@ def tell_expected(
         pure = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0)
         tell_better_without_delta(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
+    if weighing and drawn.population is None:
+        weighing += " (a guess from most_weight; `population` in the design tells better)"
     say(
         f"note: for {rows} rows, spread evenly over the values of every column{weighing}. Smaller groups err more, in "
         "proportion. Sampling errors come on top; nothing was read or spent"

@@ -83,6 +83,11 @@ def weights(
         whole = Path(place) / out.name
         write_table(table, whole)
         whole.rename(out)
+    if nobody := int((table.column(weight).to_numpy() == 0).sum()):
+        say(
+            f"note: {nobody} of {table.num_rows} rows stand for nobody: by the totals, no one is where they are (hint: "
+            'empty cells are such places; other = "…" in the schema counts them as one of the values)'
+        )
     if found.statement["stamp"]:
         say(f"note: {found.statement['stamp']}")
     if json:
