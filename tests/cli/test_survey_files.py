@@ -225,3 +225,14 @@ def test_shares_that_are_none_are_refused(town: Path, tmp_path: Path, shares: st
     assert split(town, tmp_path / "pieces", key=tmp_path / "key", shares=shares) == 2
     assert not (tmp_path / "key").exists()
     assert not (tmp_path / "pieces").exists()
+
+
+def test_rows_that_stand_for_nobody_are_told(
+    town: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert weighted(town, tmp_path / "survey.csv") == 0
+    said = capsys.readouterr().err
+    weights = pyarrow.csv.read_csv(tmp_path / "survey.csv").column("weight").to_pylist()
+    nobody = sum(weight == 0 for weight in weights)
+    assert ("stand for nobody" in said) == (nobody > 0)
+    assert not nobody or f"note: {nobody} of {len(weights)} rows stand for nobody" in said
