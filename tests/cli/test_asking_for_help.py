@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from populace.cli.main import main
-from populace.errors import UsageError
+from populace.errors import SchemaError, UsageError
+from populace.schema.ranges import Integer
+from populace.schema.scales import Scale
 from populace.schema.schema import Schema
+from populace.survey.columns import cut
 from populace.survey.design import Design
 from populace.survey.queries import Queries
 from populace.survey.ways import Ways
@@ -66,3 +70,10 @@ def test_expectations_say_when_delta_is_not_worth_it(
     words += ["--queries", str(tmp_path / "q.toml"), "--epsilon", "1", "--delta", "1e-9", "--expect", "5000"]
     assert main(words) == 0
     assert ("with --delta 0 the privacy error" in capsys.readouterr().err) == better
+
+
+def test_a_cut_inside_a_bin_is_told_where_bins_begin() -> None:
+    ages = Scale.of(Integer(name="AGE", min=16, max=90, width=3))
+    with pytest.raises(SchemaError) as refused:
+        cut(ages, [Fraction(16), Fraction(65)], place="totals")
+    assert "such as 64 or 67" in refused.value.hint

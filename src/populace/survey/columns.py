@@ -101,12 +101,19 @@ def cut(found: Scale, starts: Sequence[Fraction], *, place: str) -> Grouping:
     if torn := [edge for edge in starts[1:] if edge not in codes]:
         raise SchemaError(
             f"{place}: {float(torn[0]):g} is not where a value or bin of column {name!r} begins.",
-            hint="cut where its bins do",
+            hint=f"cut where its bins do, {_nearest(torn[0], first)}, or give the column edges of which it is one",
         )
     groups = np.zeros(found.levels, dtype=np.int64)
     for edge in starts[1:]:
         groups[codes[edge] :] += 1
     return Grouping(name, (*groups.tolist(), *range(len(starts), len(starts) + found.size - found.levels)))
+
+
+def _nearest(edge: Fraction, first: Sequence[Fraction]) -> str:
+    """Say where the bins next to a number begin."""
+    below = [value for value in first if value < edge][-1:]
+    above = [value for value in first if value > edge][:1]
+    return "such as " + " or ".join(f"{float(value):g}" for value in below + above)
 
 
 def wide(found: Scale, width: Fraction, *, place: str) -> Grouping:
