@@ -9,7 +9,6 @@ import pytest
 
 from populace.cli.main import main
 from populace.errors import SchemaError, UsageError
-from populace.schema.ranges import Integer
 from populace.schema.scales import Scale
 from populace.schema.schema import Schema
 from populace.survey.columns import cut
@@ -73,7 +72,8 @@ def test_expectations_say_when_delta_is_not_worth_it(
 
 
 def test_a_cut_inside_a_bin_is_told_where_bins_begin() -> None:
-    ages = Scale.of(Integer(name="AGE", min=16, max=90, width=3))
+    text = '[columns.AGE]\nkind = "integer"\nmin = 16\nmax = 90\nwidth = 3\n'
+    ages = Scale.of(Schema.parse(text).columns["AGE"])
     with pytest.raises(SchemaError) as refused:
         cut(ages, [Fraction(16), Fraction(65)], place="totals")
     assert "such as 64 or 67" in refused.value.hint
