@@ -46,7 +46,7 @@ def main() -> None:
         )
     claims = {
         f"mbi's MST takes {statistics.median(ratios):.1f} times as long, {min(ratios):.1f} at least (aim: 20)": (
-            statistics.median(ratios) >= 20
+            min(ratios) >= 20
         ),
         f"adult in {max(seconds):.1f} CPU seconds (aim: below 4)": max(seconds) < 4,
     }
