@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,9 +13,10 @@ from populace.errors import UsageError
 from populace.marginals import Marginal
 from populace.privacy.budget import Budget
 from populace.private.statistics.sums import added
-from populace.private.statistics.weighted import answer, scores
+from populace.private.statistics.weighted import answer, check, scores
 from populace.private.table import PrivateTable
 from populace.schema.schema import Schema
+from populace.survey.bins import Binning
 from populace.survey.calibrated import Sample
 from populace.survey.chosen_bins import choice
 from populace.survey.contingency import Contingency
@@ -172,3 +173,13 @@ def test_totals_that_could_not_be_fitted_are_refused_before_anything_is_asked(si
     ]
     with pytest.raises(UsageError, match="too many"):
         Contingency.of(controls, schema=schema)
+
+
+@pytest.mark.parametrize("place", [-1, 5])
+def test_cells_that_are_not_there_cannot_be_where_nobody_is(place):
+    design = designed()
+    whole = Binning(name="whole", bins=(tuple(range(5)),))
+    asked = replace(choice(design.totals[0], base=Weighting.of(design).base), binnings=(whole,))
+    check(asked, SCHEMA)
+    with pytest.raises(UsageError, match="numbered from 0"):
+        check(replace(asked, nobody=(place,)), SCHEMA)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fractions import Fraction
+from shlex import quote
 from typing import Any
 
 from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
@@ -258,7 +259,7 @@ def _lacking(account: Account, run: RunRecord) -> str:
         short(amount if Fraction(short(amount)) >= amount else amount * Fraction(10001, 10000))
         for amount in amounts
     ]
-    return f" --dataset {account.dataset} --epsilon {told[0]} --delta {told[1]}" if amounts[0] else ""
+    return f" --dataset {quote(account.dataset)} --epsilon {told[0]} --delta {told[1]}" if amounts[0] else ""
 
 
 def _other_relation(account: Account, asked: Neighbours) -> UsageError:
