@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.kernels import count_columns
+from populace.records import dataclass
 
 MOST_ROWS = 2**60
 MOST_WEIGHT = 2**20

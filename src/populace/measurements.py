@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from populace.pretty import pretty
 from populace.privacy.mechanisms import ExponentialCount, Noise
 from populace.privacy.record import RunRecord
 from populace.public import Borrowed
+from populace.records import dataclass
 from populace.schema.schema import Schema
 
 Numbers = npt.NDArray[np.float64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from populace.errors import ReleaseError, UsageError
 from populace.marginals import Clique, Counts, Domain, Marginal, tabulate
+from populace.records import dataclass
 
 Codes = Mapping[str, npt.NDArray[Any]]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from populace.cli.console import say
+from populace.records import dataclass
 
 if TYPE_CHECKING:
     from populace.schema.schema import Schema

@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, NoReturn
 
@@ -17,6 +16,7 @@ import typer
 
 from populace.cli.console import emit, say
 from populace.errors import NotCompiled, PopulaceError
+from populace.records import dataclass
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130

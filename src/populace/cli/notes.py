@@ -85,8 +85,7 @@ def tell_cut(release: Release) -> None:
 
 def tell_lost(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
-    from populace.infer.intervals import intervals
-    from populace.report.compare import Reading, compared
+    from populace.report.compare import Reading, compared, most_may_be_lost
 
     if release.selection is not None and not release.synthetic.num_rows:
         say(
@@ -104,7 +103,11 @@ def tell_lost(release: Release) -> None:
             "note: no row was frequent enough to be told, so the table is empty, however many rows were asked for "
             "(hint: leave out or coarsen columns, or use --method auto)"
         )
-    total = max(1.0, float(intervals(release.measurements).of().estimate))
+    total = max(1.0, float(release.intervals.of().estimate))
+    if release.selection is None and not most_may_be_lost(
+        release.measurements, total=total, rows=release.synthetic.num_rows
+    ):
+        return
     seen = compared(release.measurements, codes=release.compared, total=total)
     lost = sum(comparison.reading is Reading.LOST for _, _, comparison in seen)
     if 2 * lost > len(seen):

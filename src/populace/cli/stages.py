@@ -24,9 +24,9 @@ PARENTS = "parents.json"
 
 def save_measured(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
-    from populace.infer.intervals import interval_columns
+    from populace.infer.intervals import intervals
 
-    _write(measurements, folder, beside=interval_columns(measurements))
+    _write(measurements, folder, beside=intervals(measurements).columns())
 
 
 def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Sequence[Numbers]]) -> None:

@@ -12,7 +12,7 @@ one unit, and no table may tell a key that it does not have.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import pairwise
 from math import erfc, exp, inf, log, log1p, sqrt, tanh
@@ -37,6 +37,7 @@ from populace.privacy.noise import Bound, ExactNoise, key_of
 from populace.privacy.record import RunRecord
 from populace.privacy.smooth_laws import Cauchy, Family, PolyPlace, Student
 from populace.privacy.smooth_noise import SmoothNoise
+from populace.records import dataclass
 
 # Relative errors of the floats in which bounds are compared.
 ROUNDING = 1e-9

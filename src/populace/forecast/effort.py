@@ -6,9 +6,9 @@ Constants were fitted to runs of bench/plan.py on one machine; the part that a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from populace.measurements import Measurement
+from populace.records import dataclass
 from populace.schema.schema import Schema
 
 # CPU seconds: for the start and the report, per column of the report, per value that is read and written, per root

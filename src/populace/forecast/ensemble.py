@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from populace.forecast.verdict import Outcome
 from populace.forecast.worth import Worth, worth
 from populace.marginals import Clique
 from populace.progress import Progress, silent
+from populace.records import dataclass
 from populace.strategy.methods import AUTO
 
 # How often usual tables are rehearsed where there are up to so many columns; above, each kind shows enough of them.

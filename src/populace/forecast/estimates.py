@@ -8,7 +8,6 @@ group has and what they weigh, and hardly from anything else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +20,7 @@ from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.private.empty import Empty, check
 from populace.private.statistics.rows import SurveyRows
 from populace.private.statistics.sums import added
+from populace.records import dataclass
 from populace.schema.dates import Dated
 from populace.schema.encoder import settled
 from populace.schema.ranges import Integer, Numeric

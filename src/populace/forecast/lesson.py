@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from populace.privacy.mechanisms import DiscreteLaplace, Noise, Stability
 from populace.private.read import open_source
 from populace.private.values import read_tallies
 from populace.progress import silent
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.strategy.learn import learn, open_grids, set_aside
 

@@ -9,7 +9,6 @@ told the same: what such pairs err by in all rehearsals, those most that are wor
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -25,6 +24,7 @@ from populace.infer.possible import Possible, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement, combined, repeats
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.strategy.compress import compress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +26,7 @@ from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
 from populace.progress import Progress, silent
+from populace.records import dataclass
 from populace.reservation import as_schema
 from populace.schema.schema import Schema
 from populace.strategy.methods import method_named

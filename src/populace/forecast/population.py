@@ -14,7 +14,6 @@ Read off the columns of real tables, not off errors: docs/decisions/plan.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from populace.errors import DataError
 from populace.marginals import Counts, Marginal, tabulate
 from populace.private.read import check_header, open_source, read_codes
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.encoder import code_type
 from populace.schema.ranges import Integer

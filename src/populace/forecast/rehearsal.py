@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -20,6 +20,7 @@ from populace.marginals import Clique, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.progress import Progress, silent
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.dates import Dated
 from populace.schema.schema import Schema

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from populace.records import dataclass
 
 # Of what is drawn once, one case in twenty lies beyond so many deviations on either side.
 RARE = 1.64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from populace.privacy.mechanisms import (
     Verb,
 )
 from populace.public import Public
+from populace.records import dataclass
 from populace.schema.facts import Facts
 from populace.schema.schema import Schema
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from populace.records import dataclass
 
 # With more of its rows in the wrong place a table of one column is rough, or of no use; pairs are then mostly noise.
 THIN, TOO_SMALL = 0.02, 0.05

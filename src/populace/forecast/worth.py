@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +12,7 @@ from populace.forecast.population import Population
 from populace.infer.observations import shared_groupings
 from populace.marginals import Clique, Marginal
 from populace.measurements import Measurement
+from populace.records import dataclass
 
 # Pairs that are looked at: so many, of no more cells than these.
 MOST_PAIRS, MOST_CELLS = 300, 2**18

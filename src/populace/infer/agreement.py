@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +13,7 @@ from populace.errors import UsageError
 from populace.infer.observations import Observation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 Index = npt.NDArray[np.intp]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
+from populace.records import dataclass
 from populace.schema.rules import Allowed
 
 Lookup = npt.NDArray[np.int64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from populace.infer.observations import Observation
 from populace.infer.tables import Table
 from populace.marginals import Grouping
 from populace.measurements import Measurement
+from populace.records import dataclass
 
 Lookup = npt.NDArray[np.int64]
 # Eigenvalues this far below the largest are nothing but rounding.

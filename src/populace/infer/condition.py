@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from populace.infer.possible import Lookup, Possible, class_lookups
 from populace.infer.propagation import FORBIDDEN
 from populace.infer.tables import Table
 from populace.marginals import Clique, Counts, Domain, Grouping
+from populace.records import dataclass
 from populace.schema.rules import Rules, Totals
 from populace.schema.where import Where
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from populace.infer.agreement import Agreement
 from populace.infer.observations import Observation
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 _CHECK_EVERY = 10
 

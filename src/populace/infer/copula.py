@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, groupby
 
 import numpy as np
@@ -23,6 +23,7 @@ from populace.infer.within import share_codes
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.progress import Progress, silent
+from populace.records import dataclass
 from populace.schema.rules import NO_RULES, Rules, Totals
 
 # Codes of a column beyond so many share groups of neighbours in its order.

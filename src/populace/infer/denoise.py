@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.infer.projection import norm_sub
 from populace.infer.tables import Table
+from populace.records import dataclass
 from populace.schema.rules import Allowed
 
 # How evidence is halved: one part has 1.25 times the noise's variance, the other, for judging, five times.

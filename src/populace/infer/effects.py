@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -15,6 +14,7 @@ from populace.infer.columns import Column, Evidence, Lookup
 from populace.infer.observations import Observation
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

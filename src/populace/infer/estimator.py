@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from populace.infer.within import share_codes
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.progress import Progress
+from populace.records import dataclass
 from populace.schema.rules import NO_RULES, Rules, Totals
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,7 @@ from populace.infer.objective import Objective
 from populace.infer.observations import Observation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 MOST_ENTRIES = 2**23
 _CHECK_EVERY = 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 # The components, noise vectors and layers of a large domain; one of few codes has fewer.
 MOST_COMPONENTS, MOST_NOISE, MOST_WIDTH = 256, 64, 128

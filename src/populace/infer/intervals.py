@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -19,6 +18,7 @@ from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement, Measurements, in_words
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
+from populace.records import dataclass
 from populace.schema.rules import NO_RULES, Allowed, Rules, Totals
 
 # Public totals enter least squares as measurements with so small a part of the smallest variance.
@@ -131,6 +131,16 @@ class Intervals:
             )
         return self._interval(marginal, *found)
 
+    def columns(self) -> dict[str, list[Table]]:
+        """Return what stands beside the counts of saved measurements: `estimate`, `low` and `high`, to a thousandth."""
+        shown = {interval.marginal: interval for interval in self}
+        same = [shown[item.marginal] for item in self._items]
+        return {
+            "estimate": [interval.estimate.round(3) for interval in same],
+            "low": [interval.low.round(3) for interval in same],
+            "high": [interval.high.round(3) for interval in same],
+        }
+
     def _interval(self, marginal: Marginal, values: Table, variance: Table) -> Interval:
         known = self._known(marginal)
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
@@ -212,15 +222,3 @@ def intervals(measurements: Measurements, *, level: float = LEVEL) -> Intervals:
         level=level,
         bias=max((law.bias for law in laws if isinstance(law, ExponentialCount)), default=0.0),
     )
-
-
-def interval_columns(measurements: Measurements) -> dict[str, list[Table]]:
-    """Return what stands beside the counts of saved measurements: `estimate`, `low` and `high`, to a thousandth."""
-    found = intervals(measurements)
-    shown = {marginal: found.at(marginal) for marginal in found.measured}
-    same = [shown[item.marginal] for item in measurements.items]
-    return {
-        "estimate": [interval.estimate.round(3) for interval in same],
-        "low": [interval.low.round(3) for interval in same],
-        "high": [interval.high.round(3) for interval in same],
-    }

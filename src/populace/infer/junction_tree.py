@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from populace.kernels import eliminate_columns
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 _Price = Callable[[int, Sequence[int], Sequence[int]], tuple[bool, int, int]]
 

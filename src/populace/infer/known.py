@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from populace.infer.structure import Layout
 from populace.infer.tables import Table
 from populace.infer.together import check_together
 from populace.marginals import Clique, Domain, Grouping
+from populace.records import dataclass
 from populace.schema.rules import Allowed, Rules, Totals
 
 

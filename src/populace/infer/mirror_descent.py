@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from populace.infer.objective import Objective, Point
 from populace.infer.tables import Table
+from populace.records import dataclass
 
 _CHECK_EVERY = 50
 

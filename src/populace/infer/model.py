@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
@@ -21,6 +21,7 @@ from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.pretty import pretty
+from populace.records import dataclass
 
 FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from populace.infer.products import Products
 from populace.infer.propagation import FORBIDDEN, Propagation
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 from populace.schema.rules import Allowed
 
 

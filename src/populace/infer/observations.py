@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
@@ -14,6 +13,7 @@ from populace.infer.coarse import finest
 from populace.infer.tables import Table
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
+from populace.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ _SMOOTH, _STEP = 16.0, 0.5
 _DIGITS = 2.0**12
 # A law without a normal part gets one of this deviation, and its reach so much more, to hold the last whole number.
 _THIN, _MORE = 1e-4, 1e-3
-# Steps of Newton's method from the normal law's reach, for levels at which the two are close.
-_NEWTON, _FAR_OUT = 4, 0.99
+# Steps of Newton's method from the normal law's reach, for levels at which the two are close; a step of this share of
+# the reach is the last: what is left is about its square.
+_NEWTON, _FAR_OUT, _LAST = 4, 0.99, 1e-4
 
 
 def reach(variance: Table, *, noise: float, laplace: bool = False, level: float = LEVEL) -> Table:
@@ -65,7 +66,10 @@ def _quantiles(ratios: tuple[float, ...], deviation: float, laplace: bool, level
         for _ in range(_NEWTON):
             apart = (found[:, None] + factor[:, None] * numbers) / rest[:, None]
             slope = np.exp(-(apart**2) / 2) @ chances * math.sqrt(2 / math.pi) / rest
-            found = found + (level - within(found)) / slope
+            move = (level - within(found)) / slope
+            found = found + move
+            if (np.abs(move) <= _LAST * found).all():
+                break
     return np.where(ratio > 0, found + _MORE * factor, 0.0)
 
 
@@ -103,5 +107,4 @@ def _normal(values: Table) -> Table:
 @lru_cache(maxsize=1)
 def _normal_table() -> tuple[Table, Table]:
     points = np.linspace(-8.0, 8.0, 8001)
-    law = NormalDist()
-    return points, np.array([law.cdf(point) for point in points.tolist()])
+    return points, np.array([math.erfc(point) / 2 for point in (points / -math.sqrt(2)).tolist()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from populace.errors import UsageError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.public import Borrowed
+from populace.records import dataclass
 from populace.schema.rules import Allowed, Rule, Rules, Totals
 
 # The table of all combinations of a group is counted, and kept.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from populace.infer.objective import Objective
 from populace.infer.tables import Slot, Table, Walk, walk
 from populace.kernels import compiled, settle_cells
 from populace.marginals import Clique
+from populace.records import dataclass
 
 # Tables that no distribution has would drive potentials to infinity; a bounded factor per visit does not.
 _LARGEST_FACTOR = 1e9

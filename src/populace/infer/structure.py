@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from populace.infer.implied import without_implied
 from populace.infer.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
 from populace.infer.possible import Lookup, Possible, check_cells, class_lookups
 from populace.marginals import Clique, Domain, Grouping
+from populace.records import dataclass
 from populace.schema.rules import Allowed, Rule, Rules
 
 

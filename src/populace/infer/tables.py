@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import TypeVar
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 Table = npt.NDArray[np.float64]
 Walk = npt.NDArray[np.int64]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from populace.infer.observations import Observation, even, observe
 from populace.infer.tables import Slot, Table
 from populace.marginals import Clique, Domain
 from populace.measurements import Measurement
+from populace.records import dataclass
 from populace.schema.rules import Rules, Totals
 
 # The cells of a domain that is held as a whole, and its columns: NumPy's tables have so many axes and few more.

@@ -8,7 +8,6 @@ zero is drawn again. Proof: docs/proofs/block-rejection.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,6 +21,7 @@ from populace.privacy.distributions import Decay
 from populace.privacy.entropy import Entropy, Words
 from populace.privacy.inversion import draw
 from populace.privacy.tables import WORD_BITS, Table, build_table
+from populace.records import dataclass
 
 _GUARD_BITS = 32
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from shlex import quote
@@ -14,6 +14,7 @@ from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
 from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.record import RunRecord, short
 from populace.privacy.spends import SpendRecord
+from populace.records import dataclass
 from populace.schema.unit import Neighbours, Unit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -24,6 +23,7 @@ from populace.privacy.mechanisms import (
 from populace.privacy.smooth_noise import Aim, SmoothNoise, smallest
 from populace.privacy.stability import least_threshold
 from populace.privacy.steps import LOG_STEPS, STEPS
+from populace.records import dataclass
 from populace.schema.unit import Unit
 
 Number = str | int | float | Fraction | Decimal

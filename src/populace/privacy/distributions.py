@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, islice, pairwise, repeat
@@ -21,6 +20,7 @@ from flint import arb
 
 from populace.errors import UsageError
 from populace.privacy.balls import ball, precision
+from populace.records import dataclass
 
 # A little above ln 2: exp(−0.7·b) < 2^−b.
 _LN_2_ABOVE = Fraction(7, 10)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from populace.errors import LedgerError
+from populace.records import dataclass
 
 GENESIS = "0" * 64
 _SEALED = "populace-ledger-1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -13,6 +12,7 @@ from populace.errors import UsageError
 from populace.privacy.distributions import LARGEST_SCALE
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.privacy.steps import steps_of
+from populace.records import dataclass
 
 Verb = Literal["measure", "score", "choose", "discover", "smooth"]
 LawJson = dict[str, str]

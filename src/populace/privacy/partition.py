@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +19,7 @@ import numpy as np
 from populace.errors import ResourceError, UsageError
 from populace.marginals import Counts
 from populace.privacy.entropy import Entropy
+from populace.records import dataclass
 from populace.schema.unit import Neighbours
 
 _BYTES = 32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -14,6 +13,7 @@ from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency, cap, gdp_delta
 from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.spends import SpendRecord, refuse_unknown, too_cheap
+from populace.records import dataclass
 from populace.schema.unit import Neighbours, Unit
 
 _NOTHING = (Fraction(0), Fraction(0))

@@ -9,7 +9,6 @@ Proof: docs/proofs/smooth.md
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from populace.privacy.balls import ball, precision
 from populace.privacy.entropy import Entropy
 from populace.privacy.smooth_laws import Cauchy, Family, PolyPlace, Student
 from populace.privacy.smooth_noise import SmoothNoise
+from populace.records import dataclass
 
 _WORD = 64
 _GUARD = 64

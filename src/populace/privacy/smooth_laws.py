@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -29,6 +28,7 @@ from flint import arb
 from populace.errors import UsageError
 from populace.privacy.balls import ball, bounds, precision, rounded_up
 from populace.privacy.smooth_price import certified_price
+from populace.records import dataclass
 
 # The z of 0 … 1 at which a loss is looked at when parameters are compared.
 _LOOKS = np.linspace(0, 1, 257)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -18,6 +18,7 @@ from flint import arb
 from populace.errors import UsageError
 from populace.privacy.balls import ball, bounds, rounded_down, rounded_up
 from populace.privacy.smooth_laws import Cauchy, Family, LaplaceLogNormal, PolyPlace, Student
+from populace.records import dataclass
 
 # A bound that at most doubles between neighbours is t-smooth with this t, ln 2 rounded up.
 LN_2 = rounded_up(bounds(arb.const_log2)[1])

@@ -13,13 +13,13 @@ Proof: docs/proofs/smooth-noise.md
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from flint import arb
 
 from populace.privacy.balls import ball, bounds, rounded_up
+from populace.records import dataclass
 
 # The supremum is known to this much, absolutely: far less than what rounding s to seven digits gives away.
 CLOSE = Fraction(1, 2**30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ from populace.errors import LedgerError
 from populace.privacy.loss import Currency, price
 from populace.privacy.mechanisms import Spend, Verb, fraction_from_json, law_from_json
 from populace.privacy.stability import key_delta
+from populace.records import dataclass
 from populace.schema.unit import Unit
 
 _FIELDS = ("verb", "what", "law", "answers", "l1", "l2_squared", "price", "delta")

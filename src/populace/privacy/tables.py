@@ -8,7 +8,7 @@ Proof: docs/proofs/table-inversion.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import overload
@@ -20,6 +20,7 @@ from populace.errors import PopulaceError
 from populace.privacy.balls import precision
 from populace.privacy.distributions import Distribution, gaussian, laplace
 from populace.privacy.entropy import Words
+from populace.records import dataclass
 
 WORD_BITS = 64
 

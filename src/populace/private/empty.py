@@ -6,7 +6,6 @@ A run that goes the whole way on it finds all that could be refused once a part 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +16,7 @@ from populace.privacy.mechanisms import Exponential, Noise
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.private.statistics.smooth import check_choice, check_law, check_question
 from populace.private.statistics.sums import check_noise, check_sums
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.survey.design import Design
 from populace.survey.estimate import answer

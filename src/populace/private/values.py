@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pyarrow as pa
 from populace.marginals import Counts
 from populace.private.failures import plain_errors
 from populace.private.sources import Source
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.schema import Schema
 from populace.schema.texts import Array, distinct, pc, texts, trimmed

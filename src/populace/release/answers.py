@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from populace.marginals import Clique
 from populace.measurements import Measurements
+from populace.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

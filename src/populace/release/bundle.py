@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,9 +16,10 @@ import numpy.typing as npt
 
 from populace.errors import ReleaseError, ResourceError, UsageError
 from populace.generate import generate
-from populace.infer.intervals import interval_columns
+from populace.infer.intervals import Intervals, intervals
 from populace.infer.model import Model
 from populace.measurements import Measurements
+from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.codebook import codebook
 from populace.release.drawing import RowsFrom, Selection, expected_rows
@@ -141,6 +141,11 @@ class Release:
         )
 
     @cached_property
+    def intervals(self) -> Intervals:
+        """How sure the counts are that were measured."""
+        return intervals(self.measurements)
+
+    @cached_property
     def compared(self) -> Mapping[str, npt.NDArray[Any]]:
         """The codes of the rows that a report compares with what was measured.
 
@@ -210,7 +215,7 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
         names = table_names(f"synthetic.{table_format}", implicates=1 + len(release.further))
         for name, table in zip(names, (release.synthetic, *release.further), strict=True):
             write_table(table, place / name)
-        release.measurements.save(place, beside=interval_columns(release.measurements))
+        release.measurements.save(place, beside=release.intervals.columns())
         release.model.save(place)
         texts = {
             "statement.json": dump(statement),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from populace.errors import PopulaceError, ReleaseError
 from populace.privacy.record import RunRecord
+from populace.records import dataclass
 from populace.release.manifest import NAME, Manifest, versions
 
 

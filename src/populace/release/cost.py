@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from populace.marginals import Clique, Marginal
 from populace.measurements import counted
@@ -21,6 +20,7 @@ from populace.privacy.mechanisms import (
     law_from_json,
 )
 from populace.privacy.steps import STEPS
+from populace.records import dataclass
 from populace.release.statement import SpendLine, Statement
 
 MOST_STAGES = 12

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypedDict
 
+from populace.records import dataclass
 from populace.schema.schema import Schema
 
 # Rows that are a smaller share of the model's are flagged.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from populace.privacy.record import RunRecord
+from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.bundle import becoming, check_folder
 from populace.release.checks import read_json, wrong

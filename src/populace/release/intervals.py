@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from populace.infer.intervals import interval_columns
+from populace.infer.intervals import intervals
 from populace.measurements import Measurements
 from populace.release.checks import wrong
 
@@ -19,7 +19,7 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    expected = interval_columns(measurements)
+    expected = intervals(measurements).columns()
     try:
         saved = pq.read_table(folder / "measurements.parquet", columns=list(expected))
         written = {name: saved[name].to_numpy().astype(np.float64) for name in expected}

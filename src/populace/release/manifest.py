@@ -11,7 +11,6 @@ import json
 import platform
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ from populace.errors import ReleaseError
 from populace.infer.model import FILES as MODEL_FILES
 from populace.measurements import FILES as MEASUREMENT_FILES
 from populace.pretty import pretty
+from populace.records import dataclass
 from populace.release.drawing import Selection
 from populace.release.statement import Statement
 from populace.strategy.workload import NAMES as WORKLOADS

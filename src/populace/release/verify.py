@@ -6,7 +6,7 @@ What it cannot see: whether the record is the ledger's. Compare `ledger_entry` w
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from populace.privacy.mechanisms import (
     Stability,
 )
 from populace.privacy.record import RunRecord
+from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.checks import (
     Check,

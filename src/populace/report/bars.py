@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from populace.infer.intervals import Intervals
 from populace.marginals import Counts, Grouping, Marginal
+from populace.records import dataclass
 from populace.report.names import Ends, span
 
 MOST_BARS = 24

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from populace.marginals import Counts, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
+from populace.records import dataclass
 
 Codes = Mapping[str, npt.NDArray[Any]]
 Shares = npt.NDArray[np.float64]
@@ -87,17 +87,24 @@ def compare(item: Measurement, *, synthetic: Counts, total: float, shape: NoiseS
     √(p/n) more.
     """
     rows = max(int(synthetic.sum()), 1)
-    deviation = math.sqrt(item.variance)
     drawn = synthetic / rows
     distance = 0.5 * float(np.abs(item.counts / total - drawn).sum())
-    noise_alone = 0.5 * item.counts.size * shape.mean * deviation / total
-    spread = 0.5 * math.sqrt(item.counts.size * (1 - shape.mean**2)) * deviation / total
+    noise_alone, spread = _by_noise(item, total=total, shape=shape)
     drawing = 0.5 * GAUSSIAN.mean * float(np.sqrt(drawn / rows).sum())
     return Comparison(
         distance=distance,
         noise_alone=noise_alone,
         beyond_noise=distance > noise_alone + 3 * spread + drawing,
-        deviation=deviation,
+        deviation=math.sqrt(item.variance),
+    )
+
+
+def _by_noise(item: Measurement, *, total: float, shape: NoiseShape) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the total variation that noise alone makes."""
+    cells, deviation = item.counts.size, math.sqrt(item.variance)
+    return (
+        0.5 * cells * shape.mean * deviation / total,
+        0.5 * math.sqrt(cells * (1 - shape.mean**2)) * deviation / total,
     )
 
 
@@ -109,13 +116,34 @@ def compared(
     Columns in groups of their codes are left out: there are finer tables of the same column.
     """
     shape, found = noise_shape(measurements), []
-    for same in repeats(measurements.items):
-        item = combined(same)
-        marginal = item.marginal
-        if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
-            synthetic = tabulate(marginal, codes=codes, domain=measurements.schema.domain)
-            found.append((item, synthetic, compare(item, synthetic=synthetic, total=total, shape=shape)))
+    for item in _shown(measurements):
+        synthetic = tabulate(item.marginal, codes=codes, domain=measurements.schema.domain)
+        found.append((item, synthetic, compare(item, synthetic=synthetic, total=total, shape=shape)))
     return found
+
+
+def most_may_be_lost(measurements: Measurements, *, total: float, rows: int) -> bool:
+    """Say whether more than half of what would be compared could read as lost, whatever the synthetic rows are.
+
+    A table that is lost is `LOST_FROM` away or more, and no farther than noise and drawing explain; what drawing can do
+    is most where all cells are equal.
+    """
+    shape, shown = noise_shape(measurements), _shown(measurements)
+    lost = 0
+    for item in shown:
+        noise_alone, spread = _by_noise(item, total=total, shape=shape)
+        drawing = 0.5 * GAUSSIAN.mean * math.sqrt(item.counts.size / max(rows, 1))
+        lost += 2 * noise_alone + 3 * spread + drawing >= LOST_FROM
+    return 2 * lost > len(shown)
+
+
+def _shown(measurements: Measurements) -> list[Measurement]:
+    same = (combined(items) for items in repeats(measurements.items))
+    return [
+        item
+        for item in same
+        if len(item.marginal.clique) > 1 or (item.marginal.clique and not item.marginal.groupings)
+    ]
 
 
 def noise_shape(measurements: Measurements) -> NoiseShape:

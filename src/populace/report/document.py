@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
 from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, Told, combined, counted, repeats
+from populace.records import dataclass
 from populace.release.cost import Stage, stages
 from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots

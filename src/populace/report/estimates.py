@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from typing import Any
 
+from populace.records import dataclass
 from populace.release.cost import Stage
 from populace.release.estimates import Estimates
 from populace.release.statement import Statement, promise

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from populace.records import dataclass
 
 Near = Mapping[str, Mapping[str, float]]
 

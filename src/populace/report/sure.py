@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from populace.infer.intervals import Interval, Intervals
+from populace.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

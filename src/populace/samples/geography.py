@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from populace.records import dataclass
 from populace.samples.draws import Floats, Numbers
 
 REGIONS = {"1": "Northeast", "2": "Midwest", "3": "South", "4": "West"}

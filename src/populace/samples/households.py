@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from populace.records import dataclass
 from populace.samples.draws import Flags, Floats, Numbers, Texts, bell, curve, pick
 from populace.samples.geography import AREAS, draw_country, place_homes
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from populace.records import dataclass
 from populace.samples.draws import Flags, Numbers, Texts, bell, curve
 from populace.samples.households import Homes, Persons
 

@@ -15,12 +15,12 @@ How much areas differ, how long people stay in a home and how far they travel ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.records import dataclass
 from populace.samples.codebook import LABOUR_FORCE, SCHEMA
 from populace.samples.draws import Flags, Numbers, Texts
 from populace.samples.geography import AREAS

@@ -12,12 +12,12 @@ directions are those that surveys of income report, the sizes are guesses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.records import dataclass
 from populace.samples.codebook import SCHEMA
 from populace.samples.draws import Flags, Floats, Numbers, curve
 from populace.samples.geography import AREAS, is_rural, stratum_of

@@ -15,12 +15,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.hints import listing
 from populace.schema.numbers import number
 from populace.schema.types import Type

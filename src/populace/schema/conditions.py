@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.marginals import Clique
+from populace.records import dataclass
 from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
 from populace.schema.expressions import atoms, columns

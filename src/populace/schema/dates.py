@@ -9,12 +9,13 @@ import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from fractions import Fraction
 from typing import ClassVar
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.bins import as_range, check_range, climbs
 from populace.schema.columns import Column, Origin
 from populace.schema.formats import DAY, FIRST, ISO_DATE, ISO_TIME, LAST, Format, seconds

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.numbers import NUMBER, number
 from populace.schema.syntax import (
     BARE_NAME,

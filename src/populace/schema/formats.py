@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import cache
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 
 MONTHS = (
     "january february march april may june july august september october november december".split()  # noqa: SIM905

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.marginals import Clique
+from populace.records import dataclass
 from populace.schema.columns import Categorical, Column, Key
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.scales import Scale

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.ladders import Days, Ladder, Places, Steps
 
 if TYPE_CHECKING:

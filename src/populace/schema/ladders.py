@@ -6,12 +6,13 @@ divides; since every step divides the next, values of a class are counted and fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from populace.records import dataclass
 
 Places = npt.NDArray[np.int64]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.bins import MOST_BINS, as_range, between_ends, check_range, climbs
 from populace.schema.columns import Column, Origin, repeated
 from populace.schema.hints import listing

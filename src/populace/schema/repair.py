@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Grouping
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.rulebook import Rulebook, Universe, Witness
 from populace.schema.rules import Rule

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.marginals import Grouping
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.conditions import Condition, Layout
 from populace.schema.expressions import parse

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Clique, Counts, Grouping
+from populace.records import dataclass
 
 Allowed = npt.NDArray[np.bool_]
 

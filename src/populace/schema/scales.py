@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
 from populace.schema.hints import did_you_mean, listing

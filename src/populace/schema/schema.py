@@ -7,12 +7,13 @@ import json
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from pathlib import Path
 
 from populace.errors import ResourceError, SchemaError
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.conditions import Layout
 from populace.schema.expressions import parse

@@ -16,9 +16,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from populace.records import dataclass
 
 BARE_NAME = re.compile(r"[^\W\d]\w*")
 WORDS = ("and", "or", "not", "in", "is", "missing")

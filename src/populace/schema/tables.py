@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -12,6 +11,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 

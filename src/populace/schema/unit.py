@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 
 
 class Neighbours(Enum):

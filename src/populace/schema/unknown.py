@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.bins import check_range
 from populace.schema.columns import Categorical, Column, Origin
 from populace.schema.dates import Dated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 from populace.schema.coding import TableCodec
 from populace.schema.conditions import Condition
 from populace.schema.expressions import parse

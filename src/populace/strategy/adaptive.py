@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -15,6 +14,7 @@ from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.public import Borrowed
+from populace.records import dataclass
 from populace.strategy.allocation import Columns, Floats, allocate, reach, worth_measuring
 from populace.strategy.batch import fraction, measure_batch
 from populace.strategy.independent import measure_columns

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Clique, Domain
+from populace.records import dataclass
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

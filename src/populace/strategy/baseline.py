@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +13,7 @@ from populace.infer.possible import Lookup, class_lookups
 from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
+from populace.records import dataclass
 from populace.schema.rules import Allowed, Rules
 
 Shares = npt.NDArray[np.float64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations
@@ -17,6 +16,7 @@ from populace.marginals import Clique, Domain, Marginal
 from populace.measurements import Measurement
 from populace.progress import Progress
 from populace.public import Borrowed, Public
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.strategy.histogram import check_declared

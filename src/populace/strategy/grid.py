@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from populace.errors import SchemaError
 from populace.marginals import Counts
+from populace.records import dataclass
 from populace.schema.bins import MOST_BINS
 from populace.schema.dates import Date, Dated
 from populace.schema.inside import Inside, ladder, unit_starts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from fractions import Fraction
@@ -14,6 +13,7 @@ from typing import Any
 from populace.errors import UsageError
 from populace.marginals import Domain
 from populace.privacy.budget import Budget
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.schema.unit import Unit
 from populace.strategy.oracle import Strategy

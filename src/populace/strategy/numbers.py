@@ -7,7 +7,7 @@ stretches inside them, one of finer stretches where rows are many, and one of ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol
@@ -18,6 +18,7 @@ from populace.marginals import Counts, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
+from populace.records import dataclass
 from populace.schema.dates import Dated
 from populace.schema.inside import Inside
 from populace.schema.ranges import Integer, Numeric

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from populace.infer.projection import norm_sub
 from populace.marginals import Counts
+from populace.records import dataclass
 from populace.strategy.grid import Grid, Stretch
 
 Floats = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,6 +12,7 @@ import numpy as np
 
 from populace.errors import UsageError
 from populace.marginals import Grouping
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.hints import listing
 from populace.schema.maps import read_map

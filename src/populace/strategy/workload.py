@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from populace.errors import ResourceError, UsageError
 from populace.marginals import Clique, Domain, Grouping
+from populace.records import dataclass
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema

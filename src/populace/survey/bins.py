@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from typing import Protocol
@@ -21,6 +20,7 @@ from flint import arb
 
 from populace.errors import UsageError
 from populace.privacy.balls import ball
+from populace.records import dataclass
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,13 +6,13 @@ weight times what the regression leaves unexplained (Deville and Särndal 1992).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.privacy.mechanisms import Noise
+from populace.records import dataclass
 from populace.survey.contingency import Contingency, Truth
 from populace.survey.intervals import Spread, Terms
 from populace.survey.ipf import Fitted, Floats, added, fit

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Clique, Grouping, Marginal
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.survey import columns
 from populace.survey.design import Design

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 from scipy import special
 
 from populace.errors import UsageError
+from populace.records import dataclass
 
 LEVEL = 0.95
 

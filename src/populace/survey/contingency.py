@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.infer.possible import Possible
 from populace.marginals import Clique, Grouping, Marginal
+from populace.records import dataclass
 from populace.schema.conditions import Condition
 from populace.schema.expressions import parse
 from populace.schema.rulebook import demanded

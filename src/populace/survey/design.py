@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.marginals import Clique
+from populace.records import dataclass
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.schema import Schema
 from populace.survey import columns

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fractions import Fraction
 
 from populace.errors import SchemaError
 from populace.marginals import Marginal
+from populace.records import dataclass
 from populace.schema.hints import listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema

@@ -9,12 +9,13 @@ Source: Särndal, Swensson and Wretman 1992, sections 5.5 and 4.3; Lumley 2004.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
+from populace.records import dataclass
 from populace.survey.design import Design
 from populace.survey.design_parts import Around, Lonely, Replicates
 from populace.survey.functions import Found

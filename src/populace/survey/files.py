@@ -9,7 +9,7 @@ then its sampling variance and its privacy noise together, with any software tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from populace.infer.observations import even, observe, shared_groupings
 from populace.infer.raking import missed, rake
 from populace.marginals import Clique, Domain, Grouping, Marginal, places
 from populace.measurements import Measurement
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.survey.contingency import Contingency
 from populace.survey.design_parts import Control

@@ -6,10 +6,10 @@ number by each term of its own group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from populace.records import dataclass
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy import special
 
 from populace.privacy.mechanisms import DiscreteLaplace, Noise
+from populace.records import dataclass
 
 Floats = npt.NDArray[np.float64]
 

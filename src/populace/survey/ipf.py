@@ -7,7 +7,6 @@ met together are refused by `Totals.of`, before anything is asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.infer.raking import Target, missed, rake, sums
+from populace.records import dataclass
 
 Floats = npt.NDArray[np.float64]
 Truth = npt.NDArray[np.bool_]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.marginals import Marginal
+from populace.records import dataclass
 from populace.schema.expressions import parse
 from populace.schema.schema import Schema
 from populace.survey.nearest import Ints, Space

@@ -14,7 +14,6 @@ Reasons and formulae: docs/decisions/imputation.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from populace.errors import UsageError
 from populace.privacy.mechanisms import Noise
+from populace.records import dataclass
 from populace.survey.design_parts import Handling
 from populace.survey.imputed import Membership, mean_bound
 from populace.survey.intervals import Terms, half_width

@@ -9,13 +9,13 @@ Derived and simulated: docs/decisions/imputation.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.privacy.mechanisms import Noise
+from populace.records import dataclass
 from populace.survey.intervals import Spread, Terms, combined
 from populace.survey.matching import Joined
 

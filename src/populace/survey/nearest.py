@@ -10,7 +10,6 @@ Proof: docs/proofs/nearest.md
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
+from populace.records import dataclass
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from populace.errors import SchemaError
 from populace.marginals import Marginal
 from populace.privacy.budget import Budget
+from populace.records import dataclass
 from populace.schema.expressions import parse
 from populace.schema.schema import Schema
 from populace.survey import columns, functions

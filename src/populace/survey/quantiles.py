@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from populace.errors import SchemaError
 from populace.marginals import Grouping
+from populace.records import dataclass
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.survey.cells import Axis

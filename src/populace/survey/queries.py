@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from populace.errors import SchemaError, UsageError
+from populace.records import dataclass
 from populace.schema.expressions import atoms, parse
 from populace.schema.expressions import columns as columns_in
 from populace.schema.hints import did_you_mean, listing

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
 from populace.marginals import Marginal
 from populace.privacy.smooth_noise import LN_2
+from populace.records import dataclass
 from populace.survey.bins import Binning
 from populace.survey.imputed import Value
 from populace.survey.nearest import Ties

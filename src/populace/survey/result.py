@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
+
+from populace.records import dataclass
 
 Group = tuple[tuple[str, str], ...]
 

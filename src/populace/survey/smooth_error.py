@@ -10,7 +10,6 @@ L₁ is drawn from what the noisy logarithm leaves of that, and for each L₁ a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from populace.privacy.mechanisms import DiscreteLaplace, Noise
 from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, Law, PolyPlace, Student
 from populace.privacy.smooth_noise import LN_2, SmoothNoise
 from populace.privacy.steps import LOG_STEPS
+from populace.records import dataclass
 from populace.survey.intervals import DRAWS
 
 Floats = npt.NDArray[np.float64]

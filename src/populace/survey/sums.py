@@ -7,7 +7,6 @@ L2, whatever it holds. Proof: docs/proofs/sums.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from populace.errors import UsageError
 from populace.marginals import Counts, Marginal
 from populace.privacy.steps import STEPS as STEPS
+from populace.records import dataclass
 
 ALL_ROWS = Marginal(())
 

@@ -6,7 +6,6 @@ All that is published follows from the tape, so whoever has it can conclude agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +16,7 @@ from populace.marginals import Counts
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise
 from populace.privacy.smooth_noise import SmoothNoise
+from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.survey.oracle import SumBatch, SurveyOracle
 from populace.survey.plain import plain

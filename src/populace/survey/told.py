@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.marginals import Counts
 from populace.privacy.mechanisms import Noise
+from populace.records import dataclass
 from populace.survey.cells import Axis, Cells, Floats
 from populace.survey.estimators import Moments, Strata, Units, replicate_variance
 from populace.survey.functions import Found, ratios

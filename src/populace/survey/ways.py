@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 from populace.errors import UsageError
+from populace.records import dataclass
 from populace.schema.codec import labels
 from populace.schema.expressions import parse
 from populace.schema.numbers import decimal_text, number

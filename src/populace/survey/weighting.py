@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 
@@ -23,6 +23,7 @@ from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency
 from populace.privacy.mechanisms import drawable
 from populace.privacy.smooth_noise import SmoothNoise
+from populace.records import dataclass
 from populace.survey.bins import Bin, Binning, score_sensitivity, smooth_weight
 from populace.survey.bins import Counted as CountedBin
 from populace.survey.calibrated import Counted, Sample, Told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +13,7 @@ from populace.marginals import Marginal
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Noise
 from populace.privacy.smooth_noise import LN_2, SmoothNoise
+from populace.records import dataclass
 from populace.schema.expressions import parse
 from populace.schema.hints import listing
 from populace.schema.numbers import decimal_text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -20,6 +19,7 @@ from flint import arb
 
 from populace.errors import UsageError
 from populace.privacy.balls import ball
+from populace.records import dataclass
 from populace.schema.columns import Column
 from populace.schema.conditions import Condition
 from populace.schema.expressions import parse

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+
+from populace.records import dataclass
 
 Codes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from populace.errors import SchemaError
+from populace.records import dataclass
 
 _HEADING = re.compile(r" (\w+)\t+(.*)")
 _CODE = re.compile(r"(-?\d+)\t+(.*)")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
+from populace.records import dataclass
 from populace.schema.numbers import decimal_text
 from populace.schema.writer import toml_key
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from populace.records import dataclass
 from populace.schema.imports.binning import decimal_bins, whole_bins
 from populace.schema.imports.document import Document
 from populace.schema.numbers import number

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from populace.errors import SchemaError, UsageError
+from populace.records import dataclass
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.imports.binning import first_number
 from populace.schema.imports.document import Document, Keys
