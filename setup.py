@@ -14,7 +14,8 @@ setup(
         Extension(
             "populace._kernels",
             sources=[
-                f"src/populace/{name}.c" for name in ("elimination", "kernels", "moves", "plan", "scaling")
+                f"src/populace/{name}.c"
+                for name in ("cleaning", "elimination", "kernels", "moves", "plan", "scaling")
             ],
             depends=["src/populace/kernels.h", "src/populace/plan.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],

@@ -190,6 +190,8 @@ static PyMethodDef functions[] = {
     {"settle_cells", settle_cells, METH_VARARGS, "Scale a table towards a target, and move its potential as far."},
     {"carry_cells", carry_cells, METH_VARARGS, "Scale a table so that it agrees with another on what they share."},
     {"eliminate_columns", eliminate_columns, METH_VARARGS, "Find the tables of an elimination of columns."},
+    {"project_cells", project_cells, METH_VARARGS, "Do what infer.projection.norm_sub does."},
+    {"weigh_estimators", weigh_estimators, METH_VARARGS, "Find the weights of infer.denoise."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -38,5 +38,7 @@ PyObject *move_cells(PyObject *module, PyObject *args);
 PyObject *settle_cells(PyObject *module, PyObject *args);
 PyObject *carry_cells(PyObject *module, PyObject *args);
 PyObject *eliminate_columns(PyObject *module, PyObject *args);
+PyObject *project_cells(PyObject *module, PyObject *args);
+PyObject *weigh_estimators(PyObject *module, PyObject *args);
 
 #endif

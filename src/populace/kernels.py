@@ -1,7 +1,7 @@
 """The loops that grow with rows, counting them and moving their cells, and those over many small tables.
 
-In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`, `elimination.c`), in NumPy
-or Python where it was not.
+In C where the extension `populace._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`, `elimination.c`,
+`cleaning.c`), in NumPy or Python where it was not.
 Both give the same numbers; counting takes several times as long in NumPy, and moving far longer.
 """
 
@@ -157,6 +157,21 @@ def eliminate_columns(
     )
     rows = tables[kept.astype(bool)].astype("<u8")
     return [int.from_bytes(row.tobytes(), "little") for row in rows], chordal
+
+
+def project_cells(table: Floats, *, total: float) -> Floats:
+    """Do what `infer.projection.norm_sub` does to a table of cells, compiled."""
+    values = np.ascontiguousarray(table, dtype=np.float64)
+    found = np.empty(values.shape)
+    _native.project_cells(values.reshape(-1), found.reshape(-1), total)
+    return found
+
+
+def weigh_estimators(products: Floats, prior: Floats, *, rounds: int, close: float) -> Floats:
+    """Do the rounds of Newton's method of `infer.denoise`, compiled."""
+    weights = np.empty(prior.shape)
+    _native.weigh_estimators(products, prior, weights, rounds, close)
+    return weights
 
 
 def _check(columns: Sequence[Codes], sizes: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from populace.infer.projection import norm_sub
 from populace.infer.tables import Table
+from populace.kernels import compiled, weigh_estimators
 from populace.records import dataclass
 from populace.schema.rules import Allowed
 
@@ -115,9 +116,15 @@ def _weights(products: Table, *, temperature: float) -> Table:
 
     Products that exceed the temperature a million million times are treated as if they did so that often.
     """
-    count = len(products)
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
+    return (
+        weigh_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE) if compiled() else _newton(products)
+    )
+
+
+def _newton(products: Table) -> Table:
+    count = len(products)
     weights = _PRIOR.copy()
     system = np.zeros((count + 1, count + 1))
     for _ in range(_ROUNDS):

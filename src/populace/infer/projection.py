@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from populace.infer.tables import Table
+from populace.kernels import compiled, project_cells
 
 
 def norm_sub(table: Table, *, total: float) -> Table:
@@ -18,6 +19,10 @@ def norm_sub(table: Table, *, total: float) -> Table:
     """
     if table.size == 0 or total <= 0:
         return np.zeros(table.shape)
+    return project_cells(table, total=total) if compiled() else _projected(table, total=total)
+
+
+def _projected(table: Table, *, total: float) -> Table:
     falling = np.sort(table, axis=None)[::-1]
     # What each prefix of the largest cells must give up, if it alone stays above 0.
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)

@@ -15,6 +15,7 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from populace.errors import PopulaceError
 from populace.privacy.balls import precision
@@ -44,10 +45,13 @@ class Thresholds(Sequence[int]):
     def __init__(self, law: Distribution, *, bits: int) -> None:
         self._law = law
         self._bits = bits
-        self._balls = law.balls(bits=bits, guard=_GUARD_BITS)
         self._floors: dict[int, int] = {}
-        self._top = len(self._balls)
+        self._top = law.reach(bits)
         self.low = -self._top - 1 if law.symmetric else -1
+
+    @cached_property
+    def _balls(self) -> Sequence[arb]:
+        return self._law.balls(bits=self._bits, guard=_GUARD_BITS)
 
     def __len__(self) -> int:
         return self._top - self.low + 1
@@ -69,8 +73,9 @@ class Thresholds(Sequence[int]):
 
     def from_zero(self) -> list[int]:
         """Return the thresholds of 0, 1, … up to the last."""
-        with precision(self._bits + _GUARD_LIMIT):
-            return [self._certain_floor(k) for k in range(self._top + 1)]
+        quick = self._law.floors(bits=self._bits, guard=_GUARD_BITS)
+        found = [self._floor(k) if floor is None else floor for k, floor in enumerate(quick)]
+        return [*found, self._floor(self._top)]
 
     def _floor(self, k: int) -> int:
         if k not in self._floors:
