@@ -101,7 +101,7 @@ class Decay:
         """Return ⌊2^bits·F(k)⌋ for 0 ≤ k < reach(bits), or None where so many guard bits do not decide it.
 
         The recurrence of `balls` in whole numbers of 2^−p, every product rounded down; how far sums can be too low is
-        bounded once for all k. This takes a third of the time.
+        bounded once for all k. This takes less than half the time.
         Proof: docs/proofs/table-inversion.md
         """
         count = self.reach(bits)

@@ -1,0 +1,80 @@
+"""The compiled loops that clean tables: as near as their NumPy twins, and never led outside their arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from populace import kernels
+from populace.infer import denoise, projection
+from populace.infer.projection import norm_sub
+
+pytestmark = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_projections_are_those_of_the_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.normal(rng.choice([0, 50, -500]), rng.choice([1, 100, 1e4]), rng.integers(1, 400))
+    table = np.round(table) if seed % 3 == 0 else table
+    total = float(rng.choice([1e-3, 1.0, 100.0, 1e5]))
+    found = norm_sub(table, total=total)
+    scale = max(total, float(np.abs(table).max()))
+    assert np.abs(found - projection._projected(table, total=total)).max() < 1e-13 * scale
+    assert found.sum() == pytest.approx(total, rel=1e-12)
+    # The conditions of the nearest point: one constant for all cells above 0, and not less than it elsewhere.
+    given_up = (table - found)[found > 0]
+    assert np.ptp(given_up) < 1e-11 * scale
+    assert (table[found == 0] <= given_up.min() + 1e-11 * scale).all()
+
+
+def test_a_table_of_any_shape_and_order_is_projected() -> None:
+    table = np.arange(12.0).reshape(3, 4).T
+    assert norm_sub(table, total=5.0).shape == (4, 3)
+    assert np.allclose(norm_sub(table, total=5.0), projection._projected(table, total=5.0))
+    assert not norm_sub(table, total=0.0).any()
+    assert norm_sub(np.zeros((0, 3)), total=1.0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_weights_are_those_of_the_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    errors = rng.normal(0, 1, (6, rng.integers(2, 60))) * rng.choice([0.1, 1, 10, 1000], (6, 1))
+    products = errors @ errors.T
+    temperature = float(rng.choice([0.01, 1.0, 100.0]))
+    found = denoise._weights(products, temperature=temperature)
+    scaled = products - products.min()
+    plain = denoise._newton(scaled / max(temperature, 1e-12 * float(scaled.max())))
+    assert found.sum() == pytest.approx(1.0)
+    assert np.abs(found - plain).max() < 1e-6
+
+
+def test_equal_estimators_keep_their_prior() -> None:
+    assert np.allclose(denoise._weights(np.ones((6, 6)), temperature=1.0), denoise._PRIOR)
+
+
+def test_wrong_arrays_are_refused() -> None:
+    eight, nine, whole = np.zeros(8), np.zeros(9), np.zeros(8, dtype=np.int64)
+    frozen = np.zeros(8)
+    frozen.flags.writeable = False
+    native: Any = kernels._native
+    for given, wanted in ((eight, nine), (whole, eight), (eight, whole), (eight, eight), (eight, eight[::2])):
+        with pytest.raises(ValueError, match=r"\w"):
+            native.project_cells(given, wanted, 1.0)
+    with pytest.raises((ValueError, BufferError)):
+        native.project_cells(eight, frozen, 1.0)
+    square, prior, out = np.zeros((6, 6)), np.full(6, 1 / 6), np.zeros(6)
+    for first, second, third in (
+        (square[:5], prior, out),
+        (square[:, :5].copy(), prior, out),
+        (square, prior[:5], out),
+        (square, out, out),
+        (square.astype(np.float32), prior, out),
+        (np.zeros((17, 17)), np.ones(17), np.zeros(17)),
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            native.weigh_estimators(first, second, third, 100, 1e-6)
+    with pytest.raises(TypeError):
+        native.weigh_estimators(square, prior, out)
