@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -84,6 +85,8 @@ def run(peer: str, data: str, *, epsilon: str, delta: str, cap: int) -> Line:
         if status:
             return line | {"why": f"failed: {last_words(said)}"}
         told = score(rows, out, domain=domain)
+        fitting = re.search(r"fitting took ([\d.]+) s", said.read_text(errors="replace"))
+        line |= {} if fitting is None else {"fit_s": float(fitting[1])}
         return line | {"pairs": told["tv2"], "triples": told["tv3"]}
 
 
