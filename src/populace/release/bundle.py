@@ -161,9 +161,13 @@ class Release:
     def report(self) -> str:
         """Return the report as one HTML page. It takes a second or two and is no part of making the release."""
         from populace.report.document import build
+        from populace.report.rehearsal import likely_errors
         from populace.report.render import render
 
-        return render(build(self.statement, measurements=self.measurements, codes=self.compared))
+        likely = likely_errors(self.measurements, codes=self.compared, gradual=self.model.gradual)
+        return render(
+            build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
+        )
 
     def save(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 from populace.release.cost import Stage
 from populace.report.bars import Bar
 from populace.report.document import Column, Pair
+from populace.report.shares import percent
 
 Spec = dict[str, Any]
 
@@ -203,7 +204,10 @@ def labelled(bars: Sequence[Bar]) -> list[int]:
 
 
 def pairs(shown: Sequence[Pair]) -> Spec:
-    """Return a row per pair: a band as far as the truth may be, a dot at its distance, a tick at noise alone."""
+    """Return a row per pair: a band as far as the truth may be, a dot at its distance, a tick at noise alone.
+
+    A diamond is where the truth likely is.
+    """
     values = [
         {
             "place": _placed(place, " × ".join(pair.columns)),
@@ -214,6 +218,8 @@ def pairs(shown: Sequence[Pair]) -> Spec:
             "told": percent(pair.comparison.distance),
             "told_noise": percent(pair.comparison.noise_alone),
             "told_truth": percent(pair.comparison.truth_within),
+            "likely": None if pair.comparison.likely is None else _short(pair.comparison.likely),
+            "told_likely": "–" if pair.comparison.likely is None else percent(pair.comparison.likely),
             "reading": pair.comparison.reading,
         }
         for place, pair in enumerate(shown)
@@ -222,6 +228,7 @@ def pairs(shown: Sequence[Pair]) -> Spec:
     tooltip = [
         {"field": "pair", "title": "pair"},
         {"field": "told_truth", "title": "truth within"},
+        {"field": "told_likely", "title": "likely"},
         {"field": "told", "title": "measured to synthetic"},
         {"field": "told_noise", "title": "noise alone"},
         {"field": "reading", "title": "reading"},
@@ -270,21 +277,20 @@ def pairs(shown: Sequence[Pair]) -> Spec:
                 "mark": {"type": "point", "filled": True, "size": 70, "color": SPENT, "opacity": 1},
                 "encoding": {"x": {"field": "distance", "type": "quantitative"}},
             },
+            {
+                "transform": [{"filter": "datum.likely !== null"}],
+                "mark": {
+                    "type": "point",
+                    "shape": "diamond",
+                    "filled": False,
+                    "size": 90,
+                    "color": INK,
+                    "opacity": 1,
+                },
+                "encoding": {"x": {"field": "likely", "type": "quantitative"}},
+            },
         ],
     )
-
-
-def percent(share: float) -> str:
-    """Return a share as a short percentage, never rounded to nothing; noise can push distances beyond the whole.
-
-    >>> percent(0.1234), percent(0.00004), percent(0.0), percent(7.0)
-    ('12.3 %', '< 0.1 %', '0 %', '> 100 %')
-    """
-    if share > 1:
-        return "> 100 %"
-    if 0 < abs(share) < 0.0005:
-        return "< 0.1 %"
-    return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
 def _spec(description: str, **parts: Any) -> Spec:

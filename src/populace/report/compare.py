@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from populace.marginals import Counts, tabulate
+from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 from populace.records import dataclass
@@ -53,18 +55,25 @@ class Comparison:
 
     `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
     `noise_alone` is its expectation if the synthetic rows were the real ones. `beyond_noise` says that noise and the
-    drawing of a finite number of rows do not suffice to explain the distance: the model misses something.
+    drawing of a finite number of rows do not suffice to explain the distance: the model misses something. `likely` is
+    how far the truth probably is, where that could be rehearsed.
     """
 
     distance: float
     noise_alone: float
     beyond_noise: bool
     deviation: float
+    likely: float | None = None
 
     @property
     def truth_within(self) -> float:
         """About how far the synthetic shares may be from the real ones, by the triangle inequality."""
         return self.distance + self.noise_alone
+
+    def with_likely(self, error: float | None) -> Comparison:
+        """Return the same with a rehearsed error; there is none where noise, or the model, hides the table."""
+        hidden = self.reading in (Reading.LOST, Reading.FAR)
+        return self if error is None or hidden else replace(self, likely=min(error, self.truth_within))
 
     @property
     def reading(self) -> Reading:
@@ -109,7 +118,11 @@ def _by_noise(item: Measurement, *, total: float, shape: NoiseShape) -> tuple[fl
 
 
 def compared(
-    measurements: Measurements, *, codes: Codes, total: float
+    measurements: Measurements,
+    *,
+    codes: Codes,
+    total: float,
+    likely: Mapping[Marginal, float] = MappingProxyType({}),
 ) -> list[tuple[Measurement, Counts, Comparison]]:
     """Return every marginal of one column or more as it was measured, its synthetic counts, and how these compare.
 
@@ -118,7 +131,8 @@ def compared(
     shape, found = noise_shape(measurements), []
     for item in _shown(measurements):
         synthetic = tabulate(item.marginal, codes=codes, domain=measurements.schema.domain)
-        found.append((item, synthetic, compare(item, synthetic=synthetic, total=total, shape=shape)))
+        comparison = compare(item, synthetic=synthetic, total=total, shape=shape)
+        found.append((item, synthetic, comparison.with_likely(likely.get(item.marginal))))
     return found
 
 

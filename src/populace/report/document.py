@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from populace.infer.intervals import Intervals, intervals
@@ -30,6 +31,7 @@ from populace.report.compare import (
 )
 from populace.report.forest import Branch, branches
 from populace.report.names import bin_ends
+from populace.report.shares import percent
 from populace.report.sure import Sure, sureness
 from populace.schema.schema import Schema
 
@@ -96,12 +98,18 @@ class Document:
         return {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
 
 
-def build(statement: Statement, *, measurements: Measurements, codes: Codes) -> Document:
-    """Return the report of a release, from its statement, its measurements and its synthetic codes."""
+def build(
+    statement: Statement,
+    *,
+    measurements: Measurements,
+    codes: Codes,
+    likely: Mapping[Marginal, float] = MappingProxyType({}),
+) -> Document:
+    """Return the report of a release, from its statement, its measurements, its synthetic codes and likely errors."""
     schema, items = measurements.schema, measurements.items
     found = intervals(measurements)
     total = max(1.0, float(found.of().estimate))
-    seen = compared(measurements, codes=codes, total=total)
+    seen = compared(measurements, codes=codes, total=total, likely=likely)
     pairs = tuple(
         Pair(
             columns=item.marginal.clique,
@@ -204,7 +212,7 @@ def _summary(columns: Sequence[Column], pairs: Sequence[Pair], *, alone: Sequenc
         times = Counter(comparison.reading for comparison in found)
         told = ", ".join(f"{times[reading]} {reading}" for reading in Reading if times[reading])
         if told:
-            lines.append(f"Of {len(found)} measured {kind}: {told}.")
+            lines.append(f"Of {len(found)} measured {kind}: {told}.{_likely(found)}")
     if not pairs:
         lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
     elif alone:
@@ -225,10 +233,23 @@ def _told(told: Told, *, total: float) -> tuple[str, ...]:
     )
 
 
+def _likely(found: Sequence[Comparison]) -> str:
+    """Return what is likely of the tables that are not hidden, in a sentence, or nothing."""
+    errors = [comparison.likely for comparison in found if comparison.likely is not None]
+    if not errors:
+        return ""
+    which = "They are" if len(errors) == len(found) else "Those not lost or far off are"
+    return f" {which} likely off by about {percent(sum(errors) / len(errors))} of the rows on average."
+
+
 def _in_words(comparison: Comparison) -> str:
     if comparison.truth_within >= 1:
         return f"{comparison.reading}, it may be anything"
-    return f"off by at most about {max(1, round(100 * comparison.truth_within))} % of the rows, as far as can be told"
+    likely = "" if comparison.likely is None else f", likely by about {percent(comparison.likely)}"
+    return (
+        f"off by at most about {max(1, round(100 * comparison.truth_within))} % of the rows, as far as can be told"
+        f"{likely}"
+    )
 
 
 def _noise_levels(

@@ -14,6 +14,7 @@ from populace.release.estimates import Estimates
 from populace.release.statement import Statement, promise
 from populace.report import charts
 from populace.report.pages import environment, for_script, script
+from populace.report.shares import percent
 from populace.schema.ranges import Range
 from populace.schema.schema import Schema
 from populace.survey.estimate import UNKNOWN
@@ -120,7 +121,7 @@ def render(document: Document) -> str:
         if answer.drawn
     }
     specs["budget"] = charts.budget(document.stages[:MOST_STAGES])
-    page = environment({"told": told, "percent": charts.percent}).get_template("estimates.html")
+    page = environment({"told": told, "percent": percent}).get_template("estimates.html")
     return page.render(
         document=document,
         statement=document.statement,

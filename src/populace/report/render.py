@@ -11,6 +11,7 @@ from populace.measurements import counted
 from populace.report import charts
 from populace.report.document import Document
 from populace.report.pages import environment, for_script, number, script
+from populace.report.shares import percent
 from populace.report.sure import Sure
 
 WORST = 12
@@ -23,7 +24,7 @@ def render(document: Document) -> str:
     The scripts are cut out of the installed vl-convert package; nothing is fetched, then or when it is read.
     """
     filters: dict[str, Callable[..., Any]] = {
-        "percent": charts.percent,
+        "percent": percent,
         "ceiling": math.ceil,
         "reaches": _reaches,
         "reaches_beyond": charts.reaches_beyond,
@@ -36,6 +37,13 @@ def render(document: Document) -> str:
         other=document.columns[WORST:MOST_CHARTS],
         worst_pairs=document.pairs[:WORST],
         sure=_by_kind(document.sure),
+        rehearsed=any(
+            comparison.likely is not None
+            for comparison in (
+                *(column.comparison for column in document.columns),
+                *(pair.comparison for pair in document.pairs),
+            )
+        ),
         specs_json=for_script(_specs(document)),
         document_json=for_script(document.to_json()),
         script=script(),

@@ -1,0 +1,118 @@
+"""Likely errors: what a rehearsal from the release says of it, beside what is true of a known population."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import releases
+
+from populace.errors import UsageError
+from populace.infer.run import OWN
+from populace.marginals import Marginal, tabulate
+from populace.pipeline import complete
+from populace.release.bundle import Release
+from populace.release.frame import encode_table
+from populace.report import rehearsal
+from populace.report.compare import Comparison, Reading
+from populace.report.document import build
+from populace.report.rehearsal import likely_errors
+
+
+def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
+    table, schema = releases.small_sample()
+    ledger = folder / f"ledger-{epsilon}-{seed}.db"
+    measured = releases.measure(table, schema, ledger=ledger, epsilon=epsilon, seed=seed)
+    return complete(measured, seed=seed)
+
+
+def true_errors(release: Release) -> dict[Marginal, float]:
+    table, schema = releases.small_sample()
+    real, made = encode_table(table, schema=schema), release.compared
+    found = {}
+    for marginal in {item.marginal for item in release.measurements.items}:
+        shares = [tabulate(marginal, codes=codes, domain=schema.domain) for codes in (real, made)]
+        found[marginal] = 0.5 * float(np.abs(shares[0] / shares[0].sum() - shares[1] / shares[1].sum()).sum())
+    return found
+
+
+@pytest.mark.parametrize("epsilon", ["1", "10"])
+def test_likely_errors_are_near_the_true_ones(tmp_path: Path, epsilon: str) -> None:
+    """Means over 6 releases, which differ by less than a fifth from run to run; half or twice the noise would show."""
+    true: dict[int, list[float]] = {1: [], 2: []}
+    likely: dict[int, list[float]] = {1: [], 2: []}
+    for seed in range(6):
+        release = released(tmp_path, epsilon=epsilon, seed=seed)
+        guesses = likely_errors(release.measurements, codes=release.compared, gradual=False)
+        for marginal, error in true_errors(release).items():
+            if marginal.clique:
+                true[len(marginal.clique)].append(error)
+                likely[len(marginal.clique)].append(guesses[marginal])
+    assert np.mean(likely[1]) == pytest.approx(np.mean(true[1]), rel=0.35)
+    assert 0.6 * np.mean(true[2]) < np.mean(likely[2]) < 1.35 * np.mean(true[2])
+
+
+def test_more_noise_is_likely_worse(tmp_path: Path) -> None:
+    release = released(tmp_path, epsilon="3")
+    measurements = release.measurements
+    means = []
+    for times in (Fraction(1, 16), Fraction(1), Fraction(16)):
+        items = tuple(replace(item, variance=item.variance * times) for item in measurements.items)
+        found = likely_errors(replace(measurements, items=items), codes=release.compared, gradual=False)
+        means.append(np.mean([error for marginal, error in found.items() if marginal.clique]))
+    assert means[0] < 0.6 * means[1] < 0.36 * means[2]
+
+
+def test_the_same_release_is_rehearsed_alike(tmp_path: Path) -> None:
+    release = released(tmp_path, epsilon="3")
+    once, again = (
+        likely_errors(release.measurements, codes=release.compared, gradual=False) for _ in range(2)
+    )
+    assert once == again
+    assert set(once) == {item.marginal for item in release.measurements.items}
+
+
+def test_what_cannot_be_rehearsed_has_no_likely_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = released(tmp_path, epsilon="3")
+    measurements, codes = release.measurements, release.compared
+    own = replace(measurements, record=replace(measurements.record, method=OWN[0]))
+    assert not likely_errors(own, codes=codes, gradual=False)
+    assert not likely_errors(
+        measurements, codes={name: values[:0] for name, values in codes.items()}, gradual=False
+    )
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UsageError("no rows can be so.", hint="none")
+
+    monkeypatch.setattr(rehearsal, "fit_run", refuse)
+    assert not likely_errors(measurements, codes=codes, gradual=False)
+
+
+def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
+    clear = Comparison(distance=0.02, noise_alone=0.01, beyond_noise=False, deviation=1.0)
+    assert clear.with_likely(0.02).likely == 0.02
+    assert clear.with_likely(0.2).likely == clear.truth_within
+    assert clear.with_likely(None).likely is None
+    for beyond in (False, True):
+        hidden = Comparison(distance=0.4, noise_alone=0.4, beyond_noise=beyond, deviation=1.0)
+        assert hidden.reading in (Reading.LOST, Reading.FAR)
+        assert hidden.with_likely(0.1).likely is None
+
+
+def test_the_report_tells_them(tmp_path: Path) -> None:
+    release = released(tmp_path, epsilon="10")
+    likely = likely_errors(release.measurements, codes=release.compared, gradual=False)
+    told = build(release.statement, measurements=release.measurements, codes=release.compared, likely=likely)
+    assert all(column.comparison.likely is not None for column in told.columns)
+    assert any("likely off by about" in line for line in told.summary)
+    assert ", likely by about" in told.summary[0]
+    page = release.report()
+    assert "<strong>Likely</strong>" in page
+    assert 'class="n">likely</th>' in page
+    without = build(release.statement, measurements=release.measurements, codes=release.compared)
+    assert not any("likely" in line for line in without.summary)
