@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +15,12 @@ import releases
 from populace.errors import UsageError
 from populace.infer.run import OWN
 from populace.marginals import Marginal, tabulate
+from populace.measurements import Measurement
 from populace.pipeline import complete
 from populace.release.bundle import Release
 from populace.release.frame import encode_table
 from populace.report import rehearsal
-from populace.report.compare import Comparison, Reading
+from populace.report.compare import GAUSSIAN, Comparison, Reading
 from populace.report.document import build
 from populace.report.rehearsal import likely_errors
 
@@ -27,6 +30,11 @@ def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
     ledger = folder / f"ledger-{epsilon}-{seed}.db"
     measured = releases.measure(table, schema, ledger=ledger, epsilon=epsilon, seed=seed)
     return complete(measured, seed=seed)
+
+
+def guessed(release: Release) -> Mapping[Marginal, float]:
+    total = max(1.0, float(release.intervals.of().estimate))
+    return likely_errors(release.measurements, codes=release.compared, total=total, gradual=False)
 
 
 def true_errors(release: Release) -> dict[Marginal, float]:
@@ -46,7 +54,7 @@ def test_likely_errors_are_near_the_true_ones(tmp_path: Path, epsilon: str) -> N
     likely: dict[int, list[float]] = {1: [], 2: []}
     for seed in range(6):
         release = released(tmp_path, epsilon=epsilon, seed=seed)
-        guesses = likely_errors(release.measurements, codes=release.compared, gradual=False)
+        guesses = guessed(release)
         for marginal, error in true_errors(release).items():
             if marginal.clique:
                 true[len(marginal.clique)].append(error)
@@ -56,21 +64,44 @@ def test_likely_errors_are_near_the_true_ones(tmp_path: Path, epsilon: str) -> N
 
 
 def test_more_noise_is_likely_worse(tmp_path: Path) -> None:
-    release = released(tmp_path, epsilon="3")
-    measurements = release.measurements
     means = []
-    for times in (Fraction(1, 16), Fraction(1), Fraction(16)):
-        items = tuple(replace(item, variance=item.variance * times) for item in measurements.items)
-        found = likely_errors(replace(measurements, items=items), codes=release.compared, gradual=False)
+    for epsilon in ("12", "3", "0.75"):
+        found = guessed(released(tmp_path, epsilon=epsilon))
         means.append(np.mean([error for marginal, error in found.items() if marginal.clique]))
     assert means[0] < 0.6 * means[1] < 0.36 * means[2]
 
 
+def test_fewer_rows_than_there_are_do_not_have_more_noise(tmp_path: Path) -> None:
+    """A fifth of the rows are rehearsed with noise for all of them: errors stay as they are, not five times as large."""
+    table, schema = releases.small_sample()
+    measured = releases.measure(table, schema, ledger=tmp_path / "ledger.db", epsilon="3")
+    means = []
+    for rows in (None, table.num_rows // 5):
+        found = guessed(complete(measured, seed=3, rows=rows))
+        means.append(np.mean([error for marginal, error in found.items() if len(marginal.clique) == 1]))
+    assert 0.6 * means[0] < means[1] < 2.5 * means[0]
+
+
+def test_what_a_model_cannot_hold_is_added() -> None:
+    """Squares by hand: the rehearsal is 10 rows off in two cells, the measured counts 30 rows more than by noise."""
+    synthetic, drawn = np.array([100, 100]), np.array([110, 90])
+    real = Measurement(Marginal(("a",)), np.array([130, 70]), Fraction(1))
+    rehearsed = Measurement(Marginal(("a",)), np.array([110, 90]), Fraction(1))
+    args: Any = {"scale": 1.0, "shape": GAUSSIAN}
+    assert rehearsal._likely(real, rehearsed, synthetic, drawn, **args) == pytest.approx(
+        0.05 * (1 + 1800 / 200) ** 0.5
+    )
+    alike = replace(real, counts=np.array([102, 98]))
+    assert rehearsal._likely(alike, rehearsed, synthetic, drawn, **args) == pytest.approx(
+        0.05 * (1 + 8 / 200) ** 0.5
+    )
+    by_chance = replace(real, counts=np.array([101, 99]))
+    assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, **args) == pytest.approx(0.05)
+
+
 def test_the_same_release_is_rehearsed_alike(tmp_path: Path) -> None:
     release = released(tmp_path, epsilon="3")
-    once, again = (
-        likely_errors(release.measurements, codes=release.compared, gradual=False) for _ in range(2)
-    )
+    once, again = guessed(release), guessed(release)
     assert once == again
     assert set(once) == {item.marginal for item in release.measurements.items}
 
@@ -81,16 +112,16 @@ def test_what_cannot_be_rehearsed_has_no_likely_error(
     release = released(tmp_path, epsilon="3")
     measurements, codes = release.measurements, release.compared
     own = replace(measurements, record=replace(measurements.record, method=OWN[0]))
-    assert not likely_errors(own, codes=codes, gradual=False)
+    assert not likely_errors(own, codes=codes, total=100.0, gradual=False)
     assert not likely_errors(
-        measurements, codes={name: values[:0] for name, values in codes.items()}, gradual=False
+        measurements, codes={name: values[:0] for name, values in codes.items()}, total=100.0, gradual=False
     )
 
     def refuse(*_: object, **__: object) -> None:
         raise UsageError("no rows can be so.", hint="none")
 
     monkeypatch.setattr(rehearsal, "fit_run", refuse)
-    assert not likely_errors(measurements, codes=codes, gradual=False)
+    assert not likely_errors(measurements, codes=codes, total=100.0, gradual=False)
 
 
 def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
@@ -106,7 +137,7 @@ def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
 
 def test_the_report_tells_them(tmp_path: Path) -> None:
     release = released(tmp_path, epsilon="10")
-    likely = likely_errors(release.measurements, codes=release.compared, gradual=False)
+    likely = guessed(release)
     told = build(release.statement, measurements=release.measurements, codes=release.compared, likely=likely)
     assert all(column.comparison.likely is not None for column in told.columns)
     assert any("likely off by about" in line for line in told.summary)

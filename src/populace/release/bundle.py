@@ -164,7 +164,12 @@ class Release:
         from populace.report.rehearsal import likely_errors
         from populace.report.render import render
 
-        likely = likely_errors(self.measurements, codes=self.compared, gradual=self.model.gradual)
+        likely = likely_errors(
+            self.measurements,
+            codes=self.compared,
+            total=max(1.0, float(self.intervals.of().estimate)),
+            gradual=self.model.gradual,
+        )
         return render(
             build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
         )

@@ -23,14 +23,15 @@ Shares = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """A law of noise in units of its standard deviation: its mean absolute value and its 95 % reach."""
+    """A law of noise in units of its standard deviation: its mean absolute value, 95 % reach and fourth moment."""
 
     mean: float
     reach: float
+    fourth: float
 
 
-GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), reach=1.96)
-LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2))
+GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), reach=1.96, fourth=3.0)
+LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2), fourth=6.0)
 
 
 class Reading(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,32 +12,40 @@ from populace.errors import PopulaceError
 from populace.generate import generate
 from populace.infer.run import OWN, fit_run
 from populace.marginals import Counts, Marginal, tabulate
-from populace.measurements import Measurements
-from populace.report.compare import LAPLACE, Codes, NoiseShape, noise_shape
+from populace.measurements import Measurement, Measurements, combined, repeats
+from populace.report.compare import LAPLACE, Codes, NoiseShape, Shares, noise_shape
+
+# So many standard deviations above what a rehearsal has, a squared distance is no chance.
+_BEYOND = 2.0
 
 
-def likely_errors(measurements: Measurements, *, codes: Codes, gradual: bool) -> Mapping[Marginal, float]:
+def likely_errors(
+    measurements: Measurements, *, codes: Codes, total: float, gradual: bool
+) -> Mapping[Marginal, float]:
     """Return, for every measured marginal, a likely total variation between synthetic and real shares.
 
-    The synthetic rows stand in for the real ones (a parametric bootstrap, Efron 1979): they are counted, noise of the
-    same law is added, a model is fitted, and as many rows are drawn from it. How far these are from the synthetic ones
-    is about how far the synthetic ones are from the real ones. Dependence that noise has hidden is missing from both,
-    so where most of a table is noise the truth may be farther away. Nothing private is read, and the random numbers are
-    the same every time.
-    Methods that copy what they were told, or define their own model, are not rehearsed.
+    The synthetic rows stand in for the real ones (a parametric bootstrap, Efron 1979): they are counted, scaled to the
+    real `total`, noise of the same law is added, a model is fitted, and as many rows are drawn from it. How far these
+    are from the synthetic rows is about how far the synthetic ones are from the real ones, but for what the model
+    cannot hold: it is missing from the synthetic rows already. That shows in measured counts, which are then farther
+    from the synthetic ones than in the rehearsal. Both squared distances have the same noise in them, so where they
+    differ by more than chance, the difference is added to the square of the error.
+    Dependence that noise has hidden shows nowhere: where most of a table is noise the truth may be farther away.
+    Nothing private is read, and the random numbers are the same every time. Methods that copy what they were told, or
+    define their own model, are not rehearsed.
     """
     rows = len(next(iter(codes.values()), ()))
     if not rows or measurements.record.method in OWN:
         return {}
     domain, shape = measurements.schema.domain, noise_shape(measurements)
-    rng = np.random.default_rng(0)
+    rng, scale = np.random.default_rng(0), total / rows
     have = {
         marginal: tabulate(marginal, codes=codes, domain=domain)
         for marginal in dict.fromkeys(item.marginal for item in measurements.items)
     }
     again = tuple(
         replace(
-            item, counts=have[item.marginal] + _noise(item.counts.shape, float(item.variance), shape, rng=rng)
+            item, counts=_noisy(have[item.marginal] * np.float64(scale), float(item.variance), shape, rng=rng)
         )
         for item in measurements.items
     )
@@ -46,15 +55,34 @@ def likely_errors(measurements: Measurements, *, codes: Codes, gradual: bool) ->
     except PopulaceError:
         # Noise may ask for what no rows can be; the release is there, and its own noise did not.
         return {}
-    return {
-        marginal: 0.5 * float(np.abs(tabulate(marginal, codes=drawn, domain=domain) - counts).sum()) / rows
-        for marginal, counts in have.items()
-    }
+    found = {}
+    for same, anew in zip(repeats(measurements.items), repeats(again), strict=True):
+        real, rehearsed = combined(same), combined(anew)
+        marginal = real.marginal
+        rows_of = have[marginal], tabulate(marginal, codes=drawn, domain=domain)
+        found[marginal] = _likely(real, rehearsed, *rows_of, scale=scale, shape=shape)
+    return found
 
 
-def _noise(shape: tuple[int, ...], variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
+def _likely(
+    real: Measurement,
+    rehearsed: Measurement,
+    synthetic: Counts,
+    drawn: Counts,
+    *,
+    scale: float,
+    shape: NoiseShape,
+) -> float:
+    error = 0.5 * float(np.abs(drawn - synthetic).sum()) / max(int(synthetic.sum()), 1)
+    square = float(((drawn - synthetic) ** 2).sum()) * scale**2
+    beyond = float(((real.counts - synthetic * scale) ** 2).sum())
+    beyond -= float(((rehearsed.counts - drawn * scale) ** 2).sum())
+    chance = float(real.variance) * math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
+    return error * math.sqrt(1 + beyond / square) if square > 0 and beyond > _BEYOND * chance else error
+
+
+def _noisy(counts: Shares, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
     deviation = variance**0.5
-    noise = (
-        rng.laplace(0.0, deviation / 2**0.5, shape) if law is LAPLACE else rng.normal(0.0, deviation, shape)
-    )
-    return np.rint(noise).astype(np.int64)
+    if law is LAPLACE:
+        return np.rint(counts + rng.laplace(0.0, deviation / 2**0.5, counts.shape)).astype(np.int64)
+    return np.rint(counts + rng.normal(0.0, deviation, counts.shape)).astype(np.int64)
