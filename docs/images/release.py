@@ -17,9 +17,8 @@ from populace.cli.demo import DELTA, EPSILON
 from populace.pipeline import synthesize
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
-from populace.release.frame import encode_table
 from populace.report.charts import CONFIG, budget, column, pairs
-from populace.report.document import Document, build
+from populace.report.document import Document
 from populace.samples.survey import sample
 
 PICTURE = Path(__file__).with_suffix(".png")
@@ -40,8 +39,7 @@ def document() -> Document:
             ledger=Path(folder) / "ledger.db",
             noise=ExactNoise(RehearsalEntropy(1)),
         )
-    codes = encode_table(release.synthetic, schema=schema)
-    return build(release.statement, measurements=release.measurements, codes=codes)
+    return release.document()
 
 
 def numbers(shown: Document) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def picture(shown: Document) -> dict[str, Any]:
     plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
     spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
     apart = _panel(
-        "pairs: rows from noisy counts (dot), noise alone (tick), truth within (band)",
+        "pairs: rows from noisy counts (dot), truth within (band), likely (◇)",
         pairs(shown.pairs[:5]),
         300,
     )

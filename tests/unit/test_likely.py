@@ -72,7 +72,7 @@ def test_more_noise_is_likely_worse(tmp_path: Path) -> None:
 
 
 def test_fewer_rows_than_there_are_do_not_have_more_noise(tmp_path: Path) -> None:
-    """A fifth of the rows are rehearsed with noise for all of them: errors stay as they are, not five times as large."""
+    """A fifth of the rows is rehearsed with noise for all of them: errors stay as they are, not five times that."""
     table, schema = releases.small_sample()
     measured = releases.measure(table, schema, ledger=tmp_path / "ledger.db", epsilon="3")
     means = []

@@ -48,6 +48,8 @@ from populace.release.statement import Statement, state
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from populace.report.document import Document
+
 
 # So many rows tell a report everything about a model.
 MOST_COMPARED = 2**20
@@ -158,11 +160,10 @@ class Release:
         rng = np.random.default_rng(self.seed)
         return next(generate(self.model, rows=rows, rng=rng, rules=schema.rules, chunk=rows))
 
-    def report(self) -> str:
-        """Return the report as one HTML page. It takes a second or two and is no part of making the release."""
+    def document(self) -> Document:
+        """Return every number that the report shows; it takes about as long as fitting and drawing did."""
         from populace.report.document import build
         from populace.report.rehearsal import likely_errors
-        from populace.report.render import render
 
         likely = likely_errors(
             self.measurements,
@@ -170,9 +171,13 @@ class Release:
             total=max(1.0, float(self.intervals.of().estimate)),
             gradual=self.model.gradual,
         )
-        return render(
-            build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
-        )
+        return build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
+
+    def report(self) -> str:
+        """Return the report as one HTML page; it is no part of making the release."""
+        from populace.report.render import render
+
+        return render(self.document())
 
     def save(
         self,
