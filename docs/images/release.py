@@ -57,8 +57,8 @@ def picture(shown: Document) -> dict[str, Any]:
     plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
     spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
     apart = _panel(
-        "pairs: rows from noisy counts (dot), truth within (band), likely (◇)",
-        pairs(shown.pairs[:5]),
+        "pairs: rows from noisy counts (dot), likely from the truth (diamond)",
+        pairs([pair for pair in shown.pairs if pair.comparison.likely is not None][:5]),
         300,
     )
     return {
