@@ -88,15 +88,15 @@ def test_what_a_model_cannot_hold_is_added() -> None:
     real = Measurement(Marginal(("a",)), np.array([130, 70]), Fraction(1))
     rehearsed = Measurement(Marginal(("a",)), np.array([110, 90]), Fraction(1))
     args: Any = {"scale": 1.0, "shape": GAUSSIAN}
+    chance = 3 * (2 * 2 * 2) ** 0.5
+    added = 1800 * (1 - (chance / 1800) ** 2)
     assert rehearsal._likely(real, rehearsed, synthetic, drawn, **args) == pytest.approx(
-        0.05 * (1 + 1800 / 200) ** 0.5
+        0.05 * (1 + added / 200) ** 0.5
     )
-    alike = replace(real, counts=np.array([102, 98]))
-    assert rehearsal._likely(alike, rehearsed, synthetic, drawn, **args) == pytest.approx(
-        0.05 * (1 + 8 / 200) ** 0.5
-    )
-    by_chance = replace(real, counts=np.array([101, 99]))
-    assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, **args) == pytest.approx(0.05)
+    # Two rows off in both cells, 8 together, is less than three standard deviations of chance.
+    for apart in (0, 1, 2):
+        by_chance = replace(real, counts=synthetic + np.array([apart, -apart]))
+        assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, **args) == pytest.approx(0.05)
 
 
 def test_the_same_release_is_rehearsed_alike(tmp_path: Path) -> None:

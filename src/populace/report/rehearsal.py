@@ -15,8 +15,8 @@ from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.report.compare import LAPLACE, Codes, NoiseShape, Shares, noise_shape
 
-# So many standard deviations above what a rehearsal has, a squared distance is no chance.
-_BEYOND = 2.0
+# So many standard deviations above what a rehearsal has, a squared distance is no chance; what is added grows from there.
+_BEYOND = 3.0
 
 
 def likely_errors(
@@ -77,8 +77,10 @@ def _likely(
     square = float(((drawn - synthetic) ** 2).sum()) * scale**2
     beyond = float(((real.counts - synthetic * scale) ** 2).sum())
     beyond -= float(((rehearsed.counts - drawn * scale) ** 2).sum())
-    chance = float(real.variance) * math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
-    return error * math.sqrt(1 + beyond / square) if square > 0 and beyond > _BEYOND * chance else error
+    chance = _BEYOND * float(real.variance) * math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
+    if square <= 0 or beyond <= chance:
+        return error
+    return error * math.sqrt(1 + beyond * (1 - (chance / beyond) ** 2) / square)
 
 
 def _noisy(counts: Shares, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
