@@ -15,7 +15,8 @@ from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.report.compare import LAPLACE, Codes, NoiseShape, Shares, noise_shape
 
-# So many standard deviations above what a rehearsal has, a squared distance is no chance; what is added grows from there.
+# So many standard deviations above what a rehearsal has, a squared distance is no chance; what is added grows from
+# there.
 _BEYOND = 3.0
 
 
