@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -82,21 +81,36 @@ def test_fewer_rows_than_there_are_do_not_have_more_noise(tmp_path: Path) -> Non
     assert 0.6 * means[0] < means[1] < 2.5 * means[0]
 
 
+def test_more_rows_than_the_limit_are_rehearsed_by_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = released(tmp_path, epsilon="3")
+    whole = guessed(release)
+    monkeypatch.setattr(rehearsal, "MOST_ROWS", release.synthetic.num_rows // 2)
+    half = guessed(release)
+    means = [
+        np.mean([error for marginal, error in found.items() if marginal.clique]) for found in (whole, half)
+    ]
+    assert means[0] != means[1]
+    assert means[1] == pytest.approx(means[0], rel=0.3)
+
+
 def test_what_a_model_cannot_hold_is_added() -> None:
     """Squares by hand: the rehearsal is 10 rows off in two cells, the measured counts 30 rows more than by noise."""
-    synthetic, drawn = np.array([100, 100]), np.array([110, 90])
+    synthetic, drawn = np.array([100.0, 100.0]), np.array([110.0, 90.0])
     real = Measurement(Marginal(("a",)), np.array([130, 70]), Fraction(1))
     rehearsed = Measurement(Marginal(("a",)), np.array([110, 90]), Fraction(1))
-    args: Any = {"scale": 1.0, "shape": GAUSSIAN}
     chance = 3 * (2 * 2 * 2) ** 0.5
     added = 1800 * (1 - (chance / 1800) ** 2)
-    assert rehearsal._likely(real, rehearsed, synthetic, drawn, **args) == pytest.approx(
+    assert rehearsal._likely(real, rehearsed, synthetic, drawn, shape=GAUSSIAN) == pytest.approx(
         0.05 * (1 + added / 200) ** 0.5
     )
     # Two rows off in both cells, 8 together, is less than three standard deviations of chance.
     for apart in (0, 1, 2):
-        by_chance = replace(real, counts=synthetic + np.array([apart, -apart]))
-        assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, **args) == pytest.approx(0.05)
+        by_chance = replace(real, counts=np.array([100 + apart, 100 - apart]))
+        assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, shape=GAUSSIAN) == pytest.approx(
+            0.05
+        )
 
 
 def test_the_same_release_is_rehearsed_alike(tmp_path: Path) -> None:

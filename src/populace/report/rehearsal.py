@@ -11,13 +11,16 @@ import numpy as np
 from populace.errors import PopulaceError
 from populace.generate import generate
 from populace.infer.run import OWN, fit_run
+from populace.infer.tables import Table
 from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
-from populace.report.compare import LAPLACE, Codes, NoiseShape, Shares, noise_shape
+from populace.report.compare import LAPLACE, Codes, NoiseShape, noise_shape
 
 # So many standard deviations above what a rehearsal has, a squared distance is no chance; what is added grows from
 # there.
 _BEYOND = 3.0
+# More rows would take long to draw and say little more.
+MOST_ROWS = 2**18
 
 
 def likely_errors(
@@ -26,11 +29,11 @@ def likely_errors(
     """Return, for every measured marginal, a likely total variation between synthetic and real shares.
 
     The synthetic rows stand in for the real ones (a parametric bootstrap, Efron 1979): they are counted, scaled to the
-    real `total`, noise of the same law is added, a model is fitted, and as many rows are drawn from it. How far these
-    are from the synthetic rows is about how far the synthetic ones are from the real ones, but for what the model
-    cannot hold: it is missing from the synthetic rows already. That shows in measured counts, which are then farther
-    from the synthetic ones than in the rehearsal. Both squared distances have the same noise in them, so where they
-    differ by more than chance, the difference is added to the square of the error.
+    real `total`, noise of the same law is added, a model is fitted, and rows are drawn from it, as many up to a limit.
+    How far these are from the synthetic rows is about how far the synthetic ones are from the real ones, but for what
+    the model cannot hold: it is missing from the synthetic rows already. That shows in measured counts, which are then
+    farther from the synthetic ones than in the rehearsal. Both squared distances have the same noise in them, so where
+    they differ by more than chance, the difference is added to the square of the error.
     Dependence that noise has hidden shows nowhere: where most of a table is noise the truth may be farther away.
     Nothing private is read, and the random numbers are the same every time. Methods that copy what they were told, or
     define their own model, are not rehearsed.
@@ -39,20 +42,18 @@ def likely_errors(
     if not rows or measurements.record.method in OWN:
         return {}
     domain, shape = measurements.schema.domain, noise_shape(measurements)
-    rng, scale = np.random.default_rng(0), total / rows
+    rng, some = np.random.default_rng(0), min(rows, MOST_ROWS)
     have = {
-        marginal: tabulate(marginal, codes=codes, domain=domain)
+        marginal: tabulate(marginal, codes=codes, domain=domain) * np.float64(total / rows)
         for marginal in dict.fromkeys(item.marginal for item in measurements.items)
     }
     again = tuple(
-        replace(
-            item, counts=_noisy(have[item.marginal] * np.float64(scale), float(item.variance), shape, rng=rng)
-        )
+        replace(item, counts=_noisy(have[item.marginal], float(item.variance), shape, rng=rng))
         for item in measurements.items
     )
     try:
         model = fit_run(replace(measurements, items=again), inference="gum" if gradual else "tree")
-        drawn = next(generate(model, rows=rows, rng=rng, rules=measurements.schema.rules, chunk=rows))
+        drawn = next(generate(model, rows=some, rng=rng, rules=measurements.schema.rules, chunk=some))
     except PopulaceError:
         # Noise may ask for what no rows can be; the release is there, and its own noise did not.
         return {}
@@ -60,31 +61,25 @@ def likely_errors(
     for same, anew in zip(repeats(measurements.items), repeats(again), strict=True):
         real, rehearsed = combined(same), combined(anew)
         marginal = real.marginal
-        rows_of = have[marginal], tabulate(marginal, codes=drawn, domain=domain)
-        found[marginal] = _likely(real, rehearsed, *rows_of, scale=scale, shape=shape)
+        counts = tabulate(marginal, codes=drawn, domain=domain) * np.float64(total / some)
+        found[marginal] = _likely(real, rehearsed, have[marginal], counts, shape=shape)
     return found
 
 
 def _likely(
-    real: Measurement,
-    rehearsed: Measurement,
-    synthetic: Counts,
-    drawn: Counts,
-    *,
-    scale: float,
-    shape: NoiseShape,
+    real: Measurement, rehearsed: Measurement, synthetic: Table, drawn: Table, *, shape: NoiseShape
 ) -> float:
-    error = 0.5 * float(np.abs(drawn - synthetic).sum()) / max(int(synthetic.sum()), 1)
-    square = float(((drawn - synthetic) ** 2).sum()) * scale**2
-    beyond = float(((real.counts - synthetic * scale) ** 2).sum())
-    beyond -= float(((rehearsed.counts - drawn * scale) ** 2).sum())
+    """Return the likely error of one table from its counts, all of the same total: measured and of rows, each twice."""
+    error = 0.5 * float(np.abs(drawn - synthetic).sum()) / max(float(synthetic.sum()), 1.0)
+    square = float(((drawn - synthetic) ** 2).sum())
+    beyond = float(((real.counts - synthetic) ** 2).sum() - ((rehearsed.counts - drawn) ** 2).sum())
     chance = _BEYOND * float(real.variance) * math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
     if square <= 0 or beyond <= chance:
         return error
     return error * math.sqrt(1 + beyond * (1 - (chance / beyond) ** 2) / square)
 
 
-def _noisy(counts: Shares, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
+def _noisy(counts: Table, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
     deviation = variance**0.5
     if law is LAPLACE:
         return np.rint(counts + rng.laplace(0.0, deviation / 2**0.5, counts.shape)).astype(np.int64)
