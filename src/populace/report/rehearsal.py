@@ -73,7 +73,9 @@ def _likely(
     error = 0.5 * float(np.abs(drawn - synthetic).sum()) / max(float(synthetic.sum()), 1.0)
     square = float(((drawn - synthetic) ** 2).sum())
     beyond = float(((real.counts - synthetic) ** 2).sum() - ((rehearsed.counts - drawn) ** 2).sum())
-    chance = _BEYOND * float(real.variance) * math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
+    # A sum of few squares is far from normal; the second term is that of Laurent and Massart (2000).
+    spread = math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
+    chance = float(real.variance) * (_BEYOND * spread + _BEYOND**2 * (shape.fourth - 1) / 2)
     if square <= 0 or beyond <= chance:
         return error
     return error * math.sqrt(1 + beyond * (1 - (chance / beyond) ** 2) / square)
