@@ -92,7 +92,7 @@ static void weigh(const double *products, const double *prior, double *weights, 
     double slopes[MOST_ESTIMATORS], system[MOST_ESTIMATORS + 1][MOST_ESTIMATORS + 2];
     for (int i = 0; i < count; i++)
         weights[i] = prior[i];
-    while (rounds--) {
+    while (rounds-- > 0) {
         double mean = 0.0, least = INFINITY, sum = 0.0;
         for (int i = 0; i < count; i++) {
             slopes[i] = 0.5 * products[i * count + i] + log(weights[i] / prior[i]);
@@ -114,7 +114,9 @@ static void weigh(const double *products, const double *prior, double *weights, 
         for (int i = 0; i < count; i++) {
             double factor = 1 + system[i][count + 1];
             factor = factor < 0.1 ? 0.1 : factor > 10.0 ? 10.0 : factor;
-            weights[i] = fmax(weights[i] * factor, 1e-30);
+            weights[i] *= factor;
+            /* What is no number stays none. */
+            weights[i] = weights[i] < 1e-30 ? 1e-30 : weights[i];
             sum += weights[i];
         }
         for (int i = 0; i < count; i++)

@@ -162,7 +162,7 @@ def eliminate_columns(
 def project_cells(table: Floats, *, total: float) -> Floats:
     """Do what `infer.projection.norm_sub` does to a table of cells, compiled."""
     values = np.ascontiguousarray(table, dtype=np.float64)
-    found = np.empty(values.shape)
+    found = np.empty(np.shape(table))
     _native.project_cells(values.reshape(-1), found.reshape(-1), total)
     return found
 

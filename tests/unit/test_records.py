@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import importlib
 import inspect
+import json
 import pickle
-import pkgutil
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import InitVar, field
 from typing import Any, ClassVar
 
 import pytest
 
-import populace
 from populace.records import dataclass
 
 OPTIONS = [
@@ -159,36 +158,97 @@ def test_a_default_that_can_be_changed_is_refused() -> None:
         dataclass(type("Odd", (), {"__annotations__": {"x": "list"}, "x": []}))
 
 
-def records() -> Iterator[Any]:
-    for module in pkgutil.walk_packages(populace.__path__, "populace."):
-        if module.name == "populace.__main__":
-            continue
-        for each in vars(importlib.import_module(module.name)).values():
-            if (
-                inspect.isclass(each)
-                and each.__module__ == module.name
-                and "__populace_fields__" in vars(each)
-            ):
-                yield each
+@dataclass(frozen=True)
+class Frozen:
+    x: int = 0
 
 
-def test_every_class_of_the_package_takes_what_a_standard_one_takes() -> None:
-    seen = 0
-    for ours in records():
-        seen += 1
-        fields = dataclasses.fields(ours)
-        twin = dataclasses.make_dataclass(
-            ours.__name__, [(e.name, e.type, dataclasses.field(**_options(e))) for e in fields]
+@dataclass
+class Open:
+    x: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Standard:
+    x: int = 0
+
+
+@pytest.mark.parametrize(
+    ("options", "bases", "body", "words"),
+    [
+        ({}, (Standard,), {}, "another making"),
+        ({}, (Frozen,), {}, "frozen"),
+        ({"frozen": True}, (Open,), {}, "frozen"),
+        ({"frozen": True}, (), {"__setattr__": object.__setattr__}, "__setattr__"),
+        ({"frozen": True}, (), {"__delattr__": object.__delattr__}, "__delattr__"),
+        ({"slots": True}, (), {"__slots__": ("x",)}, "__slots__"),
+        ({}, (), {"x": field(default=1)}, "without a type"),
+        ({}, (Open,), {"__annotations__": {"x": "ClassVar[int]"}}, "a field of a base"),
+    ],
+)
+def test_what_would_be_another_class_is_refused(
+    options: dict[str, bool], bases: tuple[type, ...], body: dict[str, object], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        dataclass(**options)(type("Odd", bases, body))
+
+
+def test_a_base_with_one_slot_is_read_as_one() -> None:
+    class Base:
+        __slots__ = "name"
+
+    made: Any = dataclass(slots=True)(type("Made", (Base,), {"__annotations__": {"n": "int", "name": "str"}}))
+    assert made.__slots__ == ("n",)
+    assert made(1, "a").name == "a"
+
+
+def test_copies_with_changes() -> None:
+    assert Pinned(1).__replace__(x=2) == Pinned(2) == dataclasses.replace(Pinned(1), x=2)
+    assert dataclasses.fields(
+        dataclass(type("M", (), {"__annotations__": {"x": "int"}, "x": field(metadata={"a": 1})}))
+    )[0].metadata == {"a": 1}
+
+
+DESCRIBE = """
+import dataclasses, importlib, inspect, json, pkgutil, sys
+if sys.argv[1] == "standard":
+    module = type(sys)("populace.records")
+    module.dataclass = dataclasses.dataclass
+    sys.modules["populace.records"] = module
+import populace
+METHODS = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__")
+found = {}
+for module in pkgutil.walk_packages(populace.__path__, "populace."):
+    if module.name in ("populace.__main__", "populace.records"):
+        continue
+    for name, each in vars(importlib.import_module(module.name)).items():
+        if inspect.isclass(each) and each.__module__ == module.name and "__dataclass_fields__" in vars(each):
+            fields = [
+                [f.name, str(f.type), f.init, f.repr, f.hash, f.compare, f.kw_only, type(f.default).__name__,
+                 getattr(f.default_factory, "__qualname__", "none")]
+                for f in dataclasses.fields(each)
+            ]
+            found[f"{module.name}.{name}"] = [
+                fields,
+                str(inspect.signature(each)),
+                each.__match_args__,
+                sorted(vars(each).get("__slots__", ())),
+                each.__hash__ is None,
+                [method for method in METHODS if method in vars(each)],
+                [each.__eq__ is object.__eq__, each.__repr__ is object.__repr__],
+            ]
+print(json.dumps(found))
+"""
+
+
+def test_every_class_of_the_package_is_what_the_standard_decorator_makes_of_it() -> None:
+    ours, theirs = (
+        json.loads(
+            subprocess.run([sys.executable, "-c", DESCRIBE, made], check=True, capture_output=True).stdout
         )
-        assert ours.__match_args__ == twin.__match_args__
-        if ours.__init__.__qualname__ == f"{ours.__qualname__}.__init__":
-            expected, found = inspect.signature(twin).parameters, inspect.signature(ours).parameters
-            if "__init__" not in inspect.getsource(ours):
-                assert list(found) == list(expected), ours
-                assert [p.kind for p in found.values()] == [p.kind for p in expected.values()], ours
-    assert seen > 200
-
-
-def _options(each: dataclasses.Field[Any]) -> dict[str, Any]:
-    names = ("default", "default_factory", "init", "kw_only")
-    return {name: getattr(each, name) for name in names}
+        for made in ("ours", "standard")
+    )
+    assert len(ours) > 200
+    assert set(ours) == set(theirs)
+    for name, described in ours.items():
+        assert described == theirs[name], name

@@ -12,6 +12,7 @@ import pytest
 from flint import arb
 
 from populace.errors import PopulaceError, UsageError
+from populace.privacy import tables
 from populace.privacy.balls import precision
 from populace.privacy.distributions import Decay, Distribution, Levels, gaussian, laplace
 from populace.privacy.tables import Thresholds, build_table, gaussian_table, laplace_table
@@ -161,7 +162,7 @@ def test_balls_hold_what_was_left_out_of_the_sums(law: Distribution) -> None:
         assert all(a.contains(b) for a, b in zip(coarse, fine, strict=True))
 
 
-LAWS = [
+EVERY_LAW = [
     *(gaussian(Fraction(text)) for text in ("1/50", "1/3", "1", "7", "2913/7", "30000")),
     *(laplace(Fraction(text)) for text in ("1/20", "1", "17/3", "900")),
     *(Decay(rate=Fraction(1, 41), power=power, symmetric=False) for power in (1, 2)),
@@ -170,7 +171,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize("bits", [6, 20, 64, 130])
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("law", EVERY_LAW, ids=str)
 def test_floors_are_right_or_undecided_however_few_the_guard_bits(law: Distribution, bits: int) -> None:
     balls = law.balls(bits=bits, guard=500)
     with precision(bits + 600):
@@ -224,6 +225,18 @@ def test_a_ball_over_a_whole_number_is_computed_again() -> None:
     assert list(Thresholds(law, bits=20)) == [0, 0, 2**20 - 1]
     with pytest.raises(PopulaceError, match="cannot be decided"):
         list(Thresholds(Fixed(Fraction(1, 2), error_bits=15), bits=20))
+
+
+@pytest.mark.parametrize("guard", [4, 8])
+def test_what_whole_numbers_leave_open_is_decided_by_balls(
+    guard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laws = [gaussian(Fraction(7)), gaussian(Fraction(1, 3)), laplace(Fraction(1))]
+    usual = [build_table(law) for law in laws]
+    monkeypatch.setattr(tables, "_GUARD_BITS", guard)
+    assert sum(law.floors(bits=64, guard=guard).count(None) for law in laws) > 5
+    for law, table in zip(laws, usual, strict=True):
+        assert np.array_equal(build_table(law).thresholds, table.thresholds)
 
 
 def test_guides_send_words_where_a_search_would() -> None:

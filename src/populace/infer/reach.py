@@ -68,7 +68,7 @@ def _quantiles(ratios: tuple[float, ...], deviation: float, laplace: bool, level
             slope = np.exp(-(apart**2) / 2) @ chances * math.sqrt(2 / math.pi) / rest
             move = (level - within(found)) / slope
             found = found + move
-            if (np.abs(move) <= _LAST * found).all():
+            if (np.abs(move) <= _LAST * found)[ratio > 0].all():
                 break
     return np.where(ratio > 0, found + _MORE * factor, 0.0)
 

@@ -1,4 +1,4 @@
-"""Exact inversion tables: a law's distribution function in whole numbers, decided by ball arithmetic.
+"""Exact inversion tables: a law's distribution function in whole numbers, each of them certain.
 
 A law with distribution function F is tabled as T_k = ⌊2^b·F(k)⌋. A uniform number U whose first b bits are u
 is certainly below F(k) when u < T_k, and certainly not when u > T_k. When u = T_k, more bits decide.
