@@ -10,8 +10,8 @@ What mbi spends on fitting alone (no reading, no choosing, no drawing of rows) i
 warms the caches and is not counted.
 
 Aims at ε = 1, δ = 1e-9 (the last lines say which are reached): on Adult `auto` takes at most a twentieth of mbi's MST
-by the clock in every round, and better still of its fitting alone, and less than 4 CPU seconds; loans (48 columns) takes less than 30 CPU seconds, stroke (110 columns) less
-than 120.
+by the clock in every round, and better still of its fitting alone, and less than 4 CPU seconds; loans (48 columns)
+takes less than 30 CPU seconds, stroke (110 columns) less than 120.
 """
 
 from __future__ import annotations
