@@ -78,3 +78,8 @@ def test_wrong_arrays_are_refused() -> None:
             native.weigh_estimators(first, second, third, 100, 1e-6)
     with pytest.raises(TypeError):
         native.weigh_estimators(square, prior, out)
+
+
+def test_totals_are_right_where_subtraction_loses_digits() -> None:
+    for table, total in (([1e15, 1e15 + 0.5, 1e15 - 1], 1.3), ([3e9 + 0.1, 3e9, 3e9 - 0.7], 1e-3)):
+        assert norm_sub(np.array(table), total=total).sum() == pytest.approx(total, rel=1e-12)

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
+from populace.cli.notes import tell_lost
 from populace.marginals import Domain, Marginal
 from populace.measurements import Measurement, Measurements
 from populace.privacy.mechanisms import DiscreteLaplace, Law
+from populace.report import compare
 from populace.report.compare import Reading, compared, most_may_be_lost
 
 DOMAIN = Domain({"a": 3, "b": 4})
@@ -54,3 +57,30 @@ def test_little_noise_loses_nothing() -> None:
     counts = {"a": [40, 30, 30], "b": [25, 25, 25, 25]}
     assert not most_may_be_lost(measured(counts, variance=Fraction(1)), total=100.0, rows=100)
     assert most_may_be_lost(measured(counts, variance=Fraction(900)), total=100.0, rows=100)
+
+
+@pytest.mark.parametrize(
+    ("lost", "may", "chosen", "noted"),
+    [(3, True, False, True), (2, True, False, False), (3, False, False, False), (3, False, True, True)],
+)
+def test_more_than_half_must_be_lost(
+    lost: int,
+    may: bool,
+    chosen: bool,
+    noted: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readings = [Reading.LOST] * lost + [Reading.CLOSE] * (4 - lost)
+    seen = [(None, None, SimpleNamespace(reading=each)) for each in readings]
+    monkeypatch.setattr(compare, "compared", lambda *_, **__: seen)
+    monkeypatch.setattr(compare, "most_may_be_lost", lambda *_, **__: may)
+    release = SimpleNamespace(
+        selection=SimpleNamespace(where="a = 1") if chosen else None,
+        synthetic=SimpleNamespace(num_rows=10),
+        compared={},
+        measurements=SimpleNamespace(schema=SimpleNamespace(columns={}), told=None),
+        intervals=SimpleNamespace(of=lambda: SimpleNamespace(estimate=10.0)),
+    )
+    tell_lost(cast(Any, release))
+    assert (f"note: {lost} of 4 measured" in capsys.readouterr().err) is noted

@@ -252,3 +252,18 @@ def test_every_class_of_the_package_is_what_the_standard_decorator_makes_of_it()
     assert set(ours) == set(theirs)
     for name, described in ours.items():
         assert described == theirs[name], name
+
+
+@pytest.mark.parametrize("make", [dataclass, dataclasses.dataclass])
+@pytest.mark.parametrize("slots", [False, True])
+def test_hidden_fields_count_and_uncompared_ones_do_not(make: Any, slots: bool) -> None:
+    @make(frozen=True, slots=slots)
+    class Point:
+        x: int
+        shy: int = field(default=0, repr=False)
+        note: str = field(default="", compare=False)
+
+    assert Point(1, shy=1) != Point(1, shy=2)
+    assert hash(Point(1, shy=1)) != hash(Point(1, shy=2))
+    assert Point(1, note="a") == Point(1, note="b")
+    assert len({Point(1, note="a"), Point(1, note="b")}) == 1

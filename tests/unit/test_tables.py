@@ -13,7 +13,7 @@ from flint import arb
 
 from populace.errors import PopulaceError, UsageError
 from populace.privacy import tables
-from populace.privacy.balls import precision
+from populace.privacy.balls import ball, precision
 from populace.privacy.distributions import Decay, Distribution, Levels, gaussian, laplace
 from populace.privacy.tables import Thresholds, build_table, gaussian_table, laplace_table
 
@@ -288,3 +288,13 @@ def test_the_largest_scales_are_allowed() -> None:
 def test_wrong_levels_are_refused(heights: tuple[int, ...], sizes: tuple[int, ...], rate: int) -> None:
     with pytest.raises(UsageError):
         Levels(rate=Fraction(rate), heights=heights, sizes=sizes)
+
+
+@pytest.mark.parametrize("rate", ["1/900", "7/5826", "1", "25"])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("p", [7, 64, 200])
+def test_a_fall_is_never_too_high(rate: str, times: int, p: int) -> None:
+    law = Decay(rate=Fraction(rate), power=2, symmetric=True)
+    with precision(p + 300):
+        true = 2**p * (-times * ball(law.rate)).exp()
+        assert law._fall(times, p=p) <= true < law._fall(times, p=p) + 2
