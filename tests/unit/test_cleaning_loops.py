@@ -51,6 +51,20 @@ def test_weights_are_those_of_the_twin(seed: int) -> None:
     assert np.abs(found - plain).max() < 1e-6
 
 
+@pytest.mark.parametrize("seed", [1967, *range(40)])
+def test_weights_are_never_much_worse_than_the_best_estimator(seed: int) -> None:
+    """Errors of any size, beyond what the method can follow included."""
+    rng = np.random.default_rng(seed)
+    errors = rng.normal(0, 1, (6, rng.integers(1, 60))) * 10.0 ** rng.uniform(-6, 6, (6, 1))
+    products = errors @ errors.T
+    temperature = float(10.0 ** rng.uniform(-8, 8))
+    found = denoise._weights(products, temperature=temperature)
+    least = float(np.diag(products).min())
+    mean = 0.5 * float(found @ products @ found) + 0.5 * float(found @ np.diag(products))
+    # To leave the prior for one estimator alone costs ln 10 temperatures at most.
+    assert mean <= least + 2.5 * max(temperature, 1e-12 * float(products.max())) + 1e-9 * least
+
+
 def test_equal_estimators_keep_their_prior() -> None:
     assert np.allclose(denoise._weights(np.ones((6, 6)), temperature=1.0), denoise._PRIOR)
 

@@ -25,6 +25,7 @@ _SPLIT = 0.5
 # The temperature of the weights, in variances of the noise: what theory asks for (Leung and Barron 2006).
 _TEMPERATURE = 4.0
 _ROUNDS, _CLOSE = 100, 1e-6
+_LOST_DIGITS = 1e-13
 # Cells this many standard deviations out are taken as they are.
 _OUTSTANDING = 4.0
 _CUTS = (3.0, 4.0)
@@ -114,13 +115,19 @@ def _aggregated(given: _Noisy, *, rng: np.random.Generator) -> Table:
 def _weights(products: Table, *, temperature: float) -> Table:
     """Return the weights of Q-aggregation, by Newton's method from the prior; products are of the estimators' errors.
 
-    Products that exceed the temperature a million million times are treated as if they did so that often.
+    Products that exceed the temperature a million million times are treated as if they did so that often. Near there
+    rounding may keep the method from its end: then the best estimator gets all the weight.
     """
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
-    return (
+    weights = (
         weigh_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE) if compiled() else _newton(products)
     )
+    errors = np.diag(products)
+    slopes = products @ weights + 0.5 * errors + np.log(weights / _PRIOR)
+    if float(weights @ slopes - slopes.min()) < _CLOSE + _LOST_DIGITS * float(errors.max()):
+        return weights
+    return np.eye(len(errors))[int(np.argmin(errors))]
 
 
 def _newton(products: Table) -> Table:
