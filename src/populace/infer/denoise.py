@@ -127,7 +127,7 @@ def _weights(products: Table, *, temperature: float) -> Table:
     slopes = products @ weights + 0.5 * errors + np.log(weights / _PRIOR)
     if float(weights @ slopes - slopes.min()) < _CLOSE + _LOST_DIGITS * float(errors.max()):
         return weights
-    return np.eye(len(errors))[int(np.argmin(errors))]
+    return np.asarray(np.eye(len(errors))[int(np.argmin(errors))], dtype=np.float64)
 
 
 def _newton(products: Table) -> Table:
