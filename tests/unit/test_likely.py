@@ -161,3 +161,12 @@ def test_the_report_tells_them(tmp_path: Path) -> None:
     assert 'class="n">likely</th>' in page
     without = build(release.statement, measurements=release.measurements, codes=release.compared)
     assert not any("likely" in line for line in without.summary)
+
+
+def test_a_part_of_the_rows_is_not_guessed_at(tmp_path: Path) -> None:
+    table, schema = releases.small_sample()
+    measured = releases.measure(table, schema, ledger=tmp_path / "ledger.db", epsilon="10")
+    told = complete(measured, seed=1, where="sex == 'female'")
+    shown = told.document()
+    assert all(column.comparison.likely is None for column in shown.columns)
+    assert "nothing here judges the released rows" in shown.summary[0]

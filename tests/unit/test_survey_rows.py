@@ -136,7 +136,8 @@ def test_rows_are_read_once_and_never_pickled():
     table = PrivateTable.of(frame, schema=SCHEMA)
     rows = table.survey_rows()
     assert table.survey_rows() is rows
-    assert "20" not in repr(rows)
+    # Where it lies in memory may hold any digits.
+    assert "20" not in repr(rows).partition(" at 0x")[0]
     with pytest.raises(TypeError, match="never pickled"):
         pickle.dumps(rows)
     with pytest.raises(TypeError, match="no numbers"):

@@ -244,8 +244,8 @@ def _too_much(account: Account, run: RunRecord) -> OverBudget:
     ]
     return OverBudget(
         f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
-        hint="ask for less, or decide to give the account more, which weakens its promise by as much: "
-        f"`populace ledger grant{_lacking(account, run)}`",
+        hint="other rows of a release that exists are free (`populace generate`); else ask for less, or decide to give "
+        f"the account more, which weakens its promise by as much: `populace ledger grant{_lacking(account, run)}`",
     )
 
 

@@ -48,6 +48,7 @@ from populace.release.statement import Statement, state
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from populace.marginals import Marginal
     from populace.report.document import Document
 
 
@@ -165,12 +166,13 @@ class Release:
         from populace.report.document import build
         from populace.report.rehearsal import likely_errors
 
-        likely = likely_errors(
-            self.measurements,
-            codes=self.compared,
-            total=max(1.0, float(self.intervals.of().estimate)),
-            gradual=self.model.gradual,
-        )
+        likely: Mapping[Marginal, float] = {}
+        if self.selection is None:
+            # Of some rows, what a model has of all of them says little.
+            total = max(1.0, float(self.intervals.of().estimate))
+            likely = likely_errors(
+                self.measurements, codes=self.compared, total=total, gradual=self.model.gradual
+            )
         return build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
 
     def report(self) -> str:

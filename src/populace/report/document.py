@@ -163,7 +163,8 @@ def _drawn(statement: Statement) -> tuple[str, ...]:
     if "where" in statement:
         lines.append(
             f"The release holds rows where {statement['where']['condition']}. What was measured is of all rows, so "
-            "this page compares it with all rows of the model."
+            "this page compares it with all rows of the model: nothing here judges the released rows, whose errors "
+            "are larger, often several times."
         )
     if "implicates" in statement:
         lines.append(
