@@ -180,8 +180,18 @@ class Intervals:
 
     def _noise(self, clique: Clique) -> float:
         """Return the smallest variance of noise in a table that holds the clique."""
-        within = (item for item in self._items if set(clique) <= set(item.marginal.clique))
+        # The tables of one of its columns are far fewer than all.
+        among = min((self._of_column.get(name, ()) for name in clique), key=len, default=self._items)
+        within = (item for item in among if set(clique) <= set(item.marginal.clique))
         return min((float(item.variance) for item in within), default=math.inf)
+
+    @cached_property
+    def _of_column(self) -> dict[str, list[Measurement]]:
+        found: dict[str, list[Measurement]] = {}
+        for item in self._items:
+            for name in item.marginal.clique:
+                found.setdefault(name, []).append(item)
+        return found
 
     @cached_property
     def _possible(self) -> Possible | None:

@@ -52,6 +52,7 @@ class Pool:
         self._asked = tuple(items)
         # Of tables that see a column in fewer groups than others do, what they add up to speaks for those.
         self._items, _ = parted(items, domain=domain, groupings=self.groupings)
+        self._wide = tuple(item for item in self._items if _wide(item))
         self._domain = domain
         self._certain = tuple(certain)
         self._rows = rows
@@ -61,8 +62,8 @@ class Pool:
     def estimate(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return estimates and their variances in the axes of a marginal, or None where they are not determined."""
         clique = marginal.clique
-        for item in self._items:
-            if clique and _wide(item) and set(clique) <= set(item.marginal.clique) and not marginal.groupings:
+        for item in self._wide if clique and not marginal.groupings else ():
+            if set(clique) <= set(item.marginal.clique):
                 return _summed(item, marginal)
         if len(clique) == 1:
             name, own = clique[0], marginal.grouping(clique[0])
@@ -133,9 +134,16 @@ class Pool:
         # Bins that nothing was measured on know only what the tables say by which they were learnt.
         return (same or (own if grouping is None else [])) + certain
 
+    @cached_property
+    def _alike(self) -> dict[Marginal, list[Measurement]]:
+        found: dict[Marginal, list[Measurement]] = {}
+        for item in self._asked:
+            found.setdefault(item.marginal, []).append(item)
+        return found
+
     def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
-        same = [item for item in self._asked if item.marginal == marginal]
+        same = self._alike.get(marginal)
         if not same:
             return None
         values, variance = mean_counts(same)
