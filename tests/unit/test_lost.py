@@ -38,7 +38,7 @@ def test_what_reads_as_lost_was_said_to_be_possible() -> None:
     """Distances of every size, those at the edge of what noise explains included: no lost table is ever denied."""
     rng = np.random.default_rng(3)
     lost = 0
-    for _ in range(6_000):
+    for _ in range(3_000):
         size, rows, total = int(rng.integers(2, 30)), int(rng.integers(1, 200)), float(rng.integers(1, 200))
         codes = np.arange(rows) % size if rng.random() < 0.4 else rng.integers(0, size, rows)
         apart = rng.choice([-1, 1], size) * rng.uniform(0, 2) * total / size
@@ -50,7 +50,7 @@ def test_what_reads_as_lost_was_said_to_be_possible() -> None:
         if comparison.reading is Reading.LOST:
             lost += 1
             assert most_may_be_lost(found, total=total, rows=rows)
-    assert lost > 1_500
+    assert lost > 750
 
 
 def test_little_noise_loses_nothing() -> None:

@@ -241,6 +241,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_every_class_of_the_package_is_what_the_standard_decorator_makes_of_it() -> None:
     ours, theirs = (
         json.loads(
