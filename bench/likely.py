@@ -19,7 +19,7 @@ from error import files, here
 
 import populace as pp
 from populace.marginals import tabulate
-from populace.release.bundle import encode_table
+from populace.release.frame import encode_table
 from populace.report.compare import compared
 from populace.report.rehearsal import likely_errors
 

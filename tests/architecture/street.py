@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -34,7 +34,8 @@ def nodes(text: str) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(text)))
 
 
-def imports(path: str, text: str) -> set[str]:
+@cache
+def imports(path: str, text: str) -> frozenset[str]:
     """Return every module a file imports, wherever in the file, with the names taken from it."""
     package = ["populace", *Path(path).parts[:-1]]
     found: set[str] = set()
@@ -45,17 +46,20 @@ def imports(path: str, text: str) -> set[str]:
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             found |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def calls(text: str) -> Iterator[tuple[str, ast.Call]]:
-    """Yield every call with the last part of the name that is called."""
+@cache
+def calls(text: str) -> tuple[tuple[str, ast.Call], ...]:
+    """Return every call with the last part of the name that is called."""
+    found = []
     for node in nodes(text):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
-                yield node.func.attr, node
+                found.append((node.func.attr, node))
             elif isinstance(node.func, ast.Name):
-                yield node.func.id, node
+                found.append((node.func.id, node))
+    return tuple(found)
 
 
 # ------------------------------------------------------------------------------------------ one door

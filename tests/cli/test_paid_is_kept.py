@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from thinned import thinned
 
 import populace as pp
 from populace import pipeline
@@ -23,10 +24,12 @@ def failing(failure: BaseException) -> Callable[..., object]:
     return fail
 
 
-@pytest.mark.parametrize("where", ["fit_run", "draw_table", "save"])
+FAILURES = [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 130), (KeyError(), 1)]
+
+
 @pytest.mark.parametrize(
-    ("failure", "code"),
-    [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 130), (KeyError(), 1)],
+    ("where", "failure", "code"),
+    thinned([(where, *told) for where in ("fit_run", "draw_table", "save") for told in FAILURES], to=4),
 )
 def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     where: str,

@@ -27,7 +27,7 @@ inside = "learn"
     [
         ((1, 10, 20, 40, 80), "decimals = 1"),
         pytest.param((0, 1000, 50_000), "decimals = 2", marks=pytest.mark.slow),
-        ((-2.5, 0.5, 3), "decimals = 1"),
+        pytest.param((-2.5, 0.5, 3), "decimals = 1", marks=pytest.mark.slow),
         ((0, 2.5, 10), ""),
     ],
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from thinned import thinned
 
 from populace import pipeline
 from populace.errors import ResourceError
@@ -36,7 +37,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "method", [name for name in METHODS if name not in ("stability", "histogram-exponential")]
+    "method", thinned([name for name in METHODS if name not in ("stability", "histogram-exponential")], to=4)
 )
 def test_no_method_draws_more_rows_than_fit(method, small, tmp_path):
     for number in range(20):

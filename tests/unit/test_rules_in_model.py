@@ -211,6 +211,7 @@ def test_rules_bring_the_model_nearer_to_the_truth(deviation):
     assert errors["with"] < errors["without"]
 
 
+@pytest.mark.slow
 def test_saved_models_keep_their_rules(tmp_path):
     items = noisy(ten_columns(1), [*((name,) for name in TEN), *PAIRS], deviation=20, seed=4)
     model = fit(items, domain=TEN, rules=ten_rules())

@@ -324,7 +324,7 @@ def log_normal_densities(law, *, lam, shift):
     return wide, log_of(wide), log_of((wide - shift) / math.exp(lam)) - lam
 
 
-@pytest.mark.parametrize("sigma", ["0.4", "0.8"])
+@pytest.mark.parametrize("sigma", ["0.4", pytest.param("0.8", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("s", "t"), [("0.3", "0.2"), ("1", "0.1"), ("0.05", "0.69")])
 def test_log_normal_divergences_are_within_the_price(sigma, s, t):
     law = LaplaceLogNormal(Fraction(sigma))

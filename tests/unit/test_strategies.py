@@ -86,7 +86,7 @@ WITH_DELTA = sorted({*METHODS} - {"dpsyn"})
         *((method, "0", LAWS.get((method, "0"), DiscreteLaplace)) for method in WITHOUT_DELTA),
     ],
 )
-@pytest.mark.parametrize("rows", [0, pytest.param(1, marks=pytest.mark.slow), 300])
+@pytest.mark.parametrize("rows", [300, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (0, 1))])
 def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path):
     found = run(chain(rows), sizes=SIZES, method=method, tmp_path=tmp_path, epsilon="1", delta=delta)
     assert Fraction(98, 100) < found.record.used / found.record.cap <= 1

@@ -92,7 +92,7 @@ def without_rules(text):
 
 
 @pytest.mark.parametrize("method", ["adaptive", "independent", "mst"])
-@pytest.mark.parametrize("epsilon", ["0.1", "4"])
+@pytest.mark.parametrize("epsilon", [pytest.param("0.1", marks=pytest.mark.slow), "4"])
 @pytest.mark.parametrize("rows", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_no_synthetic_row_breaks_a_rule(method, epsilon, rows, tmp_path):
     measurements = run(TEXT, tmp_path, method=method, epsilon=epsilon)

@@ -154,7 +154,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("world", "rows"), thinned(CASES, to=40))
+@pytest.mark.parametrize(("world", "rows"), thinned(CASES, to=15))
 def test_weights_against_all_samples_near(world, rows):
     populations, weights = WORLDS[world]
     near = product(bags(weights, 4), repeat=2)
@@ -202,7 +202,7 @@ def furthest(populations, rows, place, weight):
 SMALL = [case for case in CASES if len(case[1][0]) < 3 and len(case[1][1]) < 3]
 
 
-@pytest.mark.parametrize(("world", "rows"), thinned(SMALL, to=30))
+@pytest.mark.parametrize(("world", "rows"), thinned(SMALL, to=15))
 def test_smooth_weight_is_smooth_and_bounds_every_count(world, rows):
     populations, weights = WORLDS[world]
     beta = Fraction(1, 3)

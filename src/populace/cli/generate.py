@@ -49,7 +49,7 @@ def generate(
         release = release_from(
             measurements, fitted, rows=rows, where=where, implicates=implicates, seed=seed, progress=moved
         )
-        moved("writing the release", 0.5)
+        moved("writing the release" if no_report else "making the report", 0.5)
         release.save(out, format=table_format, report=not no_report)
     tell_cut(release)
     if json:

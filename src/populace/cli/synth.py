@@ -83,7 +83,7 @@ def synth(
                 like=data,
                 progress=moved,
             )
-            moved("writing the release", 0.0)
+            moved("writing the release" if no_report else "making the report", 0.0)
             release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_cut(release)

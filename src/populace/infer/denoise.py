@@ -25,6 +25,7 @@ _SPLIT = 0.5
 # The temperature of the weights, in variances of the noise: what theory asks for (Leung and Barron 2006).
 _TEMPERATURE = 4.0
 _ROUNDS, _CLOSE = 100, 1e-6
+# The part of the largest error that sums of such errors lose to rounding.
 _LOST_DIGITS = 1e-13
 # Cells this many standard deviations out are taken as they are.
 _OUTSTANDING = 4.0

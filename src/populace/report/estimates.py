@@ -13,7 +13,8 @@ from populace.release.cost import Stage
 from populace.release.estimates import Estimates
 from populace.release.statement import Statement, promise
 from populace.report import charts
-from populace.report.pages import environment, for_script, script
+from populace.report.pages import environment, for_script
+from populace.report.scripts import script
 from populace.report.shares import percent
 from populace.schema.ranges import Range
 from populace.schema.schema import Schema

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from populace.measurements import counted
 from populace.report import charts
 from populace.report.document import Document
-from populace.report.pages import environment, for_script, number, script
+from populace.report.pages import environment, for_script, number
+from populace.report.scripts import script
 from populace.report.shares import percent
 from populace.report.sure import Sure
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 WORST = 12
 MOST_CHARTS = 120
@@ -21,16 +26,9 @@ MOST_CHARTS = 120
 def render(document: Document) -> str:
     """Return the report of a document as HTML. The same document gives the same bytes.
 
-    The scripts are cut out of the installed vl-convert package; nothing is fetched, then or when it is read.
+    The scripts come from the installed vl-convert package; nothing is fetched, then or when it is read.
     """
-    filters: dict[str, Callable[..., Any]] = {
-        "percent": percent,
-        "ceiling": math.ceil,
-        "reaches": _reaches,
-        "reaches_beyond": charts.reaches_beyond,
-    }
-    page = environment(filters).get_template("report.html")
-    return page.render(
+    return _page().render(
         document=document,
         statement=document.statement,
         worst=document.columns[:WORST],
@@ -48,6 +46,17 @@ def render(document: Document) -> str:
         document_json=for_script(document.to_json()),
         script=script(),
     )
+
+
+@lru_cache(maxsize=1)
+def _page() -> Template:
+    filters: dict[str, Callable[..., Any]] = {
+        "percent": percent,
+        "ceiling": math.ceil,
+        "reaches": _reaches,
+        "reaches_beyond": charts.reaches_beyond,
+    }
+    return environment(filters).get_template("report.html")
 
 
 def _by_kind(found: Sequence[Sure]) -> list[tuple[str, list[Sure]]]:

@@ -1,0 +1,86 @@
+"""The scripts that draw charts: put together by the installed vl-convert, then kept among the user's caches.
+
+Putting them together takes two seconds, longer than most runs do. They are public and the same for everybody; kept ones
+are used if they are whole and nobody else could have written them. Where nothing can be kept they are made every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from populace.errors import ResourceError
+
+WANTED = "window.vegaEmbed = vegaEmbed;"
+
+
+@lru_cache(maxsize=1)
+def script() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that a page may hold."""
+    import vl_convert
+
+    place = _place(vl_convert.__version__)  # type: ignore[attr-defined]
+    found = None if place is None else _read(place)
+    if found is None:
+        found = _made()
+        if place is not None:
+            _keep(found, place)
+    return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _made() -> str:
+    import vl_convert
+
+    try:
+        found: str = vl_convert.javascript_bundle(WANTED)
+    except (ValueError, OSError, MemoryError) as failure:
+        raise ResourceError(
+            "the scripts of the report could not be put together.",
+            hint="free some memory and disk space, or install vl-convert-python again",
+        ) from failure
+    return found
+
+
+def _place(version: str) -> Path | None:
+    """Return where scripts are kept: $XDG_CACHE_HOME/populace; None for a user without a home."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    try:
+        # The XDG rules say that a relative path is to be ignored.
+        home = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return home / "populace" / f"vega-{version}.js"
+
+
+def _read(place: Path) -> str | None:
+    """Return kept scripts, or None unless they are ours and as they were written: their first line is their digest."""
+    try:
+        with place.open("rb") as file:
+            about = os.fstat(file.fileno())
+            if hasattr(os, "geteuid") and (about.st_uid != os.geteuid() or about.st_mode & 0o022):
+                return None
+            digest, _, found = file.read().partition(b"\n")
+    except OSError:
+        return None
+    return found.decode() if digest == _digest(found) else None
+
+
+def _keep(scripts: str, place: Path) -> None:
+    """Keep scripts if that is possible. Other runs see them whole or not at all."""
+    content = scripts.encode()
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            whole = Path(folder) / place.name
+            whole.write_bytes(_digest(content) + b"\n" + content)
+            whole.chmod(0o600)
+            whole.replace(place)
+    except OSError:
+        return
+
+
+def _digest(scripts: bytes) -> bytes:
+    return hashlib.sha256(WANTED.encode() + scripts).hexdigest().encode()
