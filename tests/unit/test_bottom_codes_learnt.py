@@ -28,7 +28,7 @@ inside = "learn"
         ((1, 10, 20, 40, 80), "decimals = 1"),
         pytest.param((0, 1000, 50_000), "decimals = 2", marks=pytest.mark.slow),
         pytest.param((-2.5, 0.5, 3), "decimals = 1", marks=pytest.mark.slow),
-        ((0, 2.5, 10), ""),
+        pytest.param((0, 2.5, 10), "", marks=pytest.mark.slow),
     ],
 )
 def test_every_cell_of_the_grid_holds_a_number(edges: tuple[float, ...], decimals: str) -> None:

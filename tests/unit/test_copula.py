@@ -192,6 +192,7 @@ def test_odd_counts_still_make_two_groups(counts, ordered):
     assert found["a"].size == 2
 
 
+@pytest.mark.slow
 def test_large_columns_share_groups_and_keep_their_codes(tmp_path):
     rng = np.random.default_rng(0)
     table = {"a": rng.integers(0, 500, 5000), "b": rng.integers(0, 2, 5000)}

@@ -183,6 +183,7 @@ def test_drawn_numbers_are_the_floats_of_their_decimals(unit):
     assert drawn.max() > float(1900 * step)
 
 
+@pytest.mark.slow
 def test_rows_keep_their_bin_however_many_bins_there_are():
     """Points close to the end of a bin of many rows must not be drawn from the next bin."""
     bins = 60_000

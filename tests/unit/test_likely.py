@@ -46,7 +46,8 @@ def true_errors(release: Release) -> dict[Marginal, float]:
     return found
 
 
-@pytest.mark.parametrize("epsilon", [pytest.param("1", marks=pytest.mark.slow), "10"])
+@pytest.mark.parametrize("epsilon", ["1", "10"])
+@pytest.mark.slow
 def test_likely_errors_are_near_the_true_ones(tmp_path: Path, epsilon: str) -> None:
     """Means over 6 releases, which differ by less than a fifth from run to run; half or twice the noise would show."""
     true: dict[int, list[float]] = {1: [], 2: []}

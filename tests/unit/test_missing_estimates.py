@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from thinned import thinned
 
 from populace.errors import UsageError
 from populace.marginals import Grouping, Marginal
@@ -155,7 +156,7 @@ def test_filling_is_right_where_ignoring_is_not():
 
 
 @pytest.mark.parametrize("how", [Handling.MODEL, Handling.IMPUTE])
-@pytest.mark.parametrize("size", ["1e-6", "2.5", "1e9"])
+@pytest.mark.parametrize("size", thinned(["2.5", "1e-6", "1e9"], to=1))
 def test_units_do_not_matter(size, how):
     """Pay in other units gives the same estimates in those units, and answers on a lattice of their size."""
     rows, pay = drawn(12, 4000)

@@ -267,6 +267,7 @@ values = ["nurse", "baker, or cook"]
 """
 
 
+@pytest.mark.slow
 def test_anybody_can_recompute_the_digest_of_a_frame(tmp_path):
     """It is that of a CSV file, whatever the schema learns meanwhile."""
     pay = [1.5, 20.0, None, 999.0] * 20

@@ -87,7 +87,9 @@ def designed(most=None):
     return Design.parse(f"[design]\n{weighted}{TOTALS}", schema=SCHEMA)
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=pytest.mark.slow) if way is Way.SMOOTH else way for way in Way]
+)
 @pytest.mark.parametrize(
     ("where", "age"), thinned([("ILL == '1'", slice(None)), ("ILL == '1' and AGE == 2", slice(2, 3))], to=1)
 )

@@ -257,6 +257,7 @@ def test_a_bad_workload_spends_nothing(tmp_path: Path) -> None:
     assert not ledger.exists() or not Ledger.existing(ledger).accounts()
 
 
+@pytest.mark.slow
 def test_triples_are_found_again_when_domains_are_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
