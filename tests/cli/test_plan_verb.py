@@ -110,6 +110,21 @@ def test_a_public_table_is_said_to_be_treated_as_public(
     assert "dependence not modelled" in told.out
 
 
+def test_public_shares_are_said_to_be_treated_as_public(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares = desk.write("shares.csv", "column,value,percent\nsex,f,51\nsex,m,49\n")
+    assert main(words(desk, shares=shares)) == 0
+    told = capsys.readouterr()
+    assert f"{shares} is treated as public" in told.err
+    assert "Public shares are those of 1 of 2 columns." in told.out
+    assert main([*words(desk, shares=shares), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shares_told"] == ["sex"]
+    assert main(words(desk)) == 0
+    assert "--shares tells better" in capsys.readouterr().out
+    assert main(words(desk, shares=desk.path("none.csv"))) == 2
+
+
 def test_what_a_public_table_taught_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     schema = desk.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
     public = desk.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)

@@ -54,6 +54,17 @@ def plan(
             "into the wrong code, on average over columns, such as 0.01.",
         ),
     ] = None,
+    shares: Annotated[
+        Path | None,
+        typer.Option(
+            "--shares",
+            metavar="FILE",
+            readable=False,
+            help="A CSV file of public shares of columns: column, value and share (or percent, or count). Not every "
+            "column or value has to be told. How even columns are is what a plan lacks most, so errors come out much "
+            "nearer to what will happen. It is treated as public.",
+        ),
+    ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
@@ -96,6 +107,7 @@ def plan(
     Examples:
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9
       populace plan --schema schema.toml --population 50000 --target-error 0.01 --delta 1e-9
+      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --shares published.csv
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --like survey-2018.csv
     """
     from populace.forecast.plan import plan as make_plan
@@ -113,8 +125,9 @@ def plan(
         tell_weak_promise(epsilon=epsilon, delta=delta)
     if population > MANY_ROWS:
         say(f"{population:,} rows are more than there are people: is the population right?")
-    if like is not None:
-        say(f"{like} is treated as public: it is read without any protection.")
+    for path in (shares, like):
+        if path is not None:
+            say(f"{path} is treated as public: it is read without any protection.")
     with progress() as moved:
         found = make_plan(
             schema,
@@ -122,6 +135,7 @@ def plan(
             epsilon=epsilon,
             delta=delta,
             target_error=target_error,
+            shares=shares,
             like=like,
             method=method,
             workload=workload,
@@ -170,7 +184,12 @@ def lines(found: Plan) -> Iterator[str]:
             yield f"  measured pairs  {told(found.pairs)}"
         yield f"  how many pairs  {number_of_pairs(found)}"
     yield f"In brackets: the least and the most of {found.rehearsals} rehearsals on invented tables, uneven to even,"
-    yield "and as far beyond as chance goes. With a public table, --like tells better."
+    if found.known:
+        told_of = f"{len(found.known)} of {counted(len(domain), 'column')}"
+        yield f"and as far beyond as chance goes. Public shares are those of {told_of}."
+    else:
+        yield "and as far beyond as chance goes. What columns look like is not known: with public shares of"
+        yield "their values, --shares tells better, and with a public table --like."
     yield from pair_lines(found)
     yield ""
     worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)

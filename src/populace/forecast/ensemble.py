@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from populace.forecast.effort import Effort, effort
 from populace.forecast.pairs import PairError, Supposed, pair_errors, suppose
-from populace.forecast.population import invent
+from populace.forecast.population import Floats, invent
 from populace.forecast.rehearsal import Rehearsal, Terms, rehearse
 from populace.forecast.spread import Spread, by_chance, by_choice
 from populace.forecast.verdict import Outcome
@@ -62,6 +63,7 @@ class Ensemble:
     """What rehearsals came to, with their weights, and what pairs would err by in each."""
 
     terms: Terms
+    known: Mapping[str, Floats]
     parts: tuple[Part, ...]
     runs: tuple[Rehearsal, ...]
     supposed: tuple[Mapping[Clique, Supposed], ...]
@@ -127,6 +129,7 @@ class Ensemble:
             measured=[run.pairs for run in self.runs],
             weights=self.weights,
             schema=self.terms.schema,
+            known=self.known,
             columns={name: error.mean for name, error in self.by_column.items()},
         )
 
@@ -159,15 +162,21 @@ def rehearse_all(
     rows: int,
     seed: int,
     pairs: bool = False,
+    known: Mapping[str, Floats] = MappingProxyType({}),
     progress: Progress = silent,
 ) -> Ensemble:
-    """Rehearse a run on invented populations of so many rows; with `pairs`, say what each pair would err by."""
+    """Rehearse a run on invented populations of so many rows; with `pairs`, say what each pair would err by.
+
+    `known` are public shares of the codes of columns.
+    """
     parts = cast(len(terms.schema.domain))
     runs, supposed, worths = [], [], []
     for number, part in enumerate(parts):
         progress("rehearsing", number / len(parts))
         rng = np.random.default_rng([seed, number])
-        population = invent(terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn, tied=part.tied)
+        population = invent(
+            terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn, tied=part.tied, known=known
+        )
         run = rehearse(terms, population, rng=rng)
         runs.append(run)
         # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.
@@ -176,7 +185,12 @@ def rehearse_all(
         supposed.append(told)
         worths.append(worth(run.items, population=population, columns=run.columns, pairs=run.pairs))
     return Ensemble(
-        terms=terms, parts=parts, runs=tuple(runs), supposed=tuple(supposed), worths=tuple(worths)
+        terms=terms,
+        known=known,
+        parts=parts,
+        runs=tuple(runs),
+        supposed=tuple(supposed),
+        worths=tuple(worths),
     )
 
 

@@ -2,14 +2,16 @@
 
 Which pairs a run measures depends on private rows, so a plan cannot tell; but the noise that a pair would have hardly
 does: it follows from the pair's cells and from the level at which the budget is shared out, which is much the same
-whichever pairs are chosen. Nor can a plan know which columns are even, so pairs of columns that have as many codes are
-told the same: what such pairs err by in all rehearsals, those most that are worth measuring.
+whichever pairs are chosen. Nor can a plan know which columns are even unless their shares are public, so pairs of
+columns that have as many codes are told the same: what such pairs err by in all rehearsals, those most that are worth
+measuring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from populace.infer.projection import norm_sub
 from populace.marginals import Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement, combined, repeats
 from populace.records import dataclass
+from populace.schema.columns import Column
 from populace.schema.schema import Schema
 from populace.strategy.compress import compress
 
@@ -34,6 +37,10 @@ USUAL_POWER, MOST_POWER, FEW, ALIKE = 0.4, 2 / 3, 6, 0.3
 # How far apart in powers of two the codes of two columns are that tell of each other, and how far apart ordered columns
 # are from others; by how much more a pair counts that a rehearsal measured; the part beyond either end of a bracket.
 NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 1000.0, 0.05
+# How far columns of public shares are from others, and from each other by the power of two of even codes that their
+# shares are worth, to which part of it.
+KNOWN, EVEN, FINE = 1.0, 0.5, 0.25
+Trait = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +183,22 @@ def pair_errors(
     weights: Sequence[float],
     schema: Schema,
     columns: Mapping[str, float],
+    known: Mapping[str, npt.NDArray[np.float64]] = MappingProxyType({}),
 ) -> dict[Clique, PairError]:
     """Return what every pair errs by if it is measured, the least first; nothing where no rehearsal measured any.
 
     It is what pairs of about as many codes erred by where rehearsals measured some. Others count where none were: by
     how far they could depend in their groups, since a pair that a run measures hangs together, and where all codes of a
-    column share a group it cannot. `columns` are the errors of single columns.
+    column share a group it cannot. `columns` are the errors of single columns, `known` are public shares of some.
     """
-    cases = _Cases.of(supposed, measured=measured, weights=weights, schema=schema)
+    traits = {name: _trait(column, known.get(name)) for name, column in schema.variables.items()}
+    cases = _Cases.of(supposed, measured=measured, weights=weights, traits=traits)
     if cases is None:
         return {}
     found = {}
     told: dict[Clique, tuple[Spread, int]] = {}
     for pair in combinations(schema.domain, 2):
-        kind = _kind(pair, schema=schema)
+        kind = _kind(pair, traits)
         label = tuple(map(str, kind))
         if label not in told:
             told[label] = cases.like(kind)
@@ -219,18 +228,18 @@ class _Cases:
         *,
         measured: Sequence[Collection[Clique]],
         weights: Sequence[float],
-        schema: Schema,
+        traits: Mapping[str, Trait],
     ) -> _Cases | None:
         rows = []
         for run, known, weight in zip(supposed, measured, weights, strict=True):
             for pair, one in run.items():
                 was = pair in known or pair[::-1] in known
                 counts = weight * (MEASURED if was else one.room + 1e-9)
-                rows.append((*_kind(pair, schema=schema), one.error, one.cells, counts))
+                rows.append((*_kind(pair, traits), one.error, one.cells, counts))
         if not rows:
             return None
         told = np.array(rows)
-        return cls(kinds=told[:, :4], errors=told[:, 4], cells=told[:, 5], weights=told[:, 6])
+        return cls(kinds=told[:, :-3], errors=told[:, -3], cells=told[:, -2], weights=told[:, -1])
 
     def like(self, kind: tuple[float, ...]) -> tuple[Spread, int]:
         """Return the error of pairs of a kind with its spread, and in how many cells they are measured."""
@@ -246,12 +255,24 @@ class _Cases:
         return Spread(mean=mean, low=min(mean, wider.low), high=max(mean, wider.high)), groups
 
 
-def _kind(pair: Clique, *, schema: Schema) -> tuple[float, ...]:
-    """Return what a plan knows of a pair: the codes of either column, as powers of two, and whether it is ordered."""
-    columns = sorted(
-        (float(np.log2(schema.domain[name])), OTHER_ORDER * schema.variables[name].ordered) for name in pair
-    )
-    return columns[0] + columns[1]
+def _trait(column: Column, known: npt.NDArray[np.float64] | None) -> Trait:
+    """Return what a plan knows of a column: its codes as a power of two, and whether it is ordered.
+
+    Of a column whose shares are public it knows to how many even codes these come: as many as have the same entropy.
+    """
+    codes, even = float(np.log2(column.size)), 0.0
+    if known is not None and len(known) == column.size:
+        told = known[known > 0]
+        told = np.append(told, max(0.0, 1 - told.sum()))
+        told = told[told > 1e-9]
+        even = KNOWN + EVEN * round(-float((told * np.log2(told)).sum()) / FINE) * FINE
+    return codes, OTHER_ORDER * column.ordered, even
+
+
+def _kind(pair: Clique, traits: Mapping[str, Trait]) -> tuple[float, ...]:
+    """Return what a plan knows of a pair."""
+    one, two = sorted(traits[name] for name in pair)
+    return one + two
 
 
 def _evenness(shares: npt.NDArray[np.float64]) -> float:

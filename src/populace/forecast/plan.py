@@ -18,8 +18,9 @@ from populace.forecast.effort import Effort
 from populace.forecast.ensemble import rehearse_all
 from populace.forecast.lesson import taught
 from populace.forecast.pairs import PairError
-from populace.forecast.population import Population, public
+from populace.forecast.population import Floats, Population, public
 from populace.forecast.rehearsal import Terms, Whole, finish, rehearse, settled
+from populace.forecast.shares import Told, declared_shares, read_shares
 from populace.forecast.smaller import owners, restricted, smaller
 from populace.forecast.spread import Spread
 from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
@@ -59,14 +60,15 @@ class Plan:
 
     `pairs` and `columns` are means over columns and over the pairs that rehearsals measured; `afforded` is how many of
     the `possible` pairs these are. A run may measure others: `by_pair` tells of every pair what it errs by if it is
-    measured. `open` are the columns whose domains the run will learn. Brackets reach from the least to the most of the
-    rehearsals, of which some are on uneven and some on even tables, and a little beyond, as far as chance goes.
-    `how` says what to write into the schema for columns that are to be coarser.
+    measured. `open` are the columns whose domains the run will learn, `known` those whose shares are public. Brackets
+    reach from the least to the most of the rehearsals, of which some are on uneven and some on even tables, and a
+    little beyond, as far as chance goes. `how` says what to write into the schema for columns that are to be coarser.
     `balance` is the mean error of all pairs to expect, as a multiple of that of exact columns without dependence.
     """
 
     schema: Schema
     open: tuple[str, ...]
+    known: tuple[str, ...]
     population: int
     epsilon: Fraction
     delta: Fraction
@@ -100,6 +102,7 @@ class Plan:
             "workload": self.workload,
             "spent": 0,
             "domains_to_learn": list(self.open),
+            "shares_told": list(self.known),
             "column_error": self.columns.to_json(),
             "columns": [
                 {"column": name, "codes": self.schema.domain[name], **error.to_json()}
@@ -146,6 +149,7 @@ def plan(
     delta: Number,
     epsilon: Number | None = None,
     target_error: float | None = None,
+    shares: Told | None = None,
     like: Any = None,
     method: str = "auto",
     workload: Workload | Path | str | None = None,
@@ -156,8 +160,9 @@ def plan(
 
     Nothing private is read and no ledger is touched: the method runs against populations that are invented from the
     schema, with as much noise as the budget buys. With `target_error` the least ε is looked for with which columns
-    err by no more on average; without `epsilon`, the plan is for that ε. `like` is a table of the same schema that
-    you declare public: whole runs are rehearsed on it, down to released rows.
+    err by no more on average; without `epsilon`, the plan is for that ε. `shares` say how often values of columns
+    occur, as far as that is public: a CSV file, or `{"sex": {"f": 0.51}}`; what is left open is invented. `like` is a
+    table of the same schema that you declare public: whole runs are rehearsed on it, down to released rows.
 
     >>> from populace.schema.schema import Schema
     >>> found = plan(Schema.from_sizes({"sex": 2, "age": 9}), population=5000, epsilon=1, delta="1e-9")
@@ -171,6 +176,9 @@ def plan(
     offered = parse_delta(delta)
     closed = settled(schema)
     wish = wanted(closed)
+    known = declared_shares(schema)
+    if shares is not None:
+        known |= read_shares(shares, schema=schema, closed=closed)
     if epsilon is None and target_error is None:
         raise UsageError("neither epsilon nor a target error is given.", hint="give one of them")
 
@@ -178,7 +186,7 @@ def plan(
         return Terms.of(schema, epsilon=spent, delta=offered, method=chosen, workload=wish)
 
     def error(spent: Fraction) -> float:
-        return rehearse_all(terms(spent), rows=rows, seed=seed).outcome.error
+        return rehearse_all(terms(spent), rows=rows, seed=seed, known=known).outcome.error
 
     needed = None if target_error is None else solve(error, target=target_error, progress=told)
     if epsilon is not None:
@@ -191,12 +199,12 @@ def plan(
             hint="ask for less, for fewer or coarser columns, or for a larger population",
         )
     asked = terms(spent)
-    found = rehearse_all(asked, rows=rows, seed=seed, pairs=True, progress=told)
+    found = rehearse_all(asked, rows=rows, seed=seed, pairs=True, known=known, progress=told)
     columns, verdict = found.by_column, found.outcome.verdict
 
     def changed(coarse: Mapping[str, int], drop: Sequence[str]) -> Outcome:
         told("looking for columns to coarsen or drop", 0.5)
-        return _changed(asked, schema, rows=rows, seed=seed, coarse=coarse, drop=drop)
+        return _changed(asked, schema, rows=rows, seed=seed, known=known, coarse=coarse, drop=drop)
 
     fixed = {name for name, column in schema.columns.items() if not can_be_coarser(column)}
     advice = (
@@ -207,6 +215,7 @@ def plan(
     return Plan(
         schema=closed,
         open=schema.unknown,
+        known=tuple(name for name in closed.domain if name in known),
         population=rows,
         epsilon=spent,
         delta=asked.delta,
@@ -297,12 +306,19 @@ def _advice(
 
 
 def _changed(
-    terms: Terms, schema: Schema, *, rows: int, seed: int, coarse: Mapping[str, int], drop: Sequence[str]
+    terms: Terms,
+    schema: Schema,
+    *,
+    rows: int,
+    seed: int,
+    known: Mapping[str, Floats],
+    coarse: Mapping[str, int],
+    drop: Sequence[str],
 ) -> Outcome:
     """Return what comes of a change, for the same unit, budget, method and wishes."""
     draft = smaller(schema, coarse=coarse, drop=drop)
     fewer = terms.under(draft, workload=restricted(terms.workload, whole=terms.schema, part=settled(draft)))
-    return rehearse_all(fewer, rows=rows, seed=seed).outcome
+    return rehearse_all(fewer, rows=rows, seed=seed, known=known).outcome
 
 
 def _check_foreseeable(method: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import DataError
+from populace.forecast.shares import filled
 from populace.marginals import Counts, Marginal, tabulate
 from populace.private.read import check_header, open_source, read_codes
 from populace.records import dataclass
@@ -100,12 +101,14 @@ def invent(
     lean: float = 0.0,
     turn: float = 0.0,
     tied: float = 0.0,
+    known: Mapping[str, Floats] | None = None,
 ) -> Population:
     """Return an invented population of so many rows that keeps the rules of a schema.
 
     `lean` is 0 for usual tables, 1 for tables of even columns that go together and -1 for tables of the opposite kind.
     `turn` turns the circle on which columns find how even they are: populations of several turns show each column in
-    several kinds. `tied` is as `lean`, for how closely columns go together alone.
+    several kinds. `tied` is as `lean`, for how closely columns go together alone. `known` are public shares of codes,
+    NaN where nobody tells: rules may move them a little.
     """
     from scipy.special import ndtri
 
@@ -120,16 +123,24 @@ def invent(
     stray = STRAY * _spread(lengths, step=STEPS[3], start=rng.uniform()) ** 2
     tails = _spread(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
     common = min(1.0, max(0.0, COMMON + COMMON_LEANS * tied))
+    every = []
+    for place, column in enumerate(columns.values()):
+        shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
+        told = (known or {}).get(column.name)
+        # A column that was made coarser has other codes.
+        if told is not None and len(told) == column.size:
+            shares = filled(told, shares)
+            entropy[place] = _part(shares)
+        every.append(shares)
     groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
     shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
     for place, (name, column) in enumerate(columns.items()):
-        shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
         trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
         follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
         score = follows * trait + np.sqrt(1 - follows**2) * own
-        ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
+        ends = ndtri(np.minimum(np.cumsum(every[place])[:-1], 1.0))
         codes[name] = np.searchsorted(ends, score, side="right").astype(code_type(column.size))
     if schema.rules.rules:
         codes = Repair(schema.book, variables=columns)(codes)
@@ -166,6 +177,12 @@ def _shares(column: Column, *, entropy: float, tail: bool, rng: np.random.Genera
     shares = np.zeros(size)
     shares[codes] = _falling(steps - steps[0], entropy=entropy ** (TWO_CODES if count == 2 else 1.0))[rank]
     return shares
+
+
+def _part(shares: Floats) -> float:
+    """Return the part of the largest entropy that a column has."""
+    some = shares[shares > 0]
+    return -float((some * np.log(some)).sum()) / max(float(np.log(len(shares))), 1e-9)
 
 
 def _falling(steps: Floats, *, entropy: float) -> Floats:

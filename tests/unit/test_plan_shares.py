@@ -1,0 +1,236 @@
+"""Public shares of columns: how a plan reads them, what it makes of those left open, and that it heeds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import populace as pp
+from populace.errors import UsageError
+from populace.forecast.pairs import Supposed, pair_errors
+from populace.forecast.population import invent
+from populace.forecast.rehearsal import settled
+from populace.forecast.shares import declared_shares, filled, read_shares
+from populace.marginals import Marginal
+from populace.schema.schema import Schema
+
+SCHEMA = Schema.parse("""
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+missing = ["?"]
+[columns.age]
+kind = "integer"
+min = 0
+max = 99
+width = 10
+other = "0"
+[columns.wage]
+kind = "integer"
+min = 0
+max = 999
+split = 100
+other = "0"
+[columns.city]
+kind = "categorical"
+values = "learn"
+[columns.debt]
+kind = "numeric"
+min = 0
+max = 320
+bins = "learn"
+""")
+NAN = float("nan")
+
+
+def told(text: str, tmp_path, *, schema: Schema = SCHEMA) -> dict[str, list[float]]:
+    path = tmp_path / "shares.csv"
+    path.write_text(text, encoding="utf-8")
+    found = read_shares(path, schema=schema, closed=settled(schema))
+    return {name: shares.round(4).tolist() for name, shares in found.items()}
+
+
+def test_shares_of_some_values_leave_the_others_open(tmp_path):
+    found = told("column,value,share\nsex,f,0.5\nsex,?,.02\n", tmp_path)
+    np.testing.assert_array_equal(found["sex"], [0.5, NAN, 0.02, NAN])
+
+
+def test_percents_and_more_columns_in_any_order(tmp_path):
+    found = told("note,percent,value,column\nx,50,f,sex\ny,49.5,m,sex\n", tmp_path)
+    np.testing.assert_array_equal(found["sex"], [0.5, 0.495, NAN, NAN])
+
+
+def test_counts_are_those_of_everybody(tmp_path):
+    found = told("column,value,count\nsex,f,30\nsex,m,10\n", tmp_path)
+    np.testing.assert_array_equal(found["sex"], [0.75, 0.25, 0.0, 0.0])
+
+
+def test_numbers_fall_into_their_bins_and_stretches_over_several(tmp_path):
+    found = told("column,value,to,share\nage,3,,.1\nage,7,,.1\nage,20,49,.6\n", tmp_path)
+    np.testing.assert_array_equal(found["age"], [0.2, NAN, 0.2, 0.2, 0.2, *[NAN] * 5])
+
+
+def test_a_split_column_is_told_in_its_parts(tmp_path):
+    found = told("column,value,to,share\nwage,0,,.7\nwage,1,999,.3\n", tmp_path)
+    assert found["wage // 100"][0] == pytest.approx(0.7 + 0.3 * 99 / 999, abs=1e-4)
+    assert found["wage % 100"][0] == pytest.approx(0.7 + 0.3 * 9 / 999, abs=1e-4)
+    assert sum(found["wage // 100"]) == pytest.approx(1, abs=1e-3)
+
+
+def test_parts_of_a_split_column_are_open_where_something_is_not_told(tmp_path):
+    found = told("column,value,to,share\nwage,0,99,.7\n", tmp_path)
+    assert found["wage // 100"][0] == pytest.approx(0.7)
+    assert np.isnan(found["wage // 100"][1:]).all()
+    assert np.isnan(found["wage % 100"]).all()
+
+
+def test_bins_that_are_to_be_learnt_may_be_told(tmp_path):
+    found = told("column,value,share\ndebt,0,.9\n", tmp_path)
+    assert found["debt"][0] == 0.9
+    assert np.isnan(found["debt"][1:]).all()
+
+
+def test_rounded_shares_may_sum_to_a_little_more(tmp_path):
+    found = told("column,value,percent\nsex,f,51\nsex,m,50\n", tmp_path)
+    assert found["sex"][:2] == pytest.approx([51 / 101, 50 / 101], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has the columns (none)"),
+        ("column,share\nsex,1\n", "has the columns column, share"),
+        ("column,value,share,count\n", "has the columns"),
+        ("column,value,share\nsxe,f,.5\n", "line 2 of shares.csv tells of a column 'sxe'"),
+        ("column,value,share\nsex,x,.5\n", "'x', which is no value of 'sex'"),
+        ("column,value,share\nage,100,.5\n", "'100', which is no value of 'age'"),
+        ("column,value,to,share\nage,1,200,.5\n", "'200', which is no value of 'age'"),
+        ("column,value,to,share\nage,50,20,.5\n", "from '50' to '20'"),
+        ("column,value,to,share\nsex,f,m,.5\n", "from 'f' to 'm'"),
+        ("column,value,share\nsex,f,-.5\n", "line 2 of shares.csv is '-.5'"),
+        ("column,value,share\nsex,f,\n", "line 2 of shares.csv is ''"),
+        ("column,value,share\nsex,f,nan\n", "is 'nan'"),
+        ("column,value,share\nsex,f\n", "line 2 of shares.csv is ''"),
+        ("column,value,share\nsex,f,51\nsex,m,49\n", "sums to 100, more than 1"),
+        ("column,value,percent\nsex,f,90\nsex,m,90\n", "sums to 180, more than 100"),
+        ("column,value,count\nsex,f,0\n", "all counts of 'sex' are 0"),
+        ("column,value,share\ncity,Rome,.5\n", "still to be learnt"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text, said, tmp_path):
+    with pytest.raises(UsageError) as failure:
+        told(text, tmp_path)
+    assert said in str(failure.value)
+    assert failure.value.hint
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b'column,value,share\n"sex,f,.5\n'])
+def test_what_is_no_file_of_shares_is_refused(content, tmp_path):
+    path = tmp_path / "shares.csv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read as CSV"):
+        read_shares(path, schema=SCHEMA, closed=settled(SCHEMA))
+
+
+def test_a_mapping_tells_as_much_as_a_file():
+    found = read_shares({"sex": {"f": 0.4}}, schema=SCHEMA, closed=settled(SCHEMA))
+    np.testing.assert_array_equal(found["sex"], [0.4, NAN, NAN, NAN])
+    with pytest.raises(UsageError, match="the share of 'x' in 'sex' tells of 'x'"):
+        read_shares({"sex": {"x": 0.4}}, schema=SCHEMA, closed=settled(SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("known", "invented", "whole"),
+    [
+        ([0.25, 0.75], [0.5, 0.5], [0.25, 0.75]),
+        # Told of everybody, with a little lost to rounding.
+        ([0.3, 0.6], [0.5, 0.5], [1 / 3, 2 / 3]),
+        ([NAN, 0.5, NAN], [0.9, 0.0, 0.1], [0.375, 0.5, 0.125]),
+        # No value that is not told is more frequent than those that are, where there is room.
+        ([0.1, NAN, NAN, NAN], [0.0, 0.8, 0.1, 0.1], [0.1, 0.3, 0.3, 0.3]),
+        ([0.6, 0.15, NAN, NAN, NAN], [0, 0, 0.8, 0.2, 0.0], [0.6, 0.15, 0.15, 0.0708, 0.0292]),
+        ([0.0, NAN, NAN], [0.2, 0.4, 0.4], [0.0, 0.25, 0.75]),
+    ],
+)
+def test_what_is_left_open_is_filled(known, invented, whole):
+    found = filled(np.array(known), np.array(invented, dtype=float))
+    assert found.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found, whole, atol=1e-4)
+
+
+def test_totals_tell_shares():
+    schema = Schema.parse("""
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+other = "f"
+[columns.area]
+kind = "categorical"
+values = ["n", "s"]
+other = "n"
+[[totals]]
+by = ["sex", "area"]
+counts = [ { sex = "f", area = "n", count = 30 }, { sex = "m", area = "s", count = 10 } ]
+""")
+    found = declared_shares(schema)
+    assert {name: shares.tolist() for name, shares in found.items()} == {
+        "sex": [0.75, 0.25],
+        "area": [0.75, 0.25],
+    }
+    assert pp.plan(schema, population=1000, epsilon=1, delta="1e-9").known == ("sex", "area")
+
+
+def test_an_invented_population_has_known_shares():
+    schema = Schema.from_sizes({"a": 5, "b": 40, "c": 3})
+    known = {"a": np.array([0.7, 0.1, 0.1, 0.1, 0.0]), "b": np.array([0.9] + 39 * [NAN])}
+    found = invent(schema, rows=100_000, rng=np.random.default_rng(1), known=known)
+    shares = found.exact(Marginal(("a",))) / 100_000
+    # Five deviations of 100,000 draws: one run in a million is farther off in a code.
+    np.testing.assert_allclose(shares, known["a"], atol=0.008)
+    assert found.exact(Marginal(("b",)))[0] / 100_000 == pytest.approx(0.9, abs=0.008)
+
+
+def test_columns_that_were_made_coarser_are_invented():
+    schema = Schema.from_sizes({"a": 5, "b": 4})
+    found = invent(schema, rows=1000, rng=np.random.default_rng(1), known={"a": np.full(9, 1 / 9)})
+    assert found.exact(Marginal(("a",))).shape == (5,)
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_a_plan_heeds_shares(even):
+    """The error of a column goes with its live codes: 0.4 σ/N each; all of 50 or, of one constant, two or three."""
+    schema = Schema.from_sizes({"a": 50, "b": 50, "c": 50})
+    shares = {name: {str(code): 0.02 if even else float(code == 7) for code in range(50)} for name in "abc"}
+    found = pp.plan(schema, population=20_000, epsilon=1, delta="1e-9", shares=shares)
+    usual = pp.plan(schema, population=20_000, epsilon=1, delta="1e-9")
+    assert found.known == ("a", "b", "c")
+    assert usual.known == ()
+    ratio = found.columns.mean / usual.columns.mean
+    assert 1.2 < ratio < 3 if even else ratio < 0.5
+    assert found.columns.high - found.columns.low < usual.columns.high - usual.columns.low
+
+
+def test_pairs_of_known_columns_are_told_apart():
+    schema = Schema.from_sizes(dict.fromkeys("abcd", 16))
+    flat, steep = np.full(16, 1 / 16), np.array([0.99] + 15 * [0.01 / 15])
+    errors = {
+        ("a", "b"): 0.3,
+        ("a", "c"): 0.1,
+        ("a", "d"): 0.1,
+        ("b", "c"): 0.1,
+        ("b", "d"): 0.1,
+        ("c", "d"): 0.01,
+    }
+    runs = [{pair: Supposed(error=error, cells=256, room=0.5) for pair, error in errors.items()}]
+    words = {
+        "measured": [list(errors)],
+        "weights": [1],
+        "schema": schema,
+        "columns": dict.fromkeys("abcd", 0.0),
+    }
+    unknown = {told.error.mean for told in pair_errors(runs, **words).values()}
+    assert len(unknown) == 1
+    known = {"a": flat, "b": flat, "c": steep, "d": steep}
+    found = pair_errors(runs, known=known, **words)
+    assert {pair: round(one.error.mean, 2) for pair, one in found.items()} == pytest.approx(errors, abs=0.03)
