@@ -4,8 +4,8 @@
     python bench/plan.py --data adult --epsilon 1
     python bench/plan.py --parts held-out --epsilon 1
 
-The plan sees the schema, the number of rows, ε and δ. What happens is `populace synth` on the real rows, twice, each
-in a process of its own: the mean error of columns and of the pairs that it measured, by least squares from its
+The plan sees the schema, the number of rows, ε and δ. What happens is `populace synth` on the real rows, four times,
+each in a process of its own: the mean error of columns and of the pairs that it measured, by least squares from its
 noisy tables as the plan predicts them (noise alone); beside it the error of single columns in the rows it releases; CPU
 seconds and peak memory of the process, report included. `--keep FILE` remembers finished runs.
 
@@ -74,7 +74,7 @@ from populace.strategy.workload import asked_workload
 DATA = ["adult", "nltcs", "loans", "msnbc", "stroke", "nist2020-acs"]
 DELTA = "1e-9"
 SMALL = 1300
-RUNS = 2
+RUNS = 4
 # The peak of a child counts that of the process that starts it, and this one reads tables: a small one stands between.
 LAUNCHER = """
 import json, resource, subprocess, sys

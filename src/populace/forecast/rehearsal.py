@@ -6,17 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 
 from populace.forecast.errors import distance, noise_errors
 from populace.forecast.population import Population
+from populace.forecast.spread import by_chance
 from populace.forecast.standin import Item, StandIn
 from populace.generate import generate
 from populace.infer.run import fit_items
 from populace.kernels import count_columns
-from populace.marginals import Clique, Marginal
+from populace.marginals import Clique, Counts, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.progress import Progress, silent
@@ -31,6 +33,9 @@ from populace.strategy.workload import Workload
 
 # Domains that the run will learn are taken to become this long.
 LEARNT_VALUES, LEARNT_BINS = 20, 32
+# Noise is drawn so many times more where the mean error of columns deviates by more than this part of it by chance: the
+# error of a column of two codes is one number, and mostly chance.
+AGAIN, UNSURE = 3, 0.1
 # Pairs that a whole rehearsal is scored on: all of them up to here, then as many drawn at random.
 MOST_SCORED = 2000
 
@@ -146,10 +151,40 @@ def rehearse(
     answers = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
-    columns, pairs = noise_errors(items, schema=terms.schema, exact=population.exact)
+    columns, pairs = _mean_errors(items, terms.schema, population, again=0 if learnt else AGAIN, rng=rng)
     return Rehearsal(
         items=items, shares=_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
     )
+
+
+def _mean_errors(
+    items: Sequence[Measurement],
+    schema: Schema,
+    population: Population,
+    *,
+    again: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, float], dict[Clique, float]]:
+    """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
+    exact = cache(population.exact)
+    told = [noise_errors(items, schema=schema, exact=exact)]
+    chance = by_chance(told[0][0].values(), cells=schema.domain.values())
+    for _ in range(again if chance > UNSURE else 0):
+        other = [
+            Measurement(item.marginal, exact(item.marginal) + _noise(item, rng=rng), item.variance)
+            for item in items
+        ]
+        told.append(noise_errors(other, schema=schema, exact=exact))
+    first, pairs = told[0]
+    return (
+        {name: float(np.mean([columns[name] for columns, _ in told])) for name in first},
+        {pair: float(np.mean([errors[pair] for _, errors in told])) for pair in pairs},
+    )
+
+
+def _noise(item: Measurement, *, rng: np.random.Generator) -> Counts:
+    drawn = rng.normal(0.0, float(item.variance) ** 0.5, item.counts.shape)
+    return np.rint(drawn).astype(np.int64)
 
 
 def finish(
