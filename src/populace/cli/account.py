@@ -44,7 +44,7 @@ def begin(
     ledger: Path | None,
 ) -> tuple[Schema, Found]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
-    from populace.cli.notes import tell_deaf, tell_neighbours, tell_weak_promise
+    from populace.cli.notes import tell_deaf, tell_left_out, tell_neighbours, tell_weak_promise
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
 
@@ -53,6 +53,7 @@ def begin(
     tell_weak_promise(epsilon=epsilon, delta=delta)
     tell_deaf(method, workload=workload)
     tell_neighbours(described, method=method, public=public is not None)
+    tell_left_out(data, described)
     return described, found
 
 

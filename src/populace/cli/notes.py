@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from populace.cli.console import say
@@ -47,6 +48,22 @@ def tell_deaf(method: str, *, workload: object) -> None:
         say(
             f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
             "--method auto, or leave it out)"
+        )
+
+
+def tell_left_out(data: Path, schema: Schema) -> None:
+    """Note on stderr which columns of a file the schema does not name, from its header alone."""
+    from populace.private.read import columns_read, open_source
+    from populace.schema.hints import listing
+
+    if not data.is_file():
+        return
+    names, wanted = open_source(data).names, columns_read(schema)
+    more = [name for name in names if name not in {*wanted, *schema.columns}]
+    # A first line that lacks columns is refused later; it may be no header.
+    if more and set(wanted) <= set(names):
+        say(
+            f"note: {listing(more)} of the data stand in no line of the schema: they are not read and not released"
         )
 
 
