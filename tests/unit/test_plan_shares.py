@@ -7,6 +7,8 @@ import pytest
 
 import populace as pp
 from populace.errors import UsageError
+from populace.forecast import shares as forecast_shares
+from populace.forecast.ensemble import rehearse_all
 from populace.forecast.pairs import Supposed, pair_errors
 from populace.forecast.population import invent
 from populace.forecast.rehearsal import settled
@@ -31,6 +33,15 @@ min = 0
 max = 999
 split = 100
 other = "0"
+[columns.rank]
+kind = "ordinal"
+values = ["low", "high"]
+missing = ["?"]
+[columns.band]
+kind = "categorical"
+values = ["young", "old"]
+function_of = ["sex"]
+map = { f = "young", m = "old", "?" = "old", "" = "old" }
 [columns.city]
 kind = "categorical"
 values = "learn"
@@ -66,8 +77,37 @@ def test_counts_are_those_of_everybody(tmp_path):
 
 
 def test_numbers_fall_into_their_bins_and_stretches_over_several(tmp_path):
-    found = told("column,value,to,share\nage,3,,.1\nage,7,,.1\nage,20,49,.6\n", tmp_path)
-    np.testing.assert_array_equal(found["age"], [0.2, NAN, 0.2, 0.2, 0.2, *[NAN] * 5])
+    found = told("column,value,to,share\nage,3,,.1\nage,7,,.1\nage,25,49,.5\n", tmp_path)
+    np.testing.assert_array_equal(found["age"], [0.2, NAN, 0.1, 0.2, 0.2, *[NAN] * 5])
+
+
+def test_stretches_of_numbers_and_dates_go_by_the_length_of_bins(tmp_path):
+    schema = Schema.parse("""
+[columns.pay]
+kind = "numeric"
+edges = [0, 1, 10, 100, 1000]
+top = 1000
+[columns.born]
+kind = "date"
+edges = ["2020-01-01", "2020-02-01", "2020-03-01", "2020-12-31"]
+""")
+    lines = "column,value,to,share\npay,0.5,55,.55\nborn,2020-01-30,2020-02-08,.1\n"
+    found = told(lines, tmp_path, schema=schema)
+    np.testing.assert_allclose(found["pay"][:3], np.array([0.5, 9, 45]) * 0.55 / 54.5, atol=1e-4)
+    assert np.isnan(found["pay"][3:]).all()
+    assert found["born"][:2] == [0.02, 0.08]
+    assert np.isnan(found["born"][2:]).all()
+
+
+def test_a_stretch_of_no_length_is_shared_by_its_codes(tmp_path):
+    schema = Schema.parse('[columns.pay]\nkind = "numeric"\nedges = [0, 1, 10]\nbottom = 0\n')
+    found = told("column,value,to,share\npay,0,0.0,.5\n", tmp_path, schema=schema)
+    assert np.nansum(found["pay"]) == pytest.approx(0.5)
+
+
+def test_a_byte_order_mark_and_blank_lines_do_not_matter(tmp_path):
+    found = told("\ufeffcolumn,value,share\n\nsex,f,.5\n\n", tmp_path)
+    np.testing.assert_array_equal(found["sex"], [0.5, NAN, NAN, NAN])
 
 
 def test_a_split_column_is_told_in_its_parts(tmp_path):
@@ -77,11 +117,11 @@ def test_a_split_column_is_told_in_its_parts(tmp_path):
     assert sum(found["wage // 100"]) == pytest.approx(1, abs=1e-3)
 
 
-def test_parts_of_a_split_column_are_open_where_something_is_not_told(tmp_path):
-    found = told("column,value,to,share\nwage,0,99,.7\n", tmp_path)
-    assert found["wage // 100"][0] == pytest.approx(0.7)
-    assert np.isnan(found["wage // 100"][1:]).all()
-    assert np.isnan(found["wage % 100"]).all()
+def test_what_is_left_of_a_split_column_lies_evenly_in_it(tmp_path):
+    found = told("column,value,share\nwage,0,.7\n", tmp_path)
+    assert found["wage // 100"][0] == pytest.approx(0.7 + 0.3 * 99 / 999, abs=1e-4)
+    assert found["wage // 100"][4] == pytest.approx(0.03, abs=1e-3)
+    assert found["wage % 100"][0] == pytest.approx(0.7 + 0.3 * 9 / 999, abs=1e-4)
 
 
 def test_bins_that_are_to_be_learnt_may_be_told(tmp_path):
@@ -101,6 +141,19 @@ def test_rounded_shares_may_sum_to_a_little_more(tmp_path):
         ("", "has the columns (none)"),
         ("column,share\nsex,1\n", "has the columns column, share"),
         ("column,value,share,count\n", "has the columns"),
+        ("column,value,share,share\nsex,f,.5,.5\n", "has the columns"),
+        ("column,value,share\n", "shares.csv tells nothing"),
+        ("column,value,percent\n\nsex,f,51,5\n", "line 3 of shares.csv has more cells than the header"),
+        ("column,value,to,share\nage,20,?,.5\n", "'?', which is no value of 'age'"),
+        ("column,value,to,share\nrank,low,?,.5\n", "from 'low' to '?'"),
+        ("column,value,share\nsex,f,.55\nsex,m,.55\n", "sums to 1.1, more than 1"),
+        (
+            "column,value,share\nsex,f,.3\nsex,m,.3\nsex,?,.1\n",
+            "all values of 'sex' sums to 0.7, less than 1",
+        ),
+        ("column,value,share\nsex,f,0\nsex,m,0\n", "sums to 0"),
+        ("column,value,count\nsex,f,1e308\n", "is '1e308'"),
+        ("column,value,share\nband,young,.5\n", "follows from other columns"),
         ("column,value,share\nsxe,f,.5\n", "line 2 of shares.csv tells of a column 'sxe'"),
         ("column,value,share\nsex,x,.5\n", "'x', which is no value of 'sex'"),
         ("column,value,share\nage,100,.5\n", "'100', which is no value of 'age'"),
@@ -113,7 +166,7 @@ def test_rounded_shares_may_sum_to_a_little_more(tmp_path):
         ("column,value,share\nsex,f\n", "line 2 of shares.csv is ''"),
         ("column,value,share\nsex,f,51\nsex,m,49\n", "sums to 100, more than 1"),
         ("column,value,percent\nsex,f,90\nsex,m,90\n", "sums to 180, more than 100"),
-        ("column,value,count\nsex,f,0\n", "all counts of 'sex' are 0"),
+        ("column,value,count\nsex,f,0\n", "sums to 0"),
         ("column,value,share\ncity,Rome,.5\n", "still to be learnt"),
     ],
 )
@@ -140,8 +193,15 @@ def test_a_mapping_tells_as_much_as_a_file():
         read_shares({"sex": {"x": 0.4}}, schema=SCHEMA, closed=settled(SCHEMA))
 
 
+def column(codes: int, *, special: bool = False):
+    """Return a column of so many values and, if wished, one for missing values and one for everything else."""
+    more = 'missing = ["?"]' if special else 'other = "0"'
+    text = f'[columns.x]\nkind = "integer"\nmin = 0\nmax = {codes - 1}\n{more}\n'
+    return Schema.parse(text).columns["x"]
+
+
 @pytest.mark.parametrize(
-    ("known", "invented", "whole"),
+    ("known", "order", "whole"),
     [
         ([0.25, 0.75], [0.5, 0.5], [0.25, 0.75]),
         # Told of everybody, with a little lost to rounding.
@@ -150,13 +210,20 @@ def test_a_mapping_tells_as_much_as_a_file():
         # No value that is not told is more frequent than those that are, where there is room.
         ([0.1, NAN, NAN, NAN], [0.0, 0.8, 0.1, 0.1], [0.1, 0.3, 0.3, 0.3]),
         ([0.6, 0.15, NAN, NAN, NAN], [0, 0, 0.8, 0.2, 0.0], [0.6, 0.15, 0.15, 0.0708, 0.0292]),
+        ([0.4, NAN, NAN, NAN], [0, 0.2, 0.7, 0.1], [0.4, 1 / 6, 11 / 30, 2 / 30]),
         ([0.0, NAN, NAN], [0.2, 0.4, 0.4], [0.0, 0.25, 0.75]),
     ],
 )
-def test_what_is_left_open_is_filled(known, invented, whole):
-    found = filled(np.array(known), np.array(invented, dtype=float))
-    assert found.sum() == pytest.approx(1)
+def test_what_is_left_open_is_filled(known, order, whole):
+    found = filled(np.array(known), column(len(known)), order=np.array(order, dtype=float))
     np.testing.assert_allclose(found, whole, atol=1e-4)
+
+
+def test_everything_else_gets_nothing_and_rare_specials_cap_nobody():
+    """Codes 0 to 2, missing, everything else: what is left is that of the other values."""
+    known = np.array([0.5, NAN, NAN, 0.02, NAN])
+    found = filled(known, column(3, special=True), order=np.array([0, 0.1, 0.9, 0, 0]))
+    np.testing.assert_allclose(found, [0.5, 0.12, 0.36, 0.02, 0.0])
 
 
 def test_totals_tell_shares():
@@ -179,6 +246,55 @@ counts = [ { sex = "f", area = "n", count = 30 }, { sex = "m", area = "s", count
         "area": [0.75, 0.25],
     }
     assert pp.plan(schema, population=1000, epsilon=1, delta="1e-9").known == ("sex", "area")
+
+
+def test_a_file_is_heeded_before_totals(monkeypatch):
+    schema = Schema.parse("""
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+other = "f"
+[columns.area]
+kind = "integer"
+min = 0
+max = 99
+[[totals]]
+by = ["sex"]
+counts = [ { sex = "f", count = 30 }, { sex = "m", count = 10 } ]
+""")
+    seen = []
+
+    def spied(*args, **words):
+        seen.append(words.get("known", {}))
+        return rehearse_all(*args, **words)
+
+    monkeypatch.setattr("populace.forecast.plan.rehearse_all", spied)
+    words = {"population": 40, "delta": "1e-9", "shares": {"sex": {"f": 0.5, "m": 0.5}}}
+    pp.plan(schema, target_error=0.2, **words)
+    assert pp.plan(schema, epsilon="0.1", **words).advice is not None
+    assert len(seen) > 4, "neither an epsilon nor advice was looked for"
+    assert {tuple(known.get("sex", ())) for known in seen} == {(0.5, 0.5)}
+    assert declared_shares(schema)["sex"].tolist() == [0.75, 0.25]
+
+
+def test_totals_of_nobody_tell_nothing():
+    schema = Schema.parse(
+        '[columns.sex]\nkind = "categorical"\nvalues = ["f", "m"]\n'
+        '[[totals]]\nby = ["sex"]\ncounts = [ { sex = "f", count = 0 } ]\n'
+    )
+    assert declared_shares(schema) == {}
+
+
+def test_columns_of_very_many_codes_are_not_told_of(monkeypatch):
+    monkeypatch.setattr(forecast_shares, "MOST_CODES", 999)
+    with pytest.raises(UsageError, match="more than 999 codes"):
+        read_shares({"wage": {"0": 0.5}}, schema=SCHEMA, closed=settled(SCHEMA))
+
+
+@pytest.mark.parametrize("shares", [{"sex": 0.3}, {"sex": [0.3]}, {1: {"f": 0.3}}])
+def test_mappings_of_another_form_are_refused(shares):
+    with pytest.raises(UsageError):
+        read_shares(shares, schema=SCHEMA, closed=settled(SCHEMA))
 
 
 def test_an_invented_population_has_known_shares():
@@ -208,6 +324,8 @@ def test_a_plan_heeds_shares(even):
     assert usual.known == ()
     ratio = found.columns.mean / usual.columns.mean
     assert 1.2 < ratio < 3 if even else ratio < 0.5
+    pairs = found.by_pair["a", "b"].error.mean / usual.by_pair["a", "b"].error.mean
+    assert pairs > 1.1 if even else pairs < 0.5
     assert found.columns.high - found.columns.low < usual.columns.high - usual.columns.low
 
 
@@ -234,3 +352,36 @@ def test_pairs_of_known_columns_are_told_apart():
     known = {"a": flat, "b": flat, "c": steep, "d": steep}
     found = pair_errors(runs, known=known, **words)
     assert {pair: round(one.error.mean, 2) for pair, one in found.items()} == pytest.approx(errors, abs=0.03)
+
+
+def test_pairs_of_a_plan_are_told_apart_by_shares():
+    schema = Schema.from_sizes(dict.fromkeys("abcd", 30))
+    flat = {str(code): 1 / 30 for code in range(30)}
+    steep = {"0": 0.99}
+    shares = {"a": flat, "b": flat, "c": steep, "d": steep}
+    found = pp.plan(schema, population=50_000, epsilon=3, delta="1e-9", shares=shares).by_pair
+    assert found["a", "b"].error.mean > 2 * found["c", "d"].error.mean
+    assert found["a", "b"].error.mean > found["a", "c"].error.mean > found["c", "d"].error.mean
+
+
+def test_columns_of_no_shares_are_not_taken_for_constant_ones():
+    schema = Schema.from_sizes(dict.fromkeys("abcd", 16))
+    steep = np.array([1.0] + 15 * [0.0])
+    errors = {
+        ("a", "b"): 0.3,
+        ("a", "c"): 0.1,
+        ("a", "d"): 0.1,
+        ("b", "c"): 0.1,
+        ("b", "d"): 0.1,
+        ("c", "d"): 0.01,
+    }
+    runs = [{pair: Supposed(error=error, cells=256, room=0.5) for pair, error in errors.items()}]
+    words = {
+        "measured": [list(errors)],
+        "weights": [1],
+        "schema": schema,
+        "columns": dict.fromkeys("abcd", 0.0),
+    }
+    found = pair_errors(runs, known={"c": steep, "d": steep, "a": np.ones(3)}, **words)
+    assert found["a", "b"].error.mean > 0.2
+    assert found["c", "d"].error.mean < 0.05

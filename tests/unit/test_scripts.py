@@ -44,9 +44,12 @@ def test_they_are_put_together_once(made, tmp_path):
     assert len(made) == 1
     assert kept(tmp_path).name == f"vega-{vl_convert.__version__}.js"
     assert kept(tmp_path).stat().st_mode & 0o077 == 0
+    assert kept(tmp_path).parent.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("fault", ["cut", "other", "empty", "no text", "writable", "not ours", "other wish"])
+@pytest.mark.parametrize(
+    "fault", ["cut", "other", "empty", "no text", "writable", "not ours", "other wish", "a folder"]
+)
 def test_kept_ones_that_may_be_others_are_not_used(fault, made, tmp_path, monkeypatch):
     fresh()
     path = kept(tmp_path)
@@ -59,8 +62,11 @@ def test_kept_ones_that_may_be_others_are_not_used(fault, made, tmp_path, monkey
             "no text": b"\xff",
         }
         path.write_bytes(changed[fault])
+    elif fault == "a folder":
+        path.unlink()
+        path.mkdir(mode=0o700)
     elif fault == "writable":
-        path.chmod(0o622)
+        path.chmod(0o620)
     elif fault == "not ours":
         ours = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: ours + 1)
@@ -70,11 +76,19 @@ def test_kept_ones_that_may_be_others_are_not_used(fault, made, tmp_path, monkey
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("fault", ["a file in the way", "no home", "relative"])
+@pytest.mark.parametrize(
+    "fault", ["a file in the way", "no home", "relative", "relative home", "open to all"]
+)
 def test_where_nothing_can_be_kept_they_are_made_again(fault, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if fault == "a file in the way":
         (tmp_path / "caches").write_text("")
+    elif fault == "open to all":
+        (tmp_path / "caches" / "populace").mkdir(parents=True)
+        (tmp_path / "caches" / "populace").chmod(0o777)
+    elif fault == "relative home":
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", lambda: Path("caches"))
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "" if fault == "no home" else "caches")
 
@@ -84,7 +98,7 @@ def test_where_nothing_can_be_kept_they_are_made_again(fault, made, tmp_path, mo
         monkeypatch.setattr(Path, "home", homeless)
     assert [fresh(), fresh()] == [SAFE, SAFE]
     assert len(made) == 2
-    assert not (tmp_path / "caches").is_dir()
+    assert not list(tmp_path.rglob("vega*"))
 
 
 def test_scripts_that_cannot_be_made_are_told(made, monkeypatch):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from populace.forecast.errors import distance
 from populace.forecast.population import Population
+from populace.forecast.shares import filled
 from populace.forecast.spread import Spread, by_chance
 from populace.infer.coarse import parted
 from populace.infer.observations import shared_groupings
@@ -262,10 +263,9 @@ def _trait(column: Column, known: npt.NDArray[np.float64] | None) -> Trait:
     """
     codes, even = float(np.log2(column.size)), 0.0
     if known is not None and len(known) == column.size:
-        told = known[known > 0]
-        told = np.append(told, max(0.0, 1 - told.sum()))
-        told = told[told > 1e-9]
-        even = KNOWN + EVEN * round(-float((told * np.log2(told)).sum()) / FINE) * FINE
+        shares = filled(known, column, order=np.zeros(column.size))
+        shares = shares[shares > 0]
+        even = KNOWN + EVEN * round(-float((shares * np.log2(shares)).sum()) / FINE) * FINE
     return codes, OTHER_ORDER * column.ordered, even
 
 

@@ -20,9 +20,10 @@ from populace.forecast.lesson import taught
 from populace.forecast.pairs import PairError
 from populace.forecast.population import Floats, Population, public
 from populace.forecast.rehearsal import Terms, Whole, finish, rehearse, settled
-from populace.forecast.shares import Told, declared_shares, read_shares
+from populace.forecast.shares import declared_shares, read_shares
 from populace.forecast.smaller import owners, restricted, smaller
 from populace.forecast.spread import Spread
+from populace.forecast.told import Told
 from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
 from populace.privacy.budget import Number, parse_delta, parse_epsilon

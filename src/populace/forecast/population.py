@@ -129,7 +129,7 @@ def invent(
         told = (known or {}).get(column.name)
         # A column that was made coarser has other codes.
         if told is not None and len(told) == column.size:
-            shares = filled(told, shares)
+            shares = filled(told, column, order=shares)
             entropy[place] = _part(shares)
         every.append(shares)
     groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count

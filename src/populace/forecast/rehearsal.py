@@ -21,6 +21,7 @@ from populace.kernels import count_columns
 from populace.marginals import Clique, Counts, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
+from populace.privacy.loss import Currency
 from populace.progress import Progress, silent
 from populace.records import dataclass
 from populace.schema.columns import Column
@@ -151,7 +152,7 @@ def rehearse(
     answers = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
-    columns, pairs = _mean_errors(items, terms.schema, population, again=0 if learnt else AGAIN, rng=rng)
+    columns, pairs = _mean_errors(items, terms, population, again=0 if learnt else AGAIN, rng=rng)
     return Rehearsal(
         items=items, shares=_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
     )
@@ -159,19 +160,20 @@ def rehearse(
 
 def _mean_errors(
     items: Sequence[Measurement],
-    schema: Schema,
+    terms: Terms,
     population: Population,
     *,
     again: int,
     rng: np.random.Generator,
 ) -> tuple[dict[str, float], dict[Clique, float]]:
     """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
-    exact = cache(population.exact)
+    schema, exact = terms.schema, cache(population.exact)
+    pure = terms.budget.currency is Currency.PURE
     told = [noise_errors(items, schema=schema, exact=exact)]
     chance = by_chance(told[0][0].values(), cells=schema.domain.values())
     for _ in range(again if chance > UNSURE else 0):
         other = [
-            Measurement(item.marginal, exact(item.marginal) + _noise(item, rng=rng), item.variance)
+            Measurement(item.marginal, exact(item.marginal) + _noise(item, pure=pure, rng=rng), item.variance)
             for item in items
         ]
         told.append(noise_errors(other, schema=schema, exact=exact))
@@ -182,8 +184,10 @@ def _mean_errors(
     )
 
 
-def _noise(item: Measurement, *, rng: np.random.Generator) -> Counts:
-    drawn = rng.normal(0.0, float(item.variance) ** 0.5, item.counts.shape)
+def _noise(item: Measurement, *, pure: bool, rng: np.random.Generator) -> Counts:
+    """Return noise of the same variance: double exponential without delta, else normal."""
+    deviation, shape = float(item.variance) ** 0.5, item.counts.shape
+    drawn = rng.laplace(0.0, deviation / 2**0.5, shape) if pure else rng.normal(0.0, deviation, shape)
     return np.rint(drawn).astype(np.int64)
 
 

@@ -1,48 +1,29 @@
 """Public shares of columns: what everybody may know of how often values occur, for plans.
 
 What noise does to a table hangs on how evenly its rows lie over their codes, which no schema says. Published tables of
-single columns say it, to whole percents and not of every value; what they leave open is invented.
+single columns say it, if not of every value; what they leave open is invented.
 """
 
 from __future__ import annotations
-
-import csv
-import math
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
-from populace.records import dataclass
+from populace.forecast.told import FORM, Line, Told, lines_told
 from populace.schema.columns import Column
+from populace.schema.dates import Dated
 from populace.schema.hints import did_you_mean
-from populace.schema.numbers import number
-from populace.schema.ranges import Integer
+from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.split import split_codes
 
 Floats = npt.NDArray[np.float64]
-# A file of shares, or for each column how often values occur: shares of 1.
-Told = Path | str | Mapping[str, Mapping[str, float]]
 
-# What a line may tell of a value, and what makes a whole; counts make one together.
-WHOLES = {"share": 1.0, "percent": 100.0, "count": 0.0}
-# Rounded shares sum to a little more than a whole.
-ROUNDING = 0.03
-FORM = "give a CSV file with columns named column, value and share (or percent, or count)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """How often one value of a column occurs, or a stretch of values up to another; `place` says who tells."""
-
-    column: str
-    value: str
-    to: str
-    amount: float
-    place: str
+# Rounded shares sum to a little more than a whole; those of all values to little less.
+ROUNDING, RARE = 0.03, 0.1
+# Columns of more codes are not told of.
+MOST_CODES = 10**7
 
 
 def read_shares(told: Told, *, schema: Schema, closed: Schema) -> dict[str, Floats]:
@@ -50,19 +31,16 @@ def read_shares(told: Told, *, schema: Schema, closed: Schema) -> dict[str, Floa
 
     Of shares and percents, values that are not told have the rest. Counts are those of everybody.
     """
-    if isinstance(told, Mapping):
-        measure, lines = "share", [*_lines_of(told)]
-    else:
-        measure, lines = _lines_in(Path(told))
+    whole, lines = lines_told(told)
     amounts: dict[str, Floats] = {}
     for line in lines:
         column = _column(line, schema=schema, closed=closed)
-        codes = _codes(line, column)
         found = amounts.setdefault(column.name, np.full(column.size, np.nan))
-        found[codes] = np.nan_to_num(found[codes]) + line.amount / len(codes)
+        codes, weights = _codes(line, column)
+        found[codes] = np.nan_to_num(found[codes]) + line.amount * weights
     shares: dict[str, Floats] = {}
     for name, found in amounts.items():
-        shares |= _parts(closed.columns[name], _whole(name, found, whole=WHOLES[measure]))
+        shares |= _parts(closed.columns[name], _shares(closed.columns[name], found, whole=whole))
     return shares
 
 
@@ -71,33 +49,40 @@ def declared_shares(schema: Schema) -> dict[str, Floats]:
     found: dict[str, Floats] = {}
     for totals in schema.totals:
         for axis, name in enumerate(totals.clique):
-            counts = totals.counts.sum(
-                axis=tuple(other for other in range(totals.counts.ndim) if other != axis)
-            )
+            others = tuple(other for other in range(totals.counts.ndim) if other != axis)
+            counts = totals.counts.sum(axis=others)
             if counts.sum() > 0:
                 found[name] = counts / counts.sum()
     return found
 
 
-def filled(known: Floats, invented: Floats) -> Floats:
+def filled(known: Floats, column: Column, *, order: Floats) -> Floats:
     """Return the shares of all codes: those that are known, and others that are as much as is left.
 
-    These are in the order of the invented ones, and as long as the parts of a stick that breaks anywhere; but no longer
-    than the least that is told, if there is room: tables tell of frequent values first.
+    These are as long as the parts of a stick that breaks anywhere, longer ones where `order` is larger; but none is
+    longer than the least known one of a value, if there is room: tables tell of frequent values first.
 
-    >>> filled(np.array([0.6, np.nan, np.nan]), np.array([0.2, 0.2, 0.6])).round(3).tolist()
-    [0.6, 0.1, 0.3]
-    >>> filled(np.array([0.6, 0.2, np.nan, np.nan]), np.array([0.0, 0.0, 0.1, 0.9])).round(3).tolist()
+    >>> letters = Integer(name="x", min=0, max=3, other="0")
+    >>> filled(np.array([0.6, 0.2, np.nan, np.nan]), letters, order=np.array([0, 0, 0.1, 0.9])).round(3).tolist()
     [0.6, 0.2, 0.05, 0.15]
     """
-    untold = np.isnan(known)
-    shares = np.where(untold, 0.0, known)
+    untold = _untold(known, column)
+    shares = np.nan_to_num(known)
     left, count = max(0.0, 1 - float(shares.sum())), int(untold.sum())
     if left > 0 and count:
         parts = np.cumsum(1 / np.arange(count, 0, -1)) / count
-        ranks = np.argsort(np.argsort(invented[untold], kind="stable"), kind="stable")
-        shares[untold] = _capped(left * parts[ranks], most=min(shares[shares > 0], default=1.0))
+        ranks = np.argsort(np.argsort(order[untold], kind="stable"), kind="stable")
+        values = shares[: column.levels]
+        shares[untold] = _capped(left * parts[ranks], most=min(values[values > 0], default=1.0))
     return np.asarray(shares / shares.sum())
+
+
+def _untold(known: Floats, column: Column) -> npt.NDArray[np.bool_]:
+    """Say which codes share what is left: not that for everything else, which is there for safety."""
+    untold = np.isnan(known)
+    if column.other_code >= column.levels:
+        untold[column.other_code] = False
+    return untold
 
 
 def _capped(shares: Floats, *, most: float) -> Floats:
@@ -118,58 +103,33 @@ def _capped(shares: Floats, *, most: float) -> Floats:
     return shares
 
 
-def _lines_of(told: Mapping[str, Mapping[str, float]]) -> Iterator[Line]:
-    for column, shares in told.items():
-        for value, share in shares.items():
-            place = f"the share of {value!r} in {column!r}"
-            yield Line(column=column, value=str(value), to="", amount=_amount(str(share), place), place=place)
-
-
-def _lines_in(path: Path) -> tuple[str, list[Line]]:
-    """Return what a file tells, shares, percents or counts, and its lines."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            rows = list(reader)
-            header = list(reader.fieldnames or ())
-    except (OSError, UnicodeDecodeError, csv.Error) as failure:
-        raise UsageError(f"{str(path)!r} cannot be read as CSV in UTF-8.", hint=FORM) from failure
-    measures = [name for name in WHOLES if name in header]
-    if not {"column", "value"} <= {*header} or len(measures) != 1:
-        raise UsageError(f"{str(path)!r} has the columns {', '.join(header) or '(none)'}.", hint=FORM)
-    (measure,) = measures
-    lines = []
-    for place, row in enumerate(rows, start=2):
-        where = f"line {place} of {path.name}"
-        column, value, to, amount = (row.get(name) or "" for name in ("column", "value", "to", measure))
-        lines.append(Line(column=column, value=value, to=to, amount=_amount(amount, where), place=where))
-    return measure, lines
-
-
-def _amount(text: str, place: str) -> float:
-    found = number(text.strip())
-    if found is None or found < 0 or not math.isfinite(float(found)):
-        raise UsageError(f"{place} is {text!r}.", hint="tell how often a value occurs as a number, 0 or more")
-    return float(found)
-
-
 def _column(line: Line, *, schema: Schema, closed: Schema) -> Column:
-    if line.column not in closed.columns:
-        near = did_you_mean(line.column, closed.columns)
+    name = line.column
+    if name not in closed.columns:
+        near = did_you_mean(name, closed.columns)
         hint = f"did you mean {near!r}?" if near else "name columns of the schema"
         raise UsageError(
-            f"{line.place} tells of a column {line.column!r}, which the schema does not have.", hint=hint
+            f"{line.place} tells of a column {name!r}, which the schema does not have.", hint=hint
         )
-    if line.column in schema.unknown and not closed.columns[line.column].ordered:
+    if name in closed.layout.functions:
         raise UsageError(
-            f"{line.place} tells of values of {line.column!r}, which are still to be learnt.",
+            f"{line.place} tells of {name!r}, which follows from other columns.", hint="tell of those instead"
+        )
+    if name in schema.unknown and not closed.columns[name].ordered:
+        raise UsageError(
+            f"{line.place} tells of values of {name!r}, which are still to be learnt.",
             hint="declare its values in the schema, or leave the column out",
         )
-    return closed.columns[line.column]
+    if closed.columns[name].size > MOST_CODES:
+        raise UsageError(
+            f"{line.place} tells of {name!r}, which has more than {MOST_CODES:,} codes.",
+            hint="leave the column out",
+        )
+    return closed.columns[name]
 
 
-def _codes(line: Line, column: Column) -> list[int]:
-    """Return the codes that a line tells of together."""
+def _codes(line: Line, column: Column) -> tuple[slice | npt.NDArray[np.int64], Floats | float]:
+    """Return the codes that a line tells of together, and the part that each has in it."""
     first = column.code(line.value)
     last = column.code(line.to) if line.to else first
     if first is None or last is None:
@@ -183,30 +143,56 @@ def _codes(line: Line, column: Column) -> list[int]:
             f"{line.place} tells of values from {line.value!r} to {line.to!r} of {column.name!r}.",
             hint="stretches go upwards, in columns whose values have an order",
         )
-    return list(range(first, last + 1))
+    if first < last and (
+        isinstance(column, Numeric) or (isinstance(column, Integer | Dated) and column.binned)
+    ):
+        lengths = _lengths(line, column, range(first, last + 1))
+        if lengths.any():
+            return first + np.flatnonzero(lengths), lengths[lengths > 0] / lengths.sum()
+    return slice(first, last + 1), 1 / (last + 1 - first)
 
 
-def _whole(name: str, amounts: Floats, *, whole: float) -> Floats:
-    """Return shares of 1 from shares, percents or counts."""
+def _lengths(line: Line, column: Integer | Numeric | Dated, codes: range) -> Floats:
+    """Return how much of each bin lies in a stretch of numbers or moments."""
+    low, high = column.value(line.value) or 0, column.value(line.to) or 0
+    # Bins of whole numbers, days and seconds end with their last one.
+    step = 0 if isinstance(column, Numeric) else 1
+    found = []
+    for code in codes:
+        begin, end = column.bounds(code)
+        found.append(max(0.0, float(min(end + step, high + step) - max(begin, low))))
+    return np.array(found)
+
+
+def _shares(column: Column, amounts: Floats, *, whole: float | None) -> Floats:
+    """Return shares of 1 from shares, percents or, where they are the whole together, counts."""
     total = float(np.nansum(amounts))
-    if not whole:
-        if not total:
-            raise UsageError(f"all counts of {name!r} are 0.", hint="leave the column out")
+    if not total:
+        raise UsageError(f"what is told of {column.name!r} sums to {total:g}.", hint="leave the column out")
+    if whole is None:
         return np.asarray(np.nan_to_num(amounts) / total)
     if total > whole * (1 + ROUNDING):
         raise UsageError(
-            f"what is told of {name!r} sums to {total:g}, more than {whole:g}.",
-            hint="give shares of 1, or name the column percent or count",
+            f"what is told of {column.name!r} sums to {total:g}, more than {whole:g}.", hint=FORM
+        )
+    if total < whole * (1 - RARE) and not _untold(amounts, column).any():
+        raise UsageError(
+            f"what is told of all values of {column.name!r} sums to {total:g}, less than {whole:g}.",
+            hint="leave values out that have the rest, or name the column count",
         )
     return np.asarray(amounts / max(total, whole))
 
 
 def _parts(column: Column, shares: Floats) -> dict[str, Floats]:
-    """Return the shares of the variables of a column; of one that is split, codes of which all is told."""
+    """Return the shares of the variables of a column; what is left of one that is split lies evenly in it."""
     if not (isinstance(column, Integer) and column.split is not None):
         return {column.name: shares}
+    untold = _untold(shares, column)
+    left = max(0.0, 1 - float(np.nansum(shares)))
+    whole = np.where(untold, left / max(1, untold.sum()), np.nan_to_num(shares))
+    whole /= whole.sum()
     codes = split_codes(column, np.arange(column.size))
     return {
-        part.name: np.bincount(places.astype(np.int64), weights=shares, minlength=part.size).astype(float)
+        part.name: np.asarray(np.bincount(places, weights=whole, minlength=part.size), dtype=np.float64)
         for part, places in zip(column.variables, codes, strict=True)
     }

@@ -27,6 +27,6 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
         raise wrong("measurements.parquet holds no intervals") from failure
     for name, tables in expected.items():
         again = np.concatenate([table.ravel() for table in tables])
-        if not np.allclose(written[name], again, rtol=1e-9, atol=_CLOSE):
+        if not np.allclose(written[name], again, rtol=1e-7, atol=_CLOSE):
             raise wrong(f"“{name}” of measurements.parquet does not follow from the counts")
     return f"the intervals of {saved.num_rows} counts follow from all counts together"

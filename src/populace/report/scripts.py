@@ -22,12 +22,13 @@ def script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script that a page may hold."""
     import vl_convert
 
-    place = _place(vl_convert.__version__)  # type: ignore[attr-defined]
-    found = None if place is None else _read(place)
+    version: str = vl_convert.__version__  # type: ignore[attr-defined]
+    place = _place(version)
+    found = None if place is None else _read(place, version=version)
     if found is None:
         found = _made()
         if place is not None:
-            _keep(found, place)
+            _keep(found, place, version=version)
     return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
@@ -46,41 +47,47 @@ def _made() -> str:
 
 def _place(version: str) -> Path | None:
     """Return where scripts are kept: $XDG_CACHE_HOME/populace; None for a user without a home."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    try:
-        # The XDG rules say that a relative path is to be ignored.
-        home = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return home / "populace" / f"vega-{version}.js"
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG rules say that a relative path is to be ignored.
+    if not home.is_absolute():
+        try:
+            home = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return home / "populace" / f"vega-{version}.js" if home.is_absolute() else None
 
 
-def _read(place: Path) -> str | None:
+def _read(place: Path, *, version: str) -> str | None:
     """Return kept scripts, or None unless they are ours and as they were written: their first line is their digest."""
     try:
-        with place.open("rb") as file:
-            about = os.fstat(file.fileno())
-            if hasattr(os, "geteuid") and (about.st_uid != os.geteuid() or about.st_mode & 0o022):
-                return None
-            digest, _, found = file.read().partition(b"\n")
+        if not _ours(place.stat()) or not place.is_file():
+            return None
+        digest, _, found = place.read_bytes().partition(b"\n")
     except OSError:
         return None
-    return found.decode() if digest == _digest(found) else None
+    return found.decode() if digest == _digest(found, version=version) else None
 
 
-def _keep(scripts: str, place: Path) -> None:
+def _keep(scripts: str, place: Path, *, version: str) -> None:
     """Keep scripts if that is possible. Other runs see them whole or not at all."""
     content = scripts.encode()
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _ours(place.parent.stat()):
+            return
         with tempfile.TemporaryDirectory(dir=place.parent) as folder:
             whole = Path(folder) / place.name
-            whole.write_bytes(_digest(content) + b"\n" + content)
+            whole.write_bytes(_digest(content, version=version) + b"\n" + content)
             whole.chmod(0o600)
             whole.replace(place)
     except OSError:
         return
 
 
-def _digest(scripts: bytes) -> bytes:
-    return hashlib.sha256(WANTED.encode() + scripts).hexdigest().encode()
+def _ours(about: os.stat_result) -> bool:
+    """Say whether nobody else may write to a file or folder."""
+    return not hasattr(os, "geteuid") or (about.st_uid == os.geteuid() and not about.st_mode & 0o022)
+
+
+def _digest(scripts: bytes, *, version: str) -> bytes:
+    return hashlib.sha256(f"{version} {WANTED} ".encode() + scripts).hexdigest().encode()

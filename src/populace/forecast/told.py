@@ -1,0 +1,83 @@
+"""What is told of how often values occur: lines of a CSV file, or a mapping."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from populace.errors import UsageError
+from populace.marginals import MOST_ROWS
+from populace.records import dataclass
+from populace.schema.numbers import number
+
+# A file of shares, or for each column how often its values occur, as shares of 1.
+Told = Path | str | Mapping[str, Mapping[str, float]]
+
+# What a line may tell of a value, and what makes a whole; counts make one together.
+WHOLES = {"share": 1.0, "percent": 100.0, "count": None}
+FORM = "give a CSV file with columns named column, value and share (or percent, or count)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """How often one value of a column occurs, or a stretch of values up to another; `place` says who tells."""
+
+    column: str
+    value: str
+    to: str
+    amount: float
+    place: str
+
+
+def lines_told(told: Told) -> tuple[float | None, list[Line]]:
+    """Return what makes a whole, and what is told; no whole means that all that is told makes one."""
+    if isinstance(told, Mapping):
+        return 1.0, list(_in_mapping(told))
+    try:
+        with Path(told).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            return _in_file(reader, name=Path(told).name)
+    except (OSError, UnicodeDecodeError, csv.Error) as failure:
+        raise UsageError(f"{str(told)!r} cannot be read as CSV in UTF-8.", hint=FORM) from failure
+
+
+def _in_mapping(told: Mapping[str, Any]) -> Iterator[Line]:
+    for column, shares in told.items():
+        if not isinstance(shares, Mapping):
+            raise UsageError(
+                f"the shares of {column!r} are {shares!r}.", hint='give them as in {"sex": {"f": 0.51}}'
+            )
+        for value, share in shares.items():
+            place = f"the share of {value!r} in {column!r}"
+            amount = _amount(str(share), place)
+            yield Line(column=str(column), value=str(value), to="", amount=amount, place=place)
+
+
+def _in_file(reader: csv.DictReader[str], *, name: str) -> tuple[float | None, list[Line]]:
+    header = list(reader.fieldnames or ())
+    measures = [measure for measure in header if measure in WHOLES]
+    if not {"column", "value"} <= {*header} or len(measures) != 1 or len({*header}) < len(header):
+        raise UsageError(f"{name} has the columns {', '.join(header) or '(none)'}.", hint=FORM)
+    (measure,) = measures
+    lines = []
+    for row in reader:
+        place = f"line {reader.line_num} of {name}"
+        if None in row:
+            raise UsageError(
+                f"{place} has more cells than the header.",
+                hint="write numbers with a point, and quote commas",
+            )
+        column, value, to, amount = (row.get(part) or "" for part in ("column", "value", "to", measure))
+        lines.append(Line(column=column, value=value, to=to, amount=_amount(amount, place), place=place))
+    if not lines:
+        raise UsageError(f"{name} tells nothing.", hint=FORM)
+    return WHOLES[measure], lines
+
+
+def _amount(text: str, place: str) -> float:
+    found = number(text.strip())
+    if found is None or not 0 <= found <= MOST_ROWS:
+        raise UsageError(f"{place} is {text!r}.", hint="tell how often a value occurs as a number, 0 or more")
+    return float(found)
