@@ -332,17 +332,18 @@ def test_noise_is_drawn_again_where_an_error_is_mostly_chance(
 
 
 @pytest.mark.slow
-def test_noise_that_is_drawn_again_is_as_large() -> None:
+@pytest.mark.parametrize("delta", ["1e-9", "0"])
+def test_noise_that_is_drawn_again_is_as_large(delta: str) -> None:
     """A hundred rehearsals with noise drawn once, and with it drawn four times: means within four deviations.
 
-    The first draw is one of the four. A mean of 300 absolute values of normal numbers deviates by 4.4 %, so that one
-    seed in 15,000 would raise a false alarm.
+    The first draw is one of the four. A mean of 300 absolute values of normal numbers deviates by 4.4 %, of double
+    exponential ones by 5.8 %, so that one seed in 15,000 would raise a false alarm.
     """
     schema = Schema.from_sizes(dict.fromkeys("abc", 2))
-    asked, held = terms(schema, method="independent"), population(schema, rows=20_000)
+    asked, held = terms(schema, delta=delta, method="independent"), population(schema, rows=20_000)
     once, often = [], []
     for seed in range(100):
         run = rehearse(asked, held, rng=np.random.default_rng(seed))
         often.append(np.mean(list(run.columns.values())))
         once.append(np.mean(list(noise_errors(run.items, schema=schema, exact=held.exact)[0].values())))
-    assert abs(np.mean(often) / np.mean(once) - 1) < 4 * 0.044
+    assert abs(np.mean(often) / np.mean(once) - 1) < 4 * (0.058 if delta == "0" else 0.044)

@@ -385,3 +385,13 @@ def test_columns_of_no_shares_are_not_taken_for_constant_ones():
     found = pair_errors(runs, known={"c": steep, "d": steep, "a": np.ones(3)}, **words)
     assert found["a", "b"].error.mean > 0.2
     assert found["c", "d"].error.mean < 0.05
+
+
+def test_which_column_comes_first_does_not_matter():
+    schema = Schema.from_sizes({"a": 2, "b": 30, "c": 30, "d": 2})
+    errors = {("a", "b"): 0.3, ("c", "d"): 0.1, ("a", "d"): 0.02, ("b", "c"): 0.5}
+    runs = [{pair: Supposed(error=error, cells=60, room=0.5) for pair, error in errors.items()}]
+    columns = dict.fromkeys("abcd", 0.0)
+    found = pair_errors(runs, measured=[list(errors)], weights=[1], schema=schema, columns=columns)
+    assert found["a", "b"].error == found["c", "d"].error
+    assert found["a", "b"].error.mean == pytest.approx(0.2, abs=0.01)
