@@ -117,9 +117,9 @@ def test_public_shares_are_said_to_be_treated_as_public(
     assert main(words(desk, shares=shares)) == 0
     told = capsys.readouterr()
     assert f"{shares} is treated as public" in told.err
-    assert "Public shares are those of 1 of 2 columns." in told.out
+    assert "Public shares were told of sex; the rest is invented." in told.out
     assert main([*words(desk, shares=shares), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["shares_told"] == ["sex"]
+    assert json.loads(capsys.readouterr().out)["shares_told"] == {"sex": 1.0}
     assert main(words(desk)) == 0
     assert "--shares tells better" in capsys.readouterr().out
     assert main(words(desk, shares=desk.path("none.csv"))) == 2

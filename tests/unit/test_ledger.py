@@ -12,7 +12,7 @@ import pytest
 from ledgers import HALF, half_of, reserve
 
 from populace.errors import LedgerError, OverBudget, UsageError
-from populace.privacy.ledger import Ledger
+from populace.privacy.ledger import Ledger, default_path
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Spend
 from populace.privacy.record import Plan, RunRecord
@@ -50,8 +50,16 @@ class TestAccounts:
             "the account of 'adult' cannot pay for this run: epsilon 1 is asked, 0.5 of 2 is left, 0.5 short; "
             "delta 3e-9 is asked, 1e-9 of 1e-9 is left, 2e-9 short."
         )
-        assert "populace ledger grant" in refusal.value.hint
+        assert f"populace ledger grant --ledger {ledger.path} --dataset adult" in refusal.value.hint
         assert refusal.value.exit_code == 3
+
+    def test_refusals_of_the_default_ledger_need_not_name_it(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        ledger = Ledger.open(default_path())
+        ledger.open_account("adult", epsilon="1", delta="1e-9")
+        with pytest.raises(OverBudget) as refusal:
+            reserve(ledger, epsilon="2", delta="0")
+        assert "populace ledger grant --dataset adult --epsilon 1" in refusal.value.hint
 
     def test_delta_alone_can_run_out(self, ledger):
         ledger.open_account("adult", epsilon="10", delta="1e-9")

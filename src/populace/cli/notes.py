@@ -62,9 +62,7 @@ def tell_left_out(data: Path, schema: Schema) -> None:
     more = [name for name in names if name not in {*wanted, *schema.columns}]
     # A first line that lacks columns is refused later; it may be no header.
     if more and set(wanted) <= set(names):
-        say(
-            f"note: {listing(more)} of the data stand in no line of the schema: they are not read and not released"
-        )
+        say(f"note: not in the schema, so not read and not released: {listing(more)}")
 
 
 def tell_unread(release: Release) -> None:

@@ -185,8 +185,8 @@ def lines(found: Plan) -> Iterator[str]:
         yield f"  how many pairs  {number_of_pairs(found)}"
     yield f"In brackets: the least and the most of {found.rehearsals} rehearsals on invented tables, uneven to even,"
     if found.known:
-        told_of = f"{len(found.known)} of {counted(len(domain), 'column')}"
-        yield f"and as far beyond as chance goes. Public shares are those of {told_of}."
+        yield "and as far beyond as chance goes."
+        yield f"Public shares were told of {some(shares_told(found))}; the rest is invented."
     else:
         yield "and as far beyond as chance goes. What columns look like is not known: with public shares of"
         yield "their values, --shares tells better, and with a public table --like."
@@ -210,6 +210,11 @@ def lines(found: Plan) -> Iterator[str]:
     yield from like_lines(found)
     yield from target_lines(found)
     yield from verdict_lines(found)
+
+
+def shares_told(found: Plan) -> list[str]:
+    """Return the columns of public shares, with how much of each was told where it was not all."""
+    return [name if share > 0.995 else f"{name} ({percent(share)})" for name, share in found.known.items()]
 
 
 def number_of_pairs(found: Plan) -> str:

@@ -40,7 +40,7 @@ USUAL_POWER, MOST_POWER, FEW, ALIKE = 0.4, 2 / 3, 6, 0.3
 NEAR, OTHER_ORDER, MEASURED, BEYOND = 0.5, 1.0, 1000.0, 0.05
 # How far columns of public shares are from others, and from each other by the power of two of even codes that their
 # shares are worth, to which part of it.
-KNOWN, EVEN, FINE = 1.0, 0.5, 0.25
+KNOWN, EVEN, FINE = 2.0, 1.0, 0.25
 Trait = tuple[float, float, float]
 
 

@@ -61,7 +61,7 @@ class Plan:
 
     `pairs` and `columns` are means over columns and over the pairs that rehearsals measured; `afforded` is how many of
     the `possible` pairs these are. A run may measure others: `by_pair` tells of every pair what it errs by if it is
-    measured. `open` are the columns whose domains the run will learn, `known` those whose shares are public. Brackets
+    measured. `open` are the columns whose domains the run will learn, `known` the shares that are public. Brackets
     reach from the least to the most of the rehearsals, of which some are on uneven and some on even tables, and a
     little beyond, as far as chance goes. `how` says what to write into the schema for columns that are to be coarser.
     `balance` is the mean error of all pairs to expect, as a multiple of that of exact columns without dependence.
@@ -69,7 +69,7 @@ class Plan:
 
     schema: Schema
     open: tuple[str, ...]
-    known: tuple[str, ...]
+    known: Mapping[str, float]
     population: int
     epsilon: Fraction
     delta: Fraction
@@ -103,7 +103,7 @@ class Plan:
             "workload": self.workload,
             "spent": 0,
             "domains_to_learn": list(self.open),
-            "shares_told": list(self.known),
+            "shares_told": {name: float(f"{share:.4g}") for name, share in self.known.items()},
             "column_error": self.columns.to_json(),
             "columns": [
                 {"column": name, "codes": self.schema.domain[name], **error.to_json()}
@@ -216,7 +216,7 @@ def plan(
     return Plan(
         schema=closed,
         open=schema.unknown,
-        known=tuple(name for name in closed.domain if name in known),
+        known={name: float(np.nansum(known[name])) for name in closed.domain if name in known},
         population=rows,
         epsilon=spent,
         delta=asked.delta,

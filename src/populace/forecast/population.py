@@ -123,24 +123,27 @@ def invent(
     stray = STRAY * _spread(lengths, step=STEPS[3], start=rng.uniform()) ** 2
     tails = _spread(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
     common = min(1.0, max(0.0, COMMON + COMMON_LEANS * tied))
-    every = []
-    for place, column in enumerate(columns.values()):
-        shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
-        told = (known or {}).get(column.name)
-        # A column that was made coarser has other codes.
-        if told is not None and len(told) == column.size:
-            shares = filled(told, column, order=shares)
-            entropy[place] = _part(shares)
-        every.append(shares)
+    # A column that was made coarser has other codes.
+    told = {
+        name: shares
+        for name, shares in (known or {}).items()
+        if name in columns and len(shares) == columns[name].size
+    }
+    for place, (name, column) in enumerate(columns.items()):
+        if name in told:
+            entropy[place] = _part(filled(told[name], column, order=np.zeros(column.size)))
     groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
     shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
     for place, (name, column) in enumerate(columns.items()):
+        shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
+        if name in told:
+            shares = filled(told[name], column, order=shares)
         trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
         follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
         score = follows * trait + np.sqrt(1 - follows**2) * own
-        ends = ndtri(np.minimum(np.cumsum(every[place])[:-1], 1.0))
+        ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
         codes[name] = np.searchsorted(ends, score, side="right").astype(code_type(column.size))
     if schema.rules.rules:
         codes = Repair(schema.book, variables=columns)(codes)

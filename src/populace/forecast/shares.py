@@ -6,15 +6,17 @@ single columns say it, if not of every value; what they leave open is invented.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import UsageError
-from populace.forecast.told import FORM, Line, Told, lines_told
-from populace.schema.columns import Column
+from populace.forecast.told import Line, Told, lines_told
+from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
 from populace.schema.hints import did_you_mean
-from populace.schema.ranges import Integer, Numeric
+from populace.schema.ranges import Integer, Numeric, Range
 from populace.schema.schema import Schema
 from populace.schema.split import split_codes
 
@@ -33,10 +35,12 @@ def read_shares(told: Told, *, schema: Schema, closed: Schema) -> dict[str, Floa
     """
     whole, lines = lines_told(told)
     amounts: dict[str, Floats] = {}
+    before: dict[str, list[Line]] = {}
     for line in lines:
         column = _column(line, schema=schema, closed=closed)
         found = amounts.setdefault(column.name, np.full(column.size, np.nan))
         codes, weights = _codes(line, column)
+        _check_once(line, column, before=before.setdefault(column.name, []))
         found[codes] = np.nan_to_num(found[codes]) + line.amount * weights
     shares: dict[str, Floats] = {}
     for name, found in amounts.items():
@@ -128,6 +132,31 @@ def _column(line: Line, *, schema: Schema, closed: Schema) -> Column:
     return closed.columns[name]
 
 
+def _check_once(line: Line, column: Column, *, before: list[Line]) -> None:
+    """Refuse to be told twice of a value."""
+    special, low, high = _ends(line, column)
+    for other in before:
+        same, first, last = _ends(other, column)
+        # Stretches of numbers with decimals may end where others begin.
+        touching = (
+            isinstance(column, Numeric) and low < high and first < last and (low == last or high == first)
+        )
+        if same == special and first <= high and low <= last and not touching:
+            raise UsageError(
+                f"{line.place} tells again of values that {other.place} tells of.",
+                hint="tell of each value once",
+            )
+    before.append(line)
+
+
+def _ends(line: Line, column: Column) -> tuple[bool, Fraction, Fraction]:
+    """Return whether a line tells of codes, not of numbers, and the first and the last of them."""
+    last = line.to or line.value
+    if isinstance(column, Range) and line.value not in column.specials:
+        return False, column.value(line.value) or Fraction(0), column.value(last) or Fraction(0)
+    return True, Fraction(column.code(line.value) or 0), Fraction(column.code(last) or 0)
+
+
 def _codes(line: Line, column: Column) -> tuple[slice | npt.NDArray[np.int64], Floats | float]:
     """Return the codes that a line tells of together, and the part that each has in it."""
     first = column.code(line.value)
@@ -136,7 +165,7 @@ def _codes(line: Line, column: Column) -> tuple[slice | npt.NDArray[np.int64], F
         text = line.value if first is None else line.to
         raise UsageError(
             f"{line.place} tells of {text!r}, which is no value of {column.name!r}.",
-            hint="write values as they stand in the data, inside the domain of the schema",
+            hint=_values_meant(text, column),
         )
     if last < first or (first != last and (not column.ordered or last >= column.levels)):
         raise UsageError(
@@ -150,6 +179,12 @@ def _codes(line: Line, column: Column) -> tuple[slice | npt.NDArray[np.int64], F
         if lengths.any():
             return first + np.flatnonzero(lengths), lengths[lengths > 0] / lengths.sum()
     return slice(first, last + 1), 1 / (last + 1 - first)
+
+
+def _values_meant(text: str, column: Column) -> str:
+    near = did_you_mean(text, column.values) if isinstance(column, Categorical) else None
+    known = "write values as they stand in the data, inside the domain of the schema"
+    return f"did you mean {near!r}?" if near else known
 
 
 def _lengths(line: Line, column: Integer | Numeric | Dated, codes: range) -> Floats:
@@ -172,13 +207,17 @@ def _shares(column: Column, amounts: Floats, *, whole: float | None) -> Floats:
     if whole is None:
         return np.asarray(np.nan_to_num(amounts) / total)
     if total > whole * (1 + ROUNDING):
+        percents = whole == 1 and 90 < total < 110
         raise UsageError(
-            f"what is told of {column.name!r} sums to {total:g}, more than {whole:g}.", hint=FORM
+            f"what is told of {column.name!r} sums to {total:g}, more than {whole:g}.",
+            hint="did you mean percent?" if percents else "tell of each value once, or tell counts",
         )
     if total < whole * (1 - RARE) and not _untold(amounts, column).any():
         raise UsageError(
             f"what is told of all values of {column.name!r} sums to {total:g}, less than {whole:g}.",
-            hint="leave values out that have the rest, or name the column count",
+            hint="did you mean share?"
+            if total < 1.1
+            else "leave out values that have the rest, or tell counts",
         )
     return np.asarray(amounts / max(total, whole))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from populace.errors import UsageError
 from populace.marginals import MOST_ROWS
@@ -35,10 +35,11 @@ def lines_told(told: Told) -> tuple[float | None, list[Line]]:
     """Return what makes a whole, and what is told; no whole means that all that is told makes one."""
     if isinstance(told, Mapping):
         return 1.0, list(_in_mapping(told))
+    if not Path(told).is_file():
+        raise UsageError(f"there is no file {str(told)!r}.", hint=FORM)
     try:
         with Path(told).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            return _in_file(reader, name=Path(told).name)
+            return _in_file(file, name=Path(told).name)
     except (OSError, UnicodeDecodeError, csv.Error) as failure:
         raise UsageError(f"{str(told)!r} cannot be read as CSV in UTF-8.", hint=FORM) from failure
 
@@ -55,7 +56,12 @@ def _in_mapping(told: Mapping[str, Any]) -> Iterator[Line]:
             yield Line(column=str(column), value=str(value), to="", amount=amount, place=place)
 
 
-def _in_file(reader: csv.DictReader[str], *, name: str) -> tuple[float | None, list[Line]]:
+def _in_file(file: TextIO, *, name: str) -> tuple[float | None, list[Line]]:
+    first = file.readline()
+    file.seek(0)
+    # As in files of data, a decimal comma may stand beside semicolons and tabs.
+    mark = max(",;\t", key=first.count)
+    reader = csv.DictReader(file, delimiter=mark, strict=True)
     header = list(reader.fieldnames or ())
     measures = [measure for measure in header if measure in WHOLES]
     if not {"column", "value"} <= {*header} or len(measures) != 1 or len({*header}) < len(header):
@@ -67,9 +73,12 @@ def _in_file(reader: csv.DictReader[str], *, name: str) -> tuple[float | None, l
         if None in row:
             raise UsageError(
                 f"{place} has more cells than the header.",
-                hint="write numbers with a point, and quote commas",
+                hint="write numbers with a point; quote texts with commas",
             )
         column, value, to, amount = (row.get(part) or "" for part in ("column", "value", "to", measure))
+        if mark != ",":
+            amount = amount.replace(",", ".")
+        amount = amount.removesuffix("%") if measure == "percent" else amount
         lines.append(Line(column=column, value=value, to=to, amount=_amount(amount, place), place=place))
     if not lines:
         raise UsageError(f"{name} tells nothing.", hint=FORM)
@@ -79,5 +88,8 @@ def _in_file(reader: csv.DictReader[str], *, name: str) -> tuple[float | None, l
 def _amount(text: str, place: str) -> float:
     found = number(text.strip())
     if found is None or not 0 <= found <= MOST_ROWS:
-        raise UsageError(f"{place} is {text!r}.", hint="tell how often a value occurs as a number, 0 or more")
+        raise UsageError(
+            f"{place} tells {text!r} of how often.",
+            hint="give a number, 0 or more, with a point if it has decimals",
+        )
     return float(found)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 
-from populace.errors import UsageError
+from populace.errors import OverBudget, UsageError
 from populace.privacy import ledger_file as file
 from populace.privacy.books import Account, Books
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
@@ -158,7 +159,11 @@ class Ledger:
             opened = dataset not in books.accounts
             return [opening, reserving] if opened else [reserving]
 
-        return Run(self, self._write(decide).run(asked.run), opened_account=opened)
+        try:
+            books = self._write(decide)
+        except OverBudget as refusal:
+            raise self._naming_itself(refusal) from None
+        return Run(self, books.run(asked.run), opened_account=opened)
 
     def charge(self, run: RunRecord, *spends: Spend) -> None:
         """Book spends of a run; they are on disk when this returns. All are refused if too little is left for all."""
@@ -177,6 +182,16 @@ class Ledger:
         body = {"returned": [str(part) for part in returned]}
         event = Event(kind=Kind.FINISH, dataset=run.dataset, run=run.run, body=body)
         self._write(lambda _: [event])
+
+    def _naming_itself(self, refusal: OverBudget) -> OverBudget:
+        """Return a refusal whose command for a grant names this ledger, where that is not the default one."""
+        if self.path == default_path() or "--dataset" not in refusal.hint:
+            return refusal
+        grant = "populace ledger grant"
+        return OverBudget(
+            refusal.message,
+            hint=refusal.hint.replace(grant, f"{grant} --ledger {quote(str(self.path))}"),
+        )
 
     def _write(self, decide: Decision) -> Books:
         """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
