@@ -23,7 +23,8 @@ fare a little worse. Times and memory of all were known when these were fitted.
 
 "shares" repeats all three with public shares of columns (`--shares`): of every column in percents of one decimal, as a
 published table tells them, without values that round to 0.0. Here they are those of the private rows, which a published
-table of the same population would come near. What happened are the same runs.
+table of the same population would come near, and for two tables those of the year before. What happened are the same
+runs.
 
 "shapes" prints what was read off: the mean part of the largest entropy and distances from independence.
 
@@ -272,9 +273,16 @@ def held_out(epsilons: list[str], notes: Notes, *, shares: bool) -> None:
 
 
 def row(
-    data: str, rows: Path, schema: Path, epsilon: str, notes: Notes, *, shares: bool = False
+    data: str,
+    rows: Path,
+    schema: Path,
+    epsilon: str,
+    notes: Notes,
+    *,
+    shares: bool = False,
+    known: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, float]:
-    """Print one plan beside what happened, and return the ratios."""
+    """Print one plan beside what happened, and return the ratios; the plan knows shares of these rows, or others."""
     count = len(pd.read_parquet(rows) if rows.suffix == ".parquet" else pd.read_csv(rows, usecols=[0]))
     found = notes.runs(f"{data} {epsilon}", lambda: happened(rows, schema, epsilon=epsilon))
     names = ("columns", "released", "pairs", "measured", "cpu_s", "peak_mb")
@@ -282,7 +290,7 @@ def row(
     # A run that measured no pair says nothing of their errors.
     some = [run for run in found if run["by_pair"]]
     two["pairs"] = float(np.mean([run["pairs"] for run in some])) if some else 0.0
-    known = published(rows_of(rows, Schema.load(schema))) if shares else {}
+    known = published(rows_of(rows, Schema.load(schema))) if shares else known
     one = predicted(schema, rows=count, epsilon=epsilon, known=known)
     one["expected"], two["expected"] = one["pairs"], two["pairs"]
     one["pairs"], inside = same_pairs(one["by_pair"], some)
@@ -308,6 +316,21 @@ def same_pairs(told: dict[frozenset[str], Spread], runs: list[dict[str, Any]]) -
     means = [np.mean([spread.mean for spread, _ in run]) for run in each]
     inside = [np.mean([spread.low <= error <= spread.high for spread, error in run]) for run in each]
     return float(np.mean(means)), float(np.mean(inside))
+
+
+def last_year(epsilons: list[str], notes: Notes) -> None:
+    """Compare plans that know the columns of the year before with runs."""
+    print(f"\nwith shares of the year before, 2018 for 2019\n{HEADING}")
+    folder = SHARED / "data" / "nist-acs"
+    found = []
+    with tempfile.TemporaryDirectory() as place:
+        for area in ("ma", "national"):
+            words = [str(folder / f"{area}2019.json"), "--dictionary", str(folder / "data_dictionary.json")]
+            schema = imported(*words, "--overlay", "nist-acs", out=Path(place) / f"{area}.toml")
+            known = published(rows_of(folder / f"{area}2018.csv", Schema.load(schema)))
+            rows = folder / f"{area}2019.csv"
+            found += [row(f"{area}2019", rows, schema, epsilon, notes, known=known) for epsilon in epsilons]
+    summary(found)
 
 
 def summary(found: list[dict[str, float]]) -> None:
@@ -414,6 +437,7 @@ def main() -> None:
         tables(told.data, told.epsilon, notes, shares=True)
         others(told.epsilon, notes, shares=True)
         held_out(told.epsilon, notes, shares=True)
+        last_year(told.epsilon, notes)
     if "like" in told.parts:
         alike(notes)
     if "small" in told.parts:
