@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import releases
 
@@ -15,13 +16,14 @@ from populace.errors import UsageError
 from populace.infer.run import OWN
 from populace.marginals import Marginal, tabulate
 from populace.measurements import Measurement
-from populace.pipeline import complete
+from populace.pipeline import complete, synthesize
 from populace.release.bundle import Release
 from populace.release.frame import encode_table
 from populace.report import rehearsal
 from populace.report.compare import GAUSSIAN, Comparison, Reading
 from populace.report.document import build
 from populace.report.rehearsal import likely_errors
+from populace.schema.schema import Schema
 
 
 def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
@@ -103,15 +105,55 @@ def test_what_a_model_cannot_hold_is_added() -> None:
     rehearsed = Measurement(Marginal(("a",)), np.array([110, 90]), Fraction(1))
     chance = 3 * (2 * 2 * 2) ** 0.5 + 9
     added = 1800 * (1 - (chance / 1800) ** 2)
-    assert rehearsal._likely(real, rehearsed, synthetic, drawn, shape=GAUSSIAN) == pytest.approx(
-        0.05 * (1 + added / 200) ** 0.5
-    )
+    words = {"synthetic": synthetic, "stand_in": synthetic, "drawn": drawn, "shape": GAUSSIAN}
+    assert rehearsal._likely(real, rehearsed, **words) == pytest.approx(0.05 * (1 + added / 200) ** 0.5)
     # Two rows off in both cells, 8 together, may be chance.
     for apart in (0, 1, 2):
         by_chance = replace(real, counts=np.array([100 + apart, 100 - apart]))
-        assert rehearsal._likely(by_chance, rehearsed, synthetic, drawn, shape=GAUSSIAN) == pytest.approx(
-            0.05
+        assert rehearsal._likely(by_chance, rehearsed, **words) == pytest.approx(0.05)
+    # The error is how far rows are from their stand-ins, whatever the released ones are.
+    farther = words | {"stand_in": np.array([90.0, 110.0])}
+    assert rehearsal._likely(
+        replace(real, counts=np.array([100, 100])), rehearsed, **farther
+    ) == pytest.approx(0.1)
+
+
+def test_stand_ins_are_drawn_as_people_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    people = rehearsal._people(50, 100_000, rng=rng)
+    counts = np.bincount(people, minlength=50)
+    # 49 degrees of freedom: outside these bounds once in 10,000 seeds.
+    assert 19 < ((counts - 2000) ** 2 / 2000).sum() < 98
+    monkeypatch.setattr(rehearsal, "MOST_DRAWN", 99)
+    assert rehearsal._people(50, 100, rng=rng).tolist() == list(range(50))
+
+
+@pytest.mark.slow
+def test_what_is_rough_and_hidden_by_noise_is_likely_too(tmp_path: Path) -> None:
+    """Of rows drawn from a smooth law a model holds the law, and errs by how rows lie about it: mean of three runs."""
+    rng = np.random.default_rng(2)
+    age = rng.integers(0, 60, 20_000)
+    pay = np.clip(np.rint(age / 6 + rng.normal(0, 3, 20_000)), 0, 11).astype(int)
+    schema = Schema.from_sizes({"age": 60, "pay": 12})
+    true, likely = [], []
+    for seed in range(3):
+        release = synthesize(
+            pa.table({"age": age, "pay": pay}),
+            schema=schema,
+            epsilon="1",
+            delta="1e-9",
+            method="mst",
+            ledger=tmp_path / f"{seed}.db",
+            seed=seed,
         )
+        pair = next(item.marginal for item in release.measurements.items if len(item.marginal.clique) == 2)
+        likely.append(guessed(release)[pair])
+        shares = [
+            tabulate(pair, codes=codes, domain=schema.domain) / 20_000
+            for codes in ({"age": age, "pay": pay}, release.compared)
+        ]
+        true.append(0.5 * np.abs(shares[0] - shares[1] * 20_000 / len(release.compared["age"])).sum())
+    assert 0.8 * np.mean(true) < np.mean(likely) < 1.3 * np.mean(true)
 
 
 def test_the_same_release_is_rehearsed_alike(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from populace.report.compare import LAPLACE, Codes, NoiseShape, noise_shape
 _BEYOND = 3.0
 # More rows would take long to draw and say little more.
 MOST_ROWS = 2**18
+MOST_DRAWN = 2**20
 
 
 def likely_errors(
@@ -28,9 +29,9 @@ def likely_errors(
 ) -> Mapping[Marginal, float]:
     """Return, for every measured marginal, a likely total variation between synthetic and real shares.
 
-    The synthetic rows stand in for the real ones (a parametric bootstrap, Efron 1979): they are counted, scaled to the
-    real `total`, noise of the same law is added, a model is fitted, and rows are drawn from it, as many up to a limit.
-    How far these are from the synthetic rows is about how far the synthetic ones are from the real ones, but for what
+    Drawn again, the synthetic rows stand in for the real ones (a bootstrap, Efron 1979): they are counted, as many as
+    the real `total`, noise of the same law is added, a model is fitted, and rows are drawn from it, up to a limit.
+    How far these are from their stand-ins is about how far the synthetic rows are from the real ones, but for what
     the model cannot hold: it is missing from the synthetic rows already. That shows in measured counts, which are then
     farther from the synthetic ones than in the rehearsal. Both squared distances have the same noise in them, so where
     they differ by more than chance, the difference is added to the square of the error.
@@ -43,8 +44,10 @@ def likely_errors(
         return {}
     domain, shape = measurements.schema.domain, noise_shape(measurements)
     rng, some = np.random.default_rng(0), min(rows, MOST_ROWS)
+    people = _people(rows, round(total), rng=rng)
+    stand_in = {name: column[people] for name, column in codes.items()}
     have = {
-        marginal: tabulate(marginal, codes=codes, domain=domain) * np.float64(total / rows)
+        marginal: tabulate(marginal, codes=stand_in, domain=domain) * np.float64(total / len(people))
         for marginal in dict.fromkeys(item.marginal for item in measurements.items)
     }
     again = tuple(
@@ -62,16 +65,34 @@ def likely_errors(
         real, rehearsed = combined(same), combined(anew)
         marginal = real.marginal
         counts = tabulate(marginal, codes=drawn, domain=domain) * np.float64(total / some)
-        found[marginal] = _likely(real, rehearsed, have[marginal], counts, shape=shape)
+        synthetic = tabulate(marginal, codes=codes, domain=domain) * np.float64(total / rows)
+        found[marginal] = _likely(
+            real, rehearsed, synthetic=synthetic, stand_in=have[marginal], drawn=counts, shape=shape
+        )
     return found
 
 
+def _people(rows: int, total: int, *, rng: np.random.Generator) -> Counts:
+    """Return which synthetic rows stand in for real ones: as many as these, drawn one by one, if they are not too many.
+
+    Counts of people lie about what is smooth as drawn ones do, and noise hides it; synthetic rows have it only as far
+    as it was measured. Of very many rows it is little.
+    """
+    return rng.integers(rows, size=total) if total <= MOST_DRAWN else np.arange(rows)
+
+
 def _likely(
-    real: Measurement, rehearsed: Measurement, synthetic: Table, drawn: Table, *, shape: NoiseShape
+    real: Measurement,
+    rehearsed: Measurement,
+    *,
+    synthetic: Table,
+    stand_in: Table,
+    drawn: Table,
+    shape: NoiseShape,
 ) -> float:
     """Return the likely error of one table from its counts, all of the same total: measured and of rows, each twice."""
-    error = 0.5 * float(np.abs(drawn - synthetic).sum()) / max(float(synthetic.sum()), 1.0)
-    square = float(((drawn - synthetic) ** 2).sum())
+    error = 0.5 * float(np.abs(drawn - stand_in).sum()) / max(float(stand_in.sum()), 1.0)
+    square = float(((drawn - stand_in) ** 2).sum())
     beyond = float(((real.counts - synthetic) ** 2).sum() - ((rehearsed.counts - drawn) ** 2).sum())
     # A sum of few squares is far from normal; the second term is that of Laurent and Massart (2000).
     spread = math.sqrt(2 * (shape.fourth - 1) * real.counts.size)
