@@ -236,7 +236,8 @@ def pair_lines(found: Plan) -> Iterator[str]:
     labels = {pair: " × ".join(pair) for pair, _ in shown}
     width = max(22, *map(len, labels.values()))
     yield ""
-    yield "Which pairs are measured depends on the rows. A pair errs, if it is, by"
+    yield "Which pairs are measured depends on the rows. If it is, the noisy table of a pair errs as follows;"
+    yield "in a release it is cleaned beside all that is known, and mostly errs by less."
     for label, errors in by_cells(found):
         mean = sum(error.mean for error in errors) / len(errors)
         spread = f"{percent(mean)} ({percent(min(e.low for e in errors))} – {percent(max(e.high for e in errors))})"
