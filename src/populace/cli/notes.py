@@ -59,7 +59,8 @@ def tell_left_out(data: Path, schema: Schema) -> None:
     if not data.is_file():
         return
     names, wanted = open_source(data).names, columns_read(schema)
-    more = [name for name in names if name not in {*wanted, *schema.columns}]
+    known = {*wanted, *schema.columns}
+    more = [name for name in names if name not in known]
     # A first line that lacks columns is refused later; it may be no header.
     if more and set(wanted) <= set(names):
         say(f"note: not in the schema, so not read and not released: {listing(more)}")

@@ -13,6 +13,7 @@ from populace.forecast.effort import Effort, effort
 from populace.forecast.pairs import PairError, Supposed, pair_errors, suppose
 from populace.forecast.population import Floats, invent
 from populace.forecast.rehearsal import Rehearsal, Terms, rehearse
+from populace.forecast.shares import fitting
 from populace.forecast.spread import Spread, by_chance, by_choice
 from populace.forecast.verdict import Outcome
 from populace.forecast.worth import Worth, worth
@@ -169,6 +170,7 @@ def rehearse_all(
 
     `known` are public shares of the codes of columns.
     """
+    known = fitting(known, terms.schema)
     parts = cast(len(terms.schema.domain))
     runs, supposed, worths = [], [], []
     for number, part in enumerate(parts):

@@ -10,10 +10,11 @@ import numpy as np
 
 from populace.forecast.population import Population, public
 from populace.forecast.rehearsal import Terms
+from populace.forecast.standin import noisy_counts
 from populace.marginals import Counts, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteLaplace, Noise, Stability
+from populace.privacy.mechanisms import Noise, Stability
 from populace.private.read import open_source
 from populace.private.values import read_tallies
 from populace.progress import silent
@@ -35,7 +36,7 @@ class Lesson:
         """Return the values whose noisy counts exceed the threshold, for as many rows as the whole has."""
         tally = read_tallies(open_source(self.data), self.population.schema)[column]
         counts = np.rint(tally.counts * (self.population.rows / self.population.read)).astype(np.int64)
-        noisy = self._noisy(counts, law.noise)
+        noisy = noisy_counts(counts, law.noise, rng=self.rng)
         told = np.flatnonzero((counts > 0) & (noisy > law.threshold)).tolist()
         return {str(tally.keys[place]): int(noisy[place]) for place in told}
 
@@ -43,14 +44,7 @@ class Lesson:
         """Return noisy counts of groups of a column's codes."""
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, self.population.exact(Marginal((column,))))
-        return self._noisy(exact, noise)
-
-    def _noisy(self, exact: Counts, noise: Noise) -> Counts:
-        if isinstance(noise, DiscreteLaplace):
-            drawn = self.rng.laplace(0.0, float(noise.scale), exact.shape)
-        else:
-            drawn = self.rng.normal(0.0, float(noise.variance) ** 0.5, exact.shape)
-        return exact + np.rint(drawn).astype(np.int64)
+        return noisy_counts(exact, noise, rng=self.rng)
 
 
 def taught(

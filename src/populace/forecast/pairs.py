@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from populace.forecast.errors import distance
 from populace.forecast.population import Population
-from populace.forecast.shares import filled
+from populace.forecast.shares import bits, filled
 from populace.forecast.spread import Spread, by_chance
 from populace.infer.coarse import parted
 from populace.infer.observations import shared_groupings
@@ -262,10 +262,8 @@ def _trait(column: Column, known: npt.NDArray[np.float64] | None) -> Trait:
     Of a column whose shares are public it knows to how many even codes these come: as many as have the same entropy.
     """
     codes, even = float(np.log2(column.size)), 0.0
-    if known is not None and len(known) == column.size:
-        shares = filled(known, column, order=np.zeros(column.size))
-        shares = shares[shares > 0]
-        even = KNOWN + EVEN * round(-float((shares * np.log2(shares)).sum()) / FINE) * FINE
+    if known is not None:
+        even = KNOWN + EVEN * round(bits(filled(known, column, order=np.zeros(column.size))) / FINE) * FINE
     return codes, OTHER_ORDER * column.ordered, even
 
 

@@ -14,13 +14,14 @@ Read off the columns of real tables, not off errors: docs/decisions/plan.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.errors import DataError
-from populace.forecast.shares import filled
+from populace.forecast.shares import bits, filled
 from populace.marginals import Counts, Marginal, tabulate
 from populace.private.read import check_header, open_source, read_codes
 from populace.records import dataclass
@@ -101,7 +102,7 @@ def invent(
     lean: float = 0.0,
     turn: float = 0.0,
     tied: float = 0.0,
-    known: Mapping[str, Floats] | None = None,
+    known: Mapping[str, Floats] = MappingProxyType({}),
 ) -> Population:
     """Return an invented population of so many rows that keeps the rules of a schema.
 
@@ -123,22 +124,17 @@ def invent(
     stray = STRAY * _spread(lengths, step=STEPS[3], start=rng.uniform()) ** 2
     tails = _spread(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
     common = min(1.0, max(0.0, COMMON + COMMON_LEANS * tied))
-    # A column that was made coarser has other codes.
-    told = {
-        name: shares
-        for name, shares in (known or {}).items()
-        if name in columns and len(shares) == columns[name].size
-    }
     for place, (name, column) in enumerate(columns.items()):
-        if name in told:
-            entropy[place] = _part(filled(told[name], column, order=np.zeros(column.size)))
+        if name in known:
+            told = filled(known[name], column, order=np.zeros(column.size))
+            entropy[place] = bits(told) / max(float(np.log2(column.size)), 1.0)
     groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
     shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
     for place, (name, column) in enumerate(columns.items()):
         shares = _shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
-        if name in told:
-            shares = filled(told[name], column, order=shares)
+        if name in known:
+            shares = filled(known[name], column, order=shares)
         trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
         follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
@@ -182,12 +178,6 @@ def _shares(column: Column, *, entropy: float, tail: bool, rng: np.random.Genera
     return shares
 
 
-def _part(shares: Floats) -> float:
-    """Return the part of the largest entropy that a column has."""
-    some = shares[shares > 0]
-    return -float((some * np.log(some)).sum()) / max(float(np.log(len(shares))), 1e-9)
-
-
 def _falling(steps: Floats, *, entropy: float) -> Floats:
     """Return falling shares that have a part of the largest entropy.
 
@@ -199,8 +189,7 @@ def _falling(steps: Floats, *, entropy: float) -> Floats:
         middle = (low + high) / 2
         shares = np.exp(middle * steps)
         shares /= shares.sum()
-        found = -float((shares * np.log(np.maximum(shares, 1e-300))).sum())
-        low, high = (middle, high) if found > entropy * np.log(len(steps)) else (low, middle)
+        low, high = (middle, high) if bits(shares) > entropy * np.log2(len(steps)) else (low, middle)
     shares = np.exp(low * steps)
     return np.asarray(shares / shares.sum())
 

@@ -18,12 +18,14 @@ from populace.forecast.standin import Item, StandIn
 from populace.generate import generate
 from populace.infer.run import fit_items
 from populace.kernels import count_columns
-from populace.marginals import Clique, Counts, Marginal
+from populace.marginals import Clique, Marginal
 from populace.measurements import Measurement
 from populace.privacy.budget import Budget
 from populace.privacy.loss import Currency
 from populace.progress import Progress, silent
 from populace.records import dataclass
+from populace.report.compare import GAUSSIAN, LAPLACE
+from populace.report.rehearsal import noisy
 from populace.schema.columns import Column
 from populace.schema.dates import Dated
 from populace.schema.schema import Schema
@@ -168,12 +170,12 @@ def _mean_errors(
 ) -> tuple[dict[str, float], dict[Clique, float]]:
     """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
     schema, exact = terms.schema, cache(population.exact)
-    pure = terms.budget.currency is Currency.PURE
+    law = LAPLACE if terms.budget.currency is Currency.PURE else GAUSSIAN
     told = [noise_errors(items, schema=schema, exact=exact)]
     chance = by_chance(told[0][0].values(), cells=schema.domain.values())
     for _ in range(again if chance > UNSURE else 0):
         other = [
-            Measurement(item.marginal, exact(item.marginal) + _noise(item, pure=pure, rng=rng), item.variance)
+            replace(item, counts=noisy(exact(item.marginal), float(item.variance), law, rng=rng))
             for item in items
         ]
         told.append(noise_errors(other, schema=schema, exact=exact))
@@ -182,13 +184,6 @@ def _mean_errors(
         {name: float(np.mean([columns[name] for columns, _ in told])) for name in first},
         {pair: float(np.mean([errors[pair] for _, errors in told])) for pair in pairs},
     )
-
-
-def _noise(item: Measurement, *, pure: bool, rng: np.random.Generator) -> Counts:
-    """Return noise of the same variance: double exponential without delta, else normal."""
-    deviation, shape = float(item.variance) ** 0.5, item.counts.shape
-    drawn = rng.laplace(0.0, deviation / 2**0.5, shape) if pure else rng.normal(0.0, deviation, shape)
-    return np.rint(drawn).astype(np.int64)
 
 
 def finish(

@@ -6,6 +6,7 @@ single columns say it, if not of every value; what they leave open is invented.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -58,6 +59,22 @@ def declared_shares(schema: Schema) -> dict[str, Floats]:
             if counts.sum() > 0:
                 found[name] = counts / counts.sum()
     return found
+
+
+def fitting(known: Mapping[str, Floats], schema: Schema) -> dict[str, Floats]:
+    """Return the shares that fit a schema: a column that was left out or made coarser has other codes."""
+    domain = schema.domain
+    return {name: shares for name, shares in known.items() if domain.get(name) == len(shares)}
+
+
+def bits(shares: Floats) -> float:
+    """Return the entropy of shares, in powers of two.
+
+    >>> bits(np.array([0.25, 0.25, 0.25, 0.25, 0.0]))
+    2.0
+    """
+    some = shares[shares > 0]
+    return -float((some * np.log2(some)).sum())
 
 
 def filled(known: Floats, column: Column, *, order: Floats) -> Floats:

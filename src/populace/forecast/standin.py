@@ -85,7 +85,9 @@ class StandIn(Facts):
                 columns=columns,
             )
         return tuple(
-            Measurement(marginal, self._noisy(self.population.exact(marginal), noise), noise.variance)
+            Measurement(
+                marginal, noisy_counts(self.population.exact(marginal), noise, rng=self.rng), noise.variance
+            )
             for marginal in marginals
         )
 
@@ -95,7 +97,7 @@ class StandIn(Facts):
         columns = max(len(marginal.clique) for marginal in candidates.marginals)
         answers = len(candidates.marginals)
         self._book("score", noise, answers=answers, moves=(shift, shift**2), columns=columns)
-        return self._noisy(self._scores(candidates), noise)
+        return noisy_counts(self._scores(candidates), noise, rng=self.rng)
 
     def choose(
         self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
@@ -124,17 +126,19 @@ class StandIn(Facts):
             dtype=np.int64,
         )
 
-    def _noisy(self, exact: Counts, law: Noise | ExponentialCount) -> Counts:
-        if isinstance(law, DiscreteGaussian):
-            drawn = self.rng.normal(0.0, float(law.variance) ** 0.5, exact.shape)
-        else:
-            drawn = self.rng.laplace(0.0, float(law.scale), exact.shape)
-        noisy = exact + np.rint(drawn).astype(np.int64)
-        if isinstance(law, ExponentialCount):
-            # Both sides of the range mirror what is beyond them, which is close to drawing again.
-            noisy = np.clip(np.where(noisy > law.most, 2 * law.most - noisy, np.abs(noisy)), 0, law.most)
-        return noisy
-
     def _book(self, verb: Verb, law: Law, *, answers: int, moves: tuple[int, int], columns: int) -> None:
         spend = Spend(verb=verb, what="", law=law, answers=answers, l1=moves[0], l2_squared=moves[1])
         self.bill.append(Item(spend=spend, columns=columns))
+
+
+def noisy_counts(exact: Counts, law: Noise | ExponentialCount, *, rng: np.random.Generator) -> Counts:
+    """Return counts with noise of a law, for rehearsals on rows that nobody has to protect."""
+    if isinstance(law, DiscreteGaussian):
+        drawn = rng.normal(0.0, float(law.variance) ** 0.5, exact.shape)
+    else:
+        drawn = rng.laplace(0.0, float(law.scale), exact.shape)
+    noisy = exact + np.rint(drawn).astype(np.int64)
+    if isinstance(law, ExponentialCount):
+        # Both sides of the range mirror what is beyond them, which is close to drawing again.
+        noisy = np.clip(np.where(noisy > law.most, 2 * law.most - noisy, np.abs(noisy)), 0, law.most)
+    return noisy

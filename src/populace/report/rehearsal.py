@@ -19,9 +19,8 @@ from populace.report.compare import LAPLACE, Codes, NoiseShape, noise_shape
 # So many standard deviations above what a rehearsal has, a squared distance is no chance; what is added grows from
 # there.
 _BEYOND = 3.0
-# More rows would take long to draw and say little more.
-MOST_ROWS = 2**18
-MOST_DRAWN = 2**20
+# More rows would take long to draw and say little more: from a model, and of stand-ins.
+MOST_ROWS, MOST_DRAWN = 2**18, 2**20
 
 
 def likely_errors(
@@ -51,7 +50,7 @@ def likely_errors(
         for marginal in dict.fromkeys(item.marginal for item in measurements.items)
     }
     again = tuple(
-        replace(item, counts=_noisy(have[item.marginal], float(item.variance), shape, rng=rng))
+        replace(item, counts=noisy(have[item.marginal], float(item.variance), shape, rng=rng))
         for item in measurements.items
     )
     try:
@@ -102,7 +101,8 @@ def _likely(
     return error * math.sqrt(1 + beyond * (1 - (chance / beyond) ** 2) / square)
 
 
-def _noisy(counts: Table, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
+def noisy(counts: Table | Counts, variance: float, law: NoiseShape, *, rng: np.random.Generator) -> Counts:
+    """Return counts with noise of a variance, for rehearsals on rows that nobody has to protect."""
     deviation = variance**0.5
     if law is LAPLACE:
         return np.rint(counts + rng.laplace(0.0, deviation / 2**0.5, counts.shape)).astype(np.int64)

@@ -1,6 +1,6 @@
 """The scripts that draw charts: put together by the installed vl-convert, then kept among the user's caches.
 
-Putting them together takes two seconds, longer than most runs do. They are public and the same for everybody; kept ones
+Putting them together takes longer than most of a small run. They are public and the same for everybody; kept ones
 are used if they are whole and nobody else could have written them. Where nothing can be kept they are made every time.
 """
 
