@@ -14,7 +14,7 @@ from populace.cli.account import tell_new_ledger
 from populace.cli.console import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from populace.privacy.books import Account
+    from populace.privacy.account import Account
     from populace.privacy.ledger import Ledger
     from populace.privacy.record import RunRecord
 
