@@ -95,7 +95,7 @@ def test_the_name_of_a_run_from_before_the_checkpoint_is_taken(ledger):
     reservation = rows(ledger.path)[1]
     body = json.loads(reservation.body)
     append_raw(ledger.path, Event(kind=Kind.RESERVE, dataset="adult", run=reservation.run, body=body))
-    with pytest.raises(LedgerError, match="breaks the rules .*cannot start"):
+    with pytest.raises(LedgerError, match=r"breaks the rules .*cannot start"):
         Ledger.existing(ledger.path)
 
 

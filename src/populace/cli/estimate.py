@@ -123,7 +123,7 @@ def estimate(
     check_new_folder(out)
     described = Schema.load(schema)
     account = dataset or described.dataset or dataset_name(data)
-    found = look_up(account, ledger=ledger)
+    found = look_up(account, ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
     with progress() as moved:
         with keeping_answers(out):

@@ -55,15 +55,19 @@ class Head:
     def __str__(self) -> str:
         return f"{self.seq}:{self.hash}"
 
-    @classmethod
-    def parse(cls, text: str) -> Head:
-        """Return the head that `str` wrote, as somebody kept it."""
-        if not (found := re.fullmatch(r"([0-9]{1,18}):([0-9a-f]{64})", text.strip())):
-            raise UsageError(
-                f"{text!r} is not the head of a ledger.",
-                hint="give NUMBER:HASH as `populace ledger head` printed it",
-            )
-        return cls(seq=int(found[1]), hash=found[2])
+
+def parse_head(text: str) -> tuple[int | None, str]:
+    """Return the number and the hash of a head that somebody kept, or its hash alone.
+
+    >>> parse_head("7:" + "a" * 64)[0], parse_head("a" * 64)[0]
+    (7, None)
+    """
+    if not (found := re.fullmatch(r"(?:([0-9]{1,18}):)?([0-9a-f]{64})", text.strip())):
+        raise UsageError(
+            f"{text!r} is not the head of a ledger.",
+            hint="give NUMBER:HASH as `populace ledger head` printed it",
+        )
+    return None if found[1] is None else int(found[1]), found[2]
 
 
 @dataclass(frozen=True, slots=True)

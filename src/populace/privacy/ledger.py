@@ -17,7 +17,7 @@ from populace.privacy import ledger_place as place
 from populace.privacy.account import Account, check_name
 from populace.privacy.books import Books
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
-from populace.privacy.events import Event, Head, Kind, sealed
+from populace.privacy.events import Event, Head, Kind, parse_head, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
 from populace.privacy.record import Plan, PublicTable, RunRecord
@@ -85,17 +85,17 @@ class Ledger:
         books = self._current()
         return Head(seq=books.seq, hash=books.hash)
 
-    def check_head(self, kept: Head) -> None:
-        """Refuse a ledger that no longer holds the row that was its last when its head was kept."""
-
-        def check(connection: sqlite3.Connection, _: Books) -> None:
-            if file.hash_at(connection, kept.seq) != kept.hash:
-                raise LedgerError(
-                    f"{self.path} does not hold the row {kept.seq} that was kept: it was rolled back, or is another.",
-                    hint="find the file that holds it; an older copy lacks what was spent since",
-                )
-
-        self._transact(file.READ, check)
+    def find_head(self, kept: str) -> Head:
+        """Return the row that was the last when somebody kept it; refuse a ledger that no longer holds it."""
+        seq, digest = parse_head(kept)
+        found: list[int | None] = []
+        self._transact(file.READ, lambda connection, _: found.append(file.seq_of(connection, digest)))
+        if found[-1] is None or seq not in (None, found[-1]):
+            raise LedgerError(
+                f"{self.path} does not hold the entry that was kept: it was rolled back, or is another ledger.",
+                hint="find the file that holds it; an older copy lacks what was spent since",
+            )
+        return Head(seq=found[-1], hash=digest)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return all accounts, in the order in which they were opened."""

@@ -269,6 +269,14 @@ def hash_at(connection: sqlite3.Connection, seq: int) -> str:
     return "" if found is None else str(found[0])
 
 
+def seq_of(connection: sqlite3.Connection, digest: str) -> int | None:
+    """Return the number of the row with a hash, None where there is none."""
+    if digest == GENESIS:
+        return 0
+    found = connection.execute("select seq from events where hash = ?", (digest,)).fetchone()
+    return None if found is None else int(found[0])
+
+
 def check_head(connection: sqlite3.Connection, *, seq: int, digest: str) -> None:
     """Refuse a log whose last row is not the one that the head record names."""
     found = connection.execute("select seq, hash, seal from head").fetchall()
