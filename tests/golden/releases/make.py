@@ -166,10 +166,9 @@ def make(out: Path) -> None:
     """Write one release of each kind."""
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        for name, text in {
-            "schema": SCHEMA, "more": SCHEMA.replace("frozen", "frozen-more"), "learnt": LEARNT, "public": PUBLIC, "survey": SURVEY, "design": DESIGN,
-            "queries": QUERIES,
-        }.items():  # fmt: skip
+        files = {"schema": SCHEMA, "more": SCHEMA.replace("frozen", "frozen-more"), "learnt": LEARNT}
+        files |= {"public": PUBLIC, "survey": SURVEY, "design": DESIGN, "queries": QUERIES}
+        for name, text in files.items():
             (place / f"{name}.toml").write_text(text, encoding="utf-8")
         pyarrow.csv.write_csv(people(300, seed=1), place / "people.csv")
         pyarrow.parquet.write_table(people(300, seed=2), place / "people.parquet")
