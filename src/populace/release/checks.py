@@ -74,7 +74,8 @@ def read_json(path: Path, *, inner: str) -> tuple[Any, Any]:
 def read_text(path: Path) -> str:
     """Return a text file of a release."""
     try:
-        return path.read_text(encoding="utf-8")
+        # Carriage returns inside quotes stay what they are.
+        return path.read_bytes().decode("utf-8")
     except (OSError, ValueError) as failure:
         raise wrong(f"{path.name} cannot be read") from failure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -103,13 +104,12 @@ class Estimates:
 
     def to_csv(self) -> str:
         """Return `estimates.csv`: what `table` holds, numbers to ten digits."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         table = self.table
-        writer.writerow(table.column_names)
-        for row in table.to_pylist():
-            writer.writerow([f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()])
-        return text.getvalue()
+        rows = [
+            [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()]
+            for row in table.to_pylist()
+        ]
+        return "".join(map(_csv_line, [table.column_names, *rows]))
 
     def to_json(self) -> dict[str, Any]:
         """Return `estimates.json`: the estimates, and all that they can be computed from again."""
@@ -174,3 +174,10 @@ class Estimates:
 
     def _heading(self, name: str) -> str:
         return f"by {name}" if name in ("query", *NUMBERS, "note") else name
+
+
+def _csv_line(cells: Sequence[str | None]) -> str:
+    """Return a line of a CSV file; before Python 3.13 its writer quotes only the line breaks that it writes itself."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy.typing as npt
 
 from populace.errors import ReleaseError, UsageError
+from populace.schema.columns import Categorical
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -84,8 +86,28 @@ def write_table(table: pa.Table, path: Path) -> None:
     table = table.replace_schema_metadata(None)
     if format_named(path.suffix[1:]) is Format.PARQUET:
         pyarrow.parquet.write_table(table, path, compression="zstd")
+    elif table.num_columns == 1:
+        _write_one_column(table, path)
     else:
         pyarrow.csv.write_csv(table, path)
+
+
+def _write_one_column(table: pa.Table, path: Path) -> None:
+    """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    (column,) = table.columns
+    if pa.types.is_string(column.type):
+        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), path)
+        return
+    written = io.BytesIO()
+    pyarrow.csv.write_csv(table, written)
+    # Numbers and moments hold no line breaks: a line is a cell. The header may hold some.
+    header = io.BytesIO()
+    pyarrow.csv.write_csv(table.slice(0, 0), header)
+    cells = written.getvalue()[len(header.getvalue()) :].splitlines()
+    path.write_bytes(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
 
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
@@ -109,10 +131,13 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
                 column_types=types,
                 null_values=[""],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
             )
-            parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-            table = pyarrow.csv.read_csv(path, convert_options=convert, parse_options=parse)
+            table = pyarrow.csv.read_csv(
+                path,
+                read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _longest_row(schema))),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                convert_options=convert,
+            )
     except (OSError, pa.ArrowException) as failure:
         raise ReleaseError(
             f"{path.name} cannot be read as a table.",
@@ -124,6 +149,17 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
             hint="ask the publisher for an unaltered copy",
         )
     return table.combine_chunks()
+
+
+def _longest_row(schema: Schema) -> int:
+    """Return how many bytes a row of a CSV file or its header may have at most; a reader's block holds one or more."""
+    longest = 0
+    for name, column in schema.columns.items():
+        declared = column.values if isinstance(column, Categorical) else ()
+        texts = (name, *declared, *column.specials)
+        # All its quotation marks are doubled, and it is quoted; numbers and moments are short.
+        longest += max(64, *(2 * len(text.encode()) for text in texts)) + 3
+    return longest
 
 
 def _to_the_second(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
