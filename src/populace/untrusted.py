@@ -7,6 +7,7 @@ as large as they are expected to be before a byte of them is read.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +53,8 @@ def parsing(name: str, *expected: type[Exception]) -> Iterator[None]:
     except OSError as failure:
         raise _unreadable(name, failure) from failure
     except (
-        *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
-        *(EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, pa.ArrowException, *expected),
+        *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError),
+        *(EOFError, zipfile.BadZipFile, zlib.error, pa.ArrowException, *expected),
     ) as failure:
         raise altered(f"{name} cannot be read: it was cut short or altered") from failure
 
@@ -79,7 +80,7 @@ def check_regular(path: Path) -> None:
         raise altered(f"{path.name} is {'a link, ' if stat.S_ISLNK(mode) else ''}not a file")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file to read it; a link is not followed, and nothing is waited for."""
     check_regular(path)
     try:
@@ -89,7 +90,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise altered(f"{path.name} is not a file")
-    return os.fdopen(handle, "rb")
+    return io.BufferedReader(io.FileIO(handle, "rb"))
 
 
 def _unreadable(name: str, failure: Exception) -> ReleaseError | ResourceError:
