@@ -32,6 +32,9 @@ LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**9), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**300)
 _MOST_DIGITS = 400
 _SHORT_BITS = 32
+# An answer with smooth noise takes no more, whatever is left: its noise is nothing beside its bound by then, and laws
+# of a greater price leave the range in which they are searched for.
+MOST_SMOOTH_EPSILON = Fraction(512)
 
 
 def parse_epsilon(value: Number) -> Fraction:
@@ -183,7 +186,8 @@ class Budget:
     def smooth_epsilon(self, share: Fraction, *, answers: int = 1) -> Fraction:
         """Return the ε that each of some answers with smooth noise may have, together for at most a share.
 
-        It is the ε between tables that differ by one row: a unit of several rows takes as many times as much.
+        It is the ε between tables that differ by one row: a unit of several rows takes as many times as much. What
+        exceeds `MOST_SMOOTH_EPSILON` is not spent.
 
         >>> from populace.schema.unit import Unit
         >>> Budget.of(Fraction(6), Fraction(0), unit=Unit(rows=3, id="id")).smooth_epsilon(Fraction(1, 2))
@@ -191,10 +195,10 @@ class Budget:
         """
         each, rows = self._each(share, answers=answers), self.unit.marginal_l1
         if self.currency is Currency.GDP:
-            return greatest_pure_epsilon(each) / rows
-        if self.currency is Currency.ZCDP:
-            return _root_down(2 * each) / rows
-        return each / rows
+            found = greatest_pure_epsilon(each)
+        else:
+            found = _root_down(2 * each) if self.currency is Currency.ZCDP else each
+        return min(found / rows, MOST_SMOOTH_EPSILON)
 
     def smooth_noise(
         self, share: Fraction, *, t: Fraction, answers: int = 1, aim: Aim | None = None
