@@ -84,7 +84,8 @@ class Job:
 def jobs(draw: st.DrawFn, most_rows: int = 1000) -> Job:
     """Any run that somebody might ask for. What has no structure is drawn evenly, by a seed."""
     schema = draw(schemas())
-    seed = draw(st.integers(0, 2**32))
+    # Hypothesis likes small numbers: schemas with the same one must not share all the rest.
+    seed = draw(st.integers(0, 2**16)) * 2**32 + int(schema.digest[:8], 16)
     rng = np.random.default_rng(seed)
 
     def one_of(choices: Sequence[str]) -> str:
@@ -338,7 +339,9 @@ def check_rows(release: Release, job: Job) -> None:
         assert redone.schema == table.schema
         twice = codec.encode({name: redone[name] for name in codec.reads})
         assert all(np.array_equal(codes[name], twice[name]) for name in codes)
-        for row in table.select([name for name in table.column_names if name in "ABCF"]).to_pylist():
+        # Slowly, by the values of some rows; `verify` has held all of them against the rules by their codes.
+        bound = table.slice(0, 300).select([name for name in table.column_names if name in "ABCF"])
+        for row in bound.to_pylist():
             texts = {name: "" if value is None else _text(value) for name, value in row.items()}
             assert all(keeps(texts, replaced(schema, texts))), texts
             assert job.where is None or holds(parse(job.where), texts, schema.columns), texts
