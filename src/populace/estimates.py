@@ -90,7 +90,14 @@ def estimate(
         failure.add_note("what was answered is paid for and not lost: it is this exception's `answers`")
         raise
     run.finish()
-    return Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+    return Estimates(
+        design=design,
+        queries=queries,
+        rows=rows,
+        tape=oracle.tape,
+        record=run.record(),
+        ledger=ledger_path(ledger).absolute(),
+    )
 
 
 def refuse_open(schema: Schema) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from json import dumps as as_json
 from pathlib import Path
@@ -215,7 +216,11 @@ def keeping(estimates: Estimates, *, out: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if (kept := _kept(out, "estimates", lambda place: estimates.save(place, report=False))) is None:
+        # It may be the ledger that could not be written: then they are kept without being booked.
+        unbooked = replace(estimates, ledger=None)
+        kept = _kept(out, "estimates", lambda place: estimates.save(place, report=False))
+        kept = kept or _kept(out, "estimates", lambda place: unbooked.save(place, report=False))
+        if kept is None:
             say("note: the estimates are paid for, and could not be kept: no folder could be written")
         else:
             say(f"note: the estimates are paid for and kept in {kept}, without a report")

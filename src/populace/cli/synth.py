@@ -46,6 +46,7 @@ def synth(
     from populace.cli.notes import tell_cut, tell_lost, tell_unread
     from populace.cli.stages import keeping
     from populace.pipeline import check_drawn, complete, measure
+    from populace.reservation import ledger_path
 
     check_new_folder(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
@@ -81,6 +82,7 @@ def synth(
                 implicates=implicates,
                 seed=seed,
                 like=data,
+                ledger=ledger_path(ledger),
                 progress=moved,
             )
             moved("writing the release" if no_report else "making the report", 0.0)

@@ -13,6 +13,7 @@ from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
 from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.record import RunRecord, short
+from populace.privacy.release_record import ReleaseRecord
 from populace.privacy.spends import SpendRecord
 from populace.records import dataclass
 from populace.schema.unit import Neighbours, Unit
@@ -59,10 +60,13 @@ class Books:
     runs: dict[str, RunRecord] = field(default_factory=dict)
     # The sum of prices of each run: adding them all up again at every spend would take time squared.
     used: dict[str, Fraction] = field(default_factory=dict)
+    releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
 
     def copy(self) -> Books:
         """Return books that can be written on without changing these; accounts and runs are frozen values."""
-        return Books(self.seq, self.hash, dict(self.accounts), dict(self.runs), dict(self.used))
+        return Books(
+            self.seq, self.hash, dict(self.accounts), dict(self.runs), dict(self.used), dict(self.releases)
+        )
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
@@ -86,6 +90,8 @@ class Books:
             self._spend(event, digest=row.hash)
         elif event.kind is Kind.FINISH:
             self._finish(event, digest=row.hash)
+        elif event.kind is Kind.RELEASE:
+            self._release(event, digest=row.hash)
         else:
             self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
         self.seq, self.hash = row.seq, row.hash
@@ -202,6 +208,12 @@ class Books:
             taken_delta=account.taken_delta - delta,
         )
 
+    def _release(self, event: Event, *, digest: str) -> None:
+        """Take in what a run published. It costs nothing: the run paid for it, finished or not."""
+        run = self._own_run(event)
+        record = ReleaseRecord.from_json(event.body, entry=digest)
+        self.releases[run.run] = (*self.releases.get(run.run, ()), record)
+
     def _private(self, dataset: str) -> Account:
         account = self.account(dataset)
         if account.void:
@@ -212,13 +224,17 @@ class Books:
         return account
 
     def _active(self, event: Event) -> RunRecord:
+        run = self._own_run(event)
+        if run.finished:
+            raise UsageError(f"run {run.run} is finished.", hint="reserve a new run to ask more")
+        return run
+
+    def _own_run(self, event: Event) -> RunRecord:
         run = self.run(event.run)
         if run.dataset != event.dataset:
             raise LedgerError(
                 f"run {run.run} is not a run of {event.dataset!r}.", hint=f"it is one of {run.dataset!r}"
             )
-        if run.finished:
-            raise UsageError(f"run {run.run} is finished.", hint="reserve a new run to ask more")
         return run
 
 

@@ -1,4 +1,4 @@
-"""The ledger's log: six kinds of events, each row sealed with a hash of everything before it.
+"""The ledger's log: seven kinds of events, each row sealed with a hash of everything before it.
 
 Kinds are never removed and never change meaning; a kind that is not in this list is refused.
 """
@@ -27,6 +27,7 @@ class Kind(Enum):
     SPEND = "spend"
     FINISH = "finish"
     NONPRIVATE = "nonprivate"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

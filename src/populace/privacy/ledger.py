@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
@@ -18,6 +18,7 @@ from populace.privacy.events import Event, Kind, damaged, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
 from populace.privacy.record import Plan, PublicTable, RunRecord
+from populace.privacy.release_record import ReleaseRecord
 from populace.privacy.spends import SpendRecord
 from populace.privacy.stability import key_delta
 from populace.schema.unit import Neighbours, Unit
@@ -91,6 +92,11 @@ class Ledger:
         """Return all that the rows say about the runs of one account, in the order in which they began."""
         books = self._current()
         return tuple(books.run(run) for run in books.account(dataset).runs)
+
+    def releases(self, run_id: str) -> tuple[ReleaseRecord, ...]:
+        """Return what one run has published, in the order in which it was booked."""
+        books = self._current()
+        return books.releases.get(books.run(run_id).run, ())
 
     def open_account(
         self,
@@ -182,6 +188,22 @@ class Ledger:
         body = {"returned": [str(part) for part in returned]}
         event = Event(kind=Kind.FINISH, dataset=run.dataset, run=run.run, body=body)
         self._write(lambda _: [event])
+
+    def book_release(self, run_id: str, *, manifest: str, files: Mapping[str, str]) -> ReleaseRecord:
+        """Book the digests of what a run publishes, before it is published; the same digests are booked once.
+
+        It costs nothing, may follow the end of the run, and leaves the run's own record as it is.
+        """
+        asked = ReleaseRecord.from_json({"manifest": manifest, "files": files}, entry="")
+
+        def decide(books: Books) -> Sequence[Event]:
+            run = books.run(run_id)
+            if any(booked.to_json() == asked.to_json() for booked in books.releases.get(run_id, ())):
+                return []
+            return [Event(kind=Kind.RELEASE, dataset=run.dataset, run=run_id, body=asked.to_json())]
+
+        releases = self._write(decide).releases[run_id]
+        return next(booked for booked in releases if booked.to_json() == asked.to_json())
 
     def _naming_itself(self, refusal: OverBudget) -> OverBudget:
         """Return a refusal whose command for a grant names this ledger, where that is not the default one."""

@@ -21,6 +21,7 @@ from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.records import dataclass
 from populace.release.answers import Answers
+from populace.release.booking import book
 from populace.release.codebook import codebook
 from populace.release.drawing import RowsFrom, Selection, expected_rows
 from populace.release.frame import (
@@ -62,7 +63,8 @@ class Release:
 
     `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
     `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
-    `library` and `format` say as which kind of frame and of file the table is wanted.
+    `library` and `format` say as which kind of frame and of file the table is wanted. `ledger` is where saving books
+    the digests of the folder; no file names it.
     """
 
     synthetic: pa.Table
@@ -74,6 +76,7 @@ class Release:
     further: tuple[pa.Table, ...] = ()
     library: str = "pyarrow"
     format: Format = Format.CSV
+    ledger: Path | None = None
 
     @classmethod
     def made(
@@ -87,6 +90,7 @@ class Release:
         selection: Selection | None = None,
         further: tuple[pa.Table, ...] = (),
         like: object = None,
+        ledger: Path | None = None,
     ) -> Self:
         """Return a release whose table is of the same kind as `like`: a path or a frame."""
         return cls(
@@ -99,6 +103,7 @@ class Release:
             further=further,
             library=library_of(like),
             format=format_like(like),
+            ledger=ledger,
         )
 
     def __repr__(self) -> str:
@@ -187,11 +192,17 @@ class Release:
         *,
         format: str | None = None,  # noqa: A002 (the word of the CLI)
         report: bool = True,
+        ledger: str | Path | None = None,
     ) -> None:
-        """Write the release folder, with its report if wanted. The folder appears complete or not at all."""
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all.
+
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        """
         check_folder(Path(folder))
         chosen = self.format if format is None else format_named(format)
-        write(self, Path(folder), table_format=chosen, report=self.report() if report else None)
+        page = self.report() if report else None
+        booked = self.ledger if ledger is None else Path(ledger)
+        write(self, Path(folder), table_format=chosen, report=page, ledger=booked)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -223,8 +234,10 @@ class Release:
         )
 
 
-def write(release: Release, folder: Path, *, table_format: Format, report: str | None) -> None:
-    """Write a release folder: into a hidden folder beside it, to disk, and only then under its own name."""
+def write(
+    release: Release, folder: Path, *, table_format: Format, report: str | None, ledger: Path | None = None
+) -> None:
+    """Write a release folder: into a hidden folder beside it, to disk and into a ledger, then under its own name."""
     statement = release.statement
     measured = [item.marginal for item in release.measurements.items]
     with becoming(folder) as place:
@@ -251,6 +264,9 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
             implicates=1 + len(release.further),
         )
         (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+        if ledger is not None:
+            sync_files(place)
+            book(place, manifest=manifest, record=release.measurements.record, ledger=ledger)
 
 
 def check_folder(folder: Path) -> None:
@@ -277,9 +293,7 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     try:
         place.mkdir(parents=True, mode=mode)
         yield place
-        for path in place.iterdir():
-            _sync(path)
-        _sync(place)
+        sync_files(place)
         # An empty folder of that name is replaced; one that was filled meanwhile is not.
         place.rename(folder)
         _sync(folder.parent)
@@ -287,6 +301,13 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
         raise _no_place(folder, failure) from failure
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def sync_files(folder: Path) -> None:
+    """Wait until a folder and its files are on disk."""
+    for path in folder.iterdir():
+        _sync(path)
+    _sync(folder)
 
 
 def _sync(path: Path) -> None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
-from populace.release.bundle import becoming, check_folder
+from populace.release.booking import book
+from populace.release.bundle import becoming, check_folder, sync_files
 from populace.release.checks import read_json, wrong
 from populace.release.codebook import codebook
 from populace.release.drawing import RowsFrom
 from populace.release.manifest import NAME, Manifest, describe_estimates, dump, versions
 from populace.release.page import markdown
+from populace.release.statement import FORMAT as STATEMENT
 from populace.release.statement import Statement, state
 from populace.release.survey_words import sentences
 from populace.schema.schema import Schema
@@ -42,6 +44,7 @@ class Estimates:
     """Estimates with their errors, in the order of the queries, and all they follow from.
 
     `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `ledger` is where saving books the digests of the folder; no file names it.
     """
 
     design: Design
@@ -49,6 +52,7 @@ class Estimates:
     rows: tuple[Estimate, ...]
     tape: tuple[Answered, ...]
     record: RunRecord
+    ledger: Path | None = None
 
     @property
     def schema(self) -> Schema:
@@ -66,12 +70,17 @@ class Estimates:
     @cached_property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
+        return self.state()
+
+    def state(self, *, form: int = STATEMENT) -> Statement:
+        """Return the statement with the numbers of a format, that of today or an older one."""
         return state(
             self.record,
             schema=self.schema,
             answers=Answers(survey=sentences(self.design, self.queries)),
             rows=0,
             rows_from=RowsFrom.NONE,
+            form=form,
         )
 
     @cached_property
@@ -131,8 +140,12 @@ class Estimates:
 
         return render(build(self))
 
-    def save(self, folder: str | Path, *, report: bool = True) -> None:
-        """Write the release folder, with its report if wanted. The folder appears complete or not at all."""
+    def save(self, folder: str | Path, *, report: bool = True, ledger: str | Path | None = None) -> None:
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all.
+
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        """
+        booked = self.ledger if ledger is None else Path(ledger)
         check_folder(Path(folder))
         page = self.report() if report else None
         statement = self.statement
@@ -148,6 +161,9 @@ class Estimates:
                 (place / name).write_text(text, encoding="utf-8", newline="\n")
             manifest = describe_estimates(place, statement=statement)
             (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+            if booked is not None:
+                sync_files(place)
+                book(place, manifest=manifest, record=self.record, ledger=booked)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from populace.errors import ReleaseError, UsageError
 from populace.schema.columns import Categorical
 from populace.schema.schema import Schema
+from populace.untrusted import altered, check_regular, parsing, read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,40 +116,32 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
     """Read a synthetic table in the types of its schema."""
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet
 
     from populace.schema.codec import arrow_type
 
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
+    check_regular(path)
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
-    try:
-        if format_named(path.suffix[1:]) is Format.PARQUET:
-            table = _to_the_second(pyarrow.parquet.read_table(path), types)
-        else:
-            convert = pyarrow.csv.ConvertOptions(
-                column_types=types,
-                null_values=[""],
-                strings_can_be_null=True,
-            )
+    if format_named(path.suffix[1:]) is Format.PARQUET:
+        table = _read_parquet(path, types)
+    else:
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        with parsing(path.name):
             table = pyarrow.csv.read_csv(
                 path,
                 read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _longest_row(schema))),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
                 convert_options=convert,
             )
-    except (OSError, pa.ArrowException) as failure:
-        raise ReleaseError(
-            f"{path.name} cannot be read as a table.",
-            hint="ask the publisher for an unaltered copy",
-        ) from failure
     if table.schema != pa.schema(types):
-        raise ReleaseError(
-            f"{path.name} does not have the columns and types of its codebook.",
-            hint="ask the publisher for an unaltered copy",
-        )
+        raise altered(f"{path.name} does not have the columns and types of its codebook")
     return table.combine_chunks()
 
 
@@ -162,18 +156,14 @@ def _longest_row(schema: Schema) -> int:
     return longest
 
 
-def _to_the_second(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
-    """Return moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
+def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
     import pyarrow as pa
 
     stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
-    fields = [
-        field.with_type(wanted)
-        if field.type == stored.get(wanted := types.get(field.name, field.type))
-        else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    table = read_parquet(path, types={name: stored.get(kind, kind) for name, kind in types.items()})
+    with parsing(path.name):
+        return table.cast(pa.schema(list(types.items())))
 
 
 def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
