@@ -242,9 +242,9 @@ def write_rows(cells: dict[str, list[str | None]], path: Path, *, seed: int) -> 
 
 
 def run(words: Sequence[str]) -> tuple[int, str]:
-    """Return the exit code of a command, and what it said."""
+    """Return the exit code of a command, and what it wrote."""
     said = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+    with redirect_stdout(said), redirect_stderr(said):
         code = main(list(words))
     return code, said.getvalue()
 
@@ -281,6 +281,7 @@ def round_trip(job: Job, home: Path) -> str:
         return next(f"refused: {line[:60]}" for line in said.splitlines() if line.startswith("error"))
     code, said = run(["verify", str(out)])
     assert code == 0, said
+    assert "not redrawn" not in said, said
     release = Release.load(out)
     check_rows(release, job)
     check_files(release, out, again)
