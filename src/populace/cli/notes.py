@@ -67,24 +67,11 @@ def tell_left_out(data: Path, schema: Schema) -> None:
 
 
 def tell_unread(release: Release) -> None:
-    """Note on stderr where most released rows have no value of a column of numbers or dates, as if none were read."""
-    from populace.schema.dates import Dated
-    from populace.schema.ranges import Range
+    """Note on stderr of which columns many rows lie outside the domain, by noisy counts that the release holds."""
+    from populace.release.domain_fit import out_of_domain
 
-    for name, column in release.measurements.schema.columns.items():
-        # A code of its own for everything else is often a value like any other.
-        if not isinstance(column, Range) or column.other is not None:
-            continue
-        codes = release.compared.get(name)
-        if codes is None or not len(codes):
-            continue
-        if 2 * int((codes == column.other_code).sum()) > len(codes):
-            hint = (
-                'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y"'
-                if isinstance(column, Dated)
-                else "are its numbers written with units, or its missing values as texts that the schema does not know?"
-            )
-            say(f"note: most rows have no value of {name!r} that could be read (hint: {hint})")
+    for found in out_of_domain(release.measurements):
+        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')} (hint: {found.hint})")
 
 
 def tell_cut(release: Release) -> None:
