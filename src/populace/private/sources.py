@@ -111,6 +111,13 @@ def _arrow(column: Any) -> Array:
 
     Columns of Python objects go cell by cell, because Arrow would choose their type from all cells together.
     """
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        try:
+            return native.combine_chunks()
+        except pa.ArrowException:
+            # Some types cannot be joined; their texts can.
+            return pa.chunked_array(map(texts, native.chunks), pa.string()).combine_chunks()
     if not _holds_objects(column):
         try:
             found = column.to_arrow()
