@@ -128,27 +128,27 @@ def _is_arrow(data: Path) -> bool:
 def _parquet_schema(data: Path) -> Any:
     import pyarrow.parquet as pq
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)):
+    with redact_open_errors(str(data)):
         return pq.read_schema(data)
 
 
 def _arrow_schema(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).schema
 
 
 def _arrow_table(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).read_all()
 
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 
 from populace.errors import DataError
 from populace.private import lines
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_open_errors, redact_row_errors
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv
@@ -53,7 +53,7 @@ class DelimitedSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with plain_errors(str(path)), path.open("rb") as handle:
+        with redact_open_errors(str(path)), path.open("rb") as handle:
             start = handle.read(64)
             _refuse_other_formats(path, start)
             self._encoding, mark = _encoding(start)
@@ -69,12 +69,17 @@ class DelimitedSource:
         # Where fields are parted by semicolons, numbers are usually written 3,14.
         self.decimal = "," if self._separator == ";" else "."
 
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return nothing: every field is a text."""
+        del columns
+        return []
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch, as bytes."""
         # The file's own names may repeat, or be no UTF-8: the reader gets plain ones.
         plain = [f"c{place}" for place in range(len(self.names))]
         chosen = [plain[self.names.index(name)] for name in columns]
-        with plain_errors(str(self._path)), self._path.open("rb") as handle:
+        with redact_row_errors(str(self._path)), self._path.open("rb") as handle:
             handle.seek(self._body)
             for block in lines.whole_lines(handle, ends=self._ends, longest=self._longest):
                 text = lines.as_utf8(block, encoding=self._encoding, ends=self._ends)

@@ -11,7 +11,7 @@ import numpy as np
 
 from populace.errors import DataError, ResourceError
 from populace.private.delimited import DelimitedSource
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.sources import FrameSource, ParquetSource, Source
 from populace.private.statistics.rows import SurveyRows
 from populace.private.values import first_rows, written
@@ -42,7 +42,7 @@ def open_source(data: Any) -> Source:
 
 
 def check_header(source: Source, schema: Schema) -> None:
-    """Refuse a table that lacks a column of the schema, or has it twice."""
+    """Refuse a table that lacks a column of the schema, has it twice, or declares a type for it that has no codes."""
     wanted = columns_read(schema)
     missing = [name for name in wanted if name not in source.names]
     if missing:
@@ -51,6 +51,12 @@ def check_header(source: Source, schema: Schema) -> None:
     if repeated:
         raise DataError(
             f"the data has column {listing(repeated)} more than once.", hint="rename or remove one of them"
+        )
+    nested = source.without_text(wanted)
+    if nested:
+        raise DataError(
+            f"column {listing(nested)} holds lists, structures or lengths of time, which have no codes.",
+            hint="take it out of the schema, or turn it into texts, numbers or dates first",
         )
 
 
@@ -76,7 +82,7 @@ def _read(
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
     told: dict[str, list[Floats]] = {name: [] for name in readers}
     ids: list[Array] = []
-    with plain_errors("the data"):
+    with redact_row_errors("the data"):
         for batch in source.batches(columns_read(schema)):
             cells = {name: batch.column(name) for name in codec.reads}
             coded = codec.encode(cells, decimal=source.decimal)

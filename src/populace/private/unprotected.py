@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError, UsageError
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, columns_read, open_source, read_codes
 from populace.private.sources import Source
 from populace.public import Public
@@ -93,7 +93,10 @@ def written_digest(source: Source, *, columns: Sequence[str]) -> str:
     whole = _Hashed()
     texts_of = pa.schema([(name, pa.string()) for name in columns])
     options = pa.csv.WriteOptions(quoting_style="all_valid")
-    with plain_errors("the public table"), pa.csv.CSVWriter(whole, texts_of, write_options=options) as file:
+    with (
+        redact_row_errors("the public table"),
+        pa.csv.CSVWriter(whole, texts_of, write_options=options) as file,
+    ):
         for batch in source.batches(columns):
             file.write_batch(
                 pa.record_batch([_texts(batch.column(name)) for name in columns], schema=texts_of)
