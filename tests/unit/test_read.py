@@ -145,7 +145,7 @@ def test_long_files_are_read_in_pieces(path: Path, monkeypatch: pytest.MonkeyPat
         (b"AGE:CITY\n17:K\n", "no column 'AGE', 'CITY'", "is the first line a header"),
         (b"\x1f\x8b\x08\x00rest", "compressed by gzip", "unpack"),
         (b"PK\x03\x04rest", "spreadsheet", "export"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(200), "no column 'AGE', 'CITY'", "is the first line a header"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(200), "is an image", "give a table"),
         (b'AGE,"CITY\n17,x"\n', "the header of", "in one line"),
         (b"x" * (2**22 + 1), "no line breaks", "CSV or Parquet"),
     ],

@@ -18,6 +18,7 @@ import pyarrow.csv
 from populace.errors import DataError
 from populace.private import lines
 from populace.private.failures import redact_open_errors, redact_row_errors
+from populace.private.signatures import START, refuse_other_formats, refuse_other_texts
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv
@@ -32,18 +33,6 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-_OTHER_FORMATS = {
-    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
-    b"\x1f\x8b": "compressed by gzip",
-    b"BZh": "compressed by bzip2",
-    b"\xfd7zXZ": "compressed by xz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd",
-    b"ARROW1": "an Arrow file",
-    b"$FL2": "an SPSS file",
-    b"%PDF": "a PDF",
-    b"SQLite format 3": "a SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
-}
 
 
 class DelimitedSource:
@@ -54,14 +43,15 @@ class DelimitedSource:
     def __init__(self, path: Path) -> None:
         self._path = path
         with redact_open_errors(str(path)), path.open("rb") as handle:
-            start = handle.read(64)
-            _refuse_other_formats(path, start)
+            start = handle.read(START)
             self._encoding, mark = _encoding(start)
+            refuse_other_formats(path, start)
             self._ends = lines.line_ends(self._encoding)
             handle.seek(mark)
             header = _header(handle, ends=self._ends, path=path)
             self._body = mark + len(header)
             text = _header_text(header, encoding=self._encoding)
+            refuse_other_texts(path, text)
             self._separator = separator(text)
             self.names = _names(text, separator=self._separator, path=path)
         # A line may be long where the header is; the header is public.
@@ -161,13 +151,3 @@ def _names(header: str, *, separator: str, path: Path) -> tuple[str, ...]:
             hint='write the names in one line, and a quotation mark inside a quoted name twice ("")',
         )
     return tuple(name.decode() for name in found) if header else ()
-
-
-def _refuse_other_formats(path: Path, start: bytes) -> None:
-    if not start:
-        raise DataError(
-            f"{str(path)!r} is empty.", hint="a table needs at least a header line with the column names"
-        )
-    for magic, name in _OTHER_FORMATS.items():
-        if start.startswith(magic):
-            raise DataError(f"{str(path)!r} is {name}.", hint="unpack or export it to CSV or Parquet first")

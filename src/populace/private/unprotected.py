@@ -33,6 +33,11 @@ def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
             "the public table is the private table: its exact counts would be in the release.",
             hint="give a table that everybody may know, or leave --public out",
         )
+    check_not_private(public, accounts=accounts)
+
+
+def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
+    """Refuse a table as public whose name is that of an account: its rows are known to be private."""
     if isinstance(public, str | os.PathLike):
         path = Path(public)
         private = [name for name in (path.stem, path.name) if name in accounts]
