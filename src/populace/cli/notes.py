@@ -54,6 +54,7 @@ def tell_deaf(method: str, *, workload: object) -> None:
 def tell_left_out(data: Path, schema: Schema) -> None:
     """Note on stderr which columns of a file the schema does not name, from its header alone."""
     from populace.private.read import columns_read, open_source
+    from populace.private.signatures import is_like_value, may_be_header
     from populace.schema.hints import listing
 
     if not data.is_file():
@@ -61,8 +62,9 @@ def tell_left_out(data: Path, schema: Schema) -> None:
     names, wanted = open_source(data).names, columns_read(schema)
     known = {*wanted, *schema.columns}
     more = [name for name in names if name not in known]
-    # A first line that lacks columns is refused later; it may be no header.
-    if more and set(wanted) <= set(names):
+    # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
+    sure = may_be_header(names) and not all(map(is_like_value, wanted))
+    if more and set(wanted) <= set(names) and sure:
         say(f"note: not in the schema, so not read and not released: {listing(more)}")
 
 

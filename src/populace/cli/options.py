@@ -83,6 +83,16 @@ LedgerFile = Annotated[
         show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
     ),
 ]
+KnownPrivate = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        readable=False,
+        help="The ledger whose accounts are private tables, which are refused as public ones. Nothing is charged.",
+        show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
+    ),
+]
 Rows = Annotated[
     int | None,
     typer.Option(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError, UsageError
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, columns_read, open_source, read_codes
 from populace.private.sources import Source
 from populace.public import Public
@@ -33,6 +33,11 @@ def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
             "the public table is the private table: its exact counts would be in the release.",
             hint="give a table that everybody may know, or leave --public out",
         )
+    check_not_private(public, accounts=accounts)
+
+
+def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
+    """Refuse a table as public whose name is that of an account: its rows are known to be private."""
     if isinstance(public, str | os.PathLike):
         path = Path(public)
         private = [name for name in (path.stem, path.name) if name in accounts]
@@ -93,7 +98,10 @@ def written_digest(source: Source, *, columns: Sequence[str]) -> str:
     whole = _Hashed()
     texts_of = pa.schema([(name, pa.string()) for name in columns])
     options = pa.csv.WriteOptions(quoting_style="all_valid")
-    with plain_errors("the public table"), pa.csv.CSVWriter(whole, texts_of, write_options=options) as file:
+    with (
+        redact_row_errors("the public table"),
+        pa.csv.CSVWriter(whole, texts_of, write_options=options) as file,
+    ):
         for batch in source.batches(columns):
             file.write_batch(
                 pa.record_batch([_texts(batch.column(name)) for name in columns], schema=texts_of)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.marginals import Counts
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.sources import Source
 from populace.records import dataclass
 from populace.schema.columns import Column
@@ -37,7 +37,7 @@ def read_tallies(source: Source, schema: Schema) -> dict[str, Tally]:
     columns = [name for name, column in schema.columns.items() if isinstance(column, UnknownValues)]
     parts: dict[str, list[Array]] = {name: [] for name in columns}
     ids: list[Array] = []
-    with plain_errors("the data"):
+    with redact_row_errors("the data"):
         for batch in source.batches([*columns, *([] if unit.id is None else [unit.id])]):
             for name in columns:
                 parts[name].append(written(batch.column(name)))
