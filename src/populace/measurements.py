@@ -189,7 +189,9 @@ class Measurements:
                 for name, tables in beside.items()
             }
         )
-        pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
+        # Arrow opens only paths that are UTF-8.
+        with (folder / "measurements.parquet").open("wb") as file:
+            pq.write_table(cells, file, compression="zstd")
         text = pretty(self.to_json())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
@@ -282,6 +284,30 @@ def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
     ends = np.cumsum(sizes)[:-1]
     parts = np.split(cells["count"].to_numpy(), ends) if sizes else []
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+
+    verb: str
+    question: Mapping[str, Any]
+    law: Any
+    answer: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "verb": self.verb,
+            "question": dict(self.question),
+            "law": self.law,
+            "answer": self.answer,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Answered:
+        """Return what `to_json` wrote."""
+        return cls(verb=str(told["verb"]), question=told["question"], law=told["law"], answer=told["answer"])
 
 
 def repeats(items: Iterable[Measurement]) -> list[list[Measurement]]:
