@@ -33,6 +33,7 @@ from populace.release.frame import (
     to_native,
     write_table,
 )
+from populace.release.leftovers import hold
 from populace.release.manifest import (
     NAME,
     TABLE_FILES,
@@ -274,8 +275,10 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     check_folder(folder)
     folder = folder.absolute()
     place = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+    lock = None
     try:
         place.mkdir(parents=True, mode=mode)
+        lock = hold(place)
         yield place
         for path in place.iterdir():
             _sync(path)
@@ -286,7 +289,18 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     except OSError as failure:
         raise _no_place(folder, failure) from failure
     finally:
+        _discard(place)
+        if lock is not None:
+            os.close(lock)
+
+
+def _discard(place: Path) -> None:
+    """Remove a folder with everything in it, also if a signal comes meanwhile: it may hold private rows."""
+    try:
         shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _sync(path: Path) -> None:
