@@ -263,6 +263,30 @@ class Measurements:
         return cls(schema=schema, items=tuple(items), record=record, told=rows, public=public)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+
+    verb: str
+    question: Mapping[str, Any]
+    law: Any
+    answer: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "verb": self.verb,
+            "question": dict(self.question),
+            "law": self.law,
+            "answer": self.answer,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Answered:
+        """Return what `to_json` wrote."""
+        return cls(verb=str(told["verb"]), question=told["question"], law=told["law"], answer=told["answer"])
+
+
 def repeats(items: Iterable[Measurement]) -> list[list[Measurement]]:
     """Return the measurements of each marginal together, in the order of the first of its kind."""
     same: dict[Marginal, list[Measurement]] = {}

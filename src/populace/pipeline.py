@@ -19,7 +19,7 @@ from populace.infer.known import check_known
 from populace.infer.model import Model
 from populace.infer.run import check_inference, fit_run
 from populace.infer.structure import check_rules
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurements
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.noise import NoiseSource
 from populace.privacy.record import PublicTable
@@ -31,6 +31,7 @@ from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
 from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
+from populace.run_state import current_state, run_state
 from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 from populace.schema.where import Where
@@ -45,12 +46,14 @@ from populace.strategy.methods import (
     spent_delta,
     spent_keys,
 )
+from populace.strategy.tape import Recorder, Tape
 from populace.strategy.workload import Workload, asked_workload
 
 # Below this share of a model's rows, there is nothing but noise.
 UNKNOWN = 1e-9
 
 
+@run_state()
 def synthesize(
     data: Any,
     *,
@@ -80,7 +83,8 @@ def synthesize(
     are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
     "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
-    What fails after the measurements were paid for raises an exception that holds them, as `measurements`.
+    What fails after the budget was reserved raises an exception whose notes say what was booked. It holds what was
+    measured by then, as `measurements`.
     """
     schema = as_schema(schema)
     check_drawn(schema, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
@@ -97,25 +101,16 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    try:
-        return complete(
-            measurements,
-            inference=inference,
-            rows=rows,
-            where=where,
-            implicates=implicates,
-            seed=seed,
-            like=data,
-            progress=progress,
-        )
-    except BaseException as failure:
-        # Paid for: whatever becomes of the rest, an interrupt included, must not lose them.
-        vars(failure)["measurements"] = measurements
-        failure.add_note(
-            "what was measured is paid for and not lost: it is this exception's `measurements`. Save it, or go on with "
-            "`populace.pipeline.complete(measurements)`, free of cost"
-        )
-        raise
+    return complete(
+        measurements,
+        inference=inference,
+        rows=rows,
+        where=where,
+        implicates=implicates,
+        seed=seed,
+        like=data,
+        progress=progress,
+    )
 
 
 def check_drawn(
@@ -159,6 +154,7 @@ def complete(
     )
 
 
+@run_state()
 def measure(
     data: Any,
     *,
@@ -178,6 +174,7 @@ def measure(
     Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
     schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
     A `public` table is read as it is; what the method takes from it is kept beside the measurements.
+    An exception after the reservation holds what was measured by then, as `measurements`, and all other answers.
     """
     spent, offered = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
@@ -217,20 +214,23 @@ def measure(
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    learnt: tuple[Measurement, ...] = ()
+    tape = Tape(run, schema=schema)
+    current_state().paid = tape.collected
     if schema.open:
 
-        def opened(draft: Schema) -> Barrier:
-            return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+        def opened(draft: Schema) -> Recorder:
+            barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+            return Recorder(barrier, tape=tape)
 
-        schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
+        schema, tape.learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
+        tape.schema = schema
         table = PrivateTable.of(data, schema=schema)
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
-    oracle = Barrier(table, run=run, noise=source, public=known)
-    answers = METHODS[chosen](oracle, workload=wish, progress=progress)
+    oracle = Recorder(Barrier(table, run=run, noise=source, public=known), tape=tape)
+    tape.final = METHODS[chosen](oracle, workload=wish, progress=progress)
     run.finish()
-    return Measurements.of(schema, answers=learnt + answers, record=run.record())
+    return tape.measurements()
 
 
 def release_from(

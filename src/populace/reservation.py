@@ -7,10 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from populace.errors import OverBudget
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, Run, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import Plan, PublicTable
+from populace.run_state import Booking, booking_of, forget_booking
 from populace.schema.schema import Schema
 
 
@@ -52,19 +54,43 @@ def reserve(
     """Take a run's whole budget from its account, and return the run with the source of its noise.
 
     Without `noise` it is drawn exactly, from the operating system; any other source makes the run a rehearsal.
+    From here on the state of the run says what was booked, whatever becomes of the rest.
     """
+    from populace.release.statement import exact_text
+
     source = noise or ExactNoise(SystemEntropy())
-    run = Ledger.open(ledger).reserve(
-        account,
-        epsilon=epsilon,
-        delta=delta,
-        unit=schema.unit,
-        method=method,
-        schema_digest=schema.digest,
-        rehearsal=not is_secret(source),
-        plan=plan,
-        keys=keys,
-        workload=workload,
-        public=public,
+    opened = Ledger.open(ledger)
+    booking = Booking(
+        dataset=account, epsilon=exact_text(epsilon), delta=exact_text(delta), ledger=ledger.absolute()
     )
+    try:
+        with booking_of(booking):
+            run = opened.reserve(
+                account,
+                epsilon=epsilon,
+                delta=delta,
+                unit=schema.unit,
+                method=method,
+                schema_digest=schema.digest,
+                rehearsal=not is_secret(source),
+                plan=plan,
+                keys=keys,
+                workload=workload,
+                public=public,
+            )
+    except BaseException as failure:
+        # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.
+        if isinstance(failure, OverBudget) or not _may_be_booked(account, ledger=opened, schema=schema):
+            forget_booking()
+        raise
     return run, source
+
+
+def _may_be_booked(account: str, *, ledger: Ledger, schema: Schema) -> bool:
+    """Say whether a ledger has a run that reserved and did nothing since, as one has that was just cut short."""
+    try:
+        known = any(each.dataset == account for each in ledger.accounts())
+        runs = ledger.runs(account) if known else ()
+    except Exception:
+        return True
+    return any(not (run.finished or run.spends) and run.schema_digest == schema.digest for run in runs)

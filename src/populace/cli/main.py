@@ -15,8 +15,9 @@ import typer
 from populace.cli.console import emit, say
 from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, Terminated, stop_code
 from populace.cli.start import run as run
-from populace.errors import NotCompiled, PopulaceError
+from populace.errors import NotCompiled, OverBudget, PopulaceError
 from populace.records import dataclass
+from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
@@ -67,7 +68,8 @@ HELP = """Publish confidential microdata with a proven differential-privacy guar
 
     \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
-                4 environment (disk, memory, permissions) · 130 interrupted (143 by SIGTERM) · 1 our bug
+                4 environment (disk, memory, permissions), or the data failed after the budget was booked
+                130 interrupted (143 by SIGTERM) · 1 our bug
     With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
     """
 
@@ -125,9 +127,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every way to fail ends here, in words without data."""
     if list(arguments[:1]) == ["help"]:
         arguments = [*arguments[1:2], "--help"]
-    ended = _run(arguments)
+    with run_state() as state:
+        ended = _run(arguments)
     if isinstance(ended, int):
         return ended
+    ended = _by_state(ended, state)
     ended.tell(as_json="--json" in arguments)
     return ended.code
 
@@ -173,6 +177,26 @@ def _run(arguments: Sequence[str]) -> int | Failure:
 def _stopped(code: int) -> Failure:
     """Tell a run that a signal ended; what it had booked is booked, whichever signal it was."""
     return Failure(message=STOPPED, hint=STOPPED_HINT, code=code)
+
+
+def _by_state(failure: Failure, state: RunState) -> Failure:
+    """Return what a failure means where a budget is booked already: never that nothing was spent."""
+    if state.booking is None:
+        return failure
+    told = [failure.message, f"{state.booking}."]
+    hints = [failure.hint]
+    if state.result is not None:
+        told.append(f"Nothing is lost: {state.result} is complete.")
+    elif state.kept is not None:
+        told.append(f"What was answered is paid for and kept in {state.kept}.")
+        hints.append(state.hint)
+    elif state.answered():
+        told.append("What was answered could not be kept: no folder could be written.")
+    return Failure(
+        message=" ".join(told),
+        hint=". Then: ".join(hints),
+        code=ENVIRONMENT if failure.code in (USAGE, OverBudget.exit_code) else failure.code,
+    )
 
 
 def _tell_warning(message: object, category: type[Warning], *_: object, **__: object) -> None:

@@ -31,6 +31,7 @@ def measure(
     """
     from populace import pipeline
     from populace.cli.account import begin, tell_account
+    from populace.cli.safety_net import safety_net
     from populace.cli.stages import save_measured
 
     check_new_folder(out)
@@ -44,7 +45,7 @@ def measure(
         public=public,
         ledger=ledger,
     )
-    with progress() as moved:
+    with safety_net(out, ledger=ledger), progress() as moved:
         measurements = pipeline.measure(
             data,
             schema=described,
@@ -56,7 +57,7 @@ def measure(
             ledger=ledger,
             progress=moved,
         )
-    save_measured(measurements, out)
+        save_measured(measurements, out)
     tell_account(found)
     if json:
         emit_json({"measurements": str(out)})

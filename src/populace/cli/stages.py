@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shlex
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from populace.cli.console import say
 from populace.errors import ReleaseError
 
 if TYPE_CHECKING:
     from populace.infer.model import Model
-    from populace.measurements import Measurements, Numbers
+    from populace.measurements import Answered, Measurements, Numbers
 
 PARENTS = "parents.json"
 
@@ -26,11 +22,20 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
     from populace.infer.intervals import intervals
 
-    _write(measurements, folder, beside=intervals(measurements).columns())
+    write_measured(measurements, folder, beside=intervals(measurements).columns())
 
 
-def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Sequence[Numbers]]) -> None:
-    """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet."""
+def write_measured(
+    measurements: Measurements,
+    folder: Path,
+    *,
+    beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({}),
+    answers: Sequence[Answered] = (),
+) -> None:
+    """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet.
+
+    `answers` are those of a run that did not end, beside the measurements.
+    """
     from populace.release.answers import Answers
     from populace.release.bundle import becoming
     from populace.release.drawing import RowsFrom
@@ -48,44 +53,9 @@ def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Seq
     with becoming(folder) as place:
         measurements.save(place, beside=beside)
         (place / "statement.json").write_text(dump(words), encoding="utf-8")
-
-
-@contextlib.contextmanager
-def keeping(measurements: Measurements, *, out: Path, inference: str) -> Iterator[None]:
-    """Keep what was paid for beside a release until that is whole; if it fails, say how to go on from there.
-
-    It is on disk before the work begins: a process that is killed has no last words.
-    """
-    kept = None
-    try:
-        kept = _set_down(measurements, out=out)
-        yield
-    except BaseException:
-        if kept is None:
-            say("note: what was measured is paid for, and could not be kept: no folder could be written")
-        else:
-            where, way = shlex.quote(str(kept)), "" if inference == "tree" else f" --inference {inference}"
-            say(
-                f"note: what was measured is paid for and kept in {kept} (hint: `populace fit {where}{way} --out "
-                f"model` and `populace generate model --out {shlex.quote(str(out))}` go on from there, free of cost; "
-                "say --rows, --where and other wishes for rows again)"
-            )
-        raise
-    if kept is not None:
-        shutil.rmtree(kept, ignore_errors=True)
-
-
-def _set_down(measurements: Measurements, *, out: Path) -> Path | None:
-    """Write measurements, without intervals, beside a folder or else where the system keeps its temporary files."""
-    for parent in (out.absolute().parent, Path(tempfile.gettempdir())):
-        names = (f"{out.absolute().name}-measured{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
-        free = next((parent / name for name in names if not os.path.lexists(parent / name)), None)
-        # The release may be whole for all that.
-        with contextlib.suppress(Exception):
-            if free is not None:
-                _write(measurements, free, beside={})
-                return free
-    return None
+        if answers:
+            others = dump([each.to_json() for each in answers])
+            (place / "answers.json").write_text(others, encoding="utf-8")
 
 
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:

@@ -44,7 +44,7 @@ def synth(
     """
     from populace.cli.account import begin, tell_account
     from populace.cli.notes import tell_cut, tell_lost, tell_unread
-    from populace.cli.stages import keeping
+    from populace.cli.safety_net import safety_net
     from populace.pipeline import check_drawn, complete, measure
 
     check_new_folder(out)
@@ -60,7 +60,7 @@ def synth(
         ledger=ledger,
     )
     check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
-    with progress() as moved:
+    with safety_net(out, ledger=ledger, inference=inference) as net, progress() as moved:
         measurements = measure(
             data,
             schema=described,
@@ -72,19 +72,19 @@ def synth(
             ledger=ledger,
             progress=moved,
         )
-        with keeping(measurements, out=out, inference=inference):
-            release = complete(
-                measurements,
-                inference=inference,
-                rows=rows,
-                where=where,
-                implicates=implicates,
-                seed=seed,
-                like=data,
-                progress=moved,
-            )
-            moved("writing the release" if no_report else "making the report", 0.0)
-            release.save(out, format=table_format, report=not no_report)
+        net.keep()
+        release = complete(
+            measurements,
+            inference=inference,
+            rows=rows,
+            where=where,
+            implicates=implicates,
+            seed=seed,
+            like=data,
+            progress=moved,
+        )
+        moved("writing the release" if no_report else "making the report", 0.0)
+        release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_cut(release)
     tell_unread(release)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from populace.measurements import Answered
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
@@ -25,7 +26,7 @@ from populace.survey.estimate import weighed
 from populace.survey.plain import plain, restored
 from populace.survey.queries import Queries, Query
 from populace.survey.result import Estimate
-from populace.survey.tape import Answered, Player
+from populace.survey.tape import Player
 from populace.survey.ways import Ways
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ _FOLDER = re.compile(r"\..+\.[0-9a-f]{12}")
 _TRIAL = re.compile(r"\.populace-([0-9a-f]{16}|[a-z0-9_]{8})")
 _LEDGER = re.compile(r"\..+\.[0-9a-f]{16}(-wal|-shm|-journal)?")
 _KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
-_KEPT = re.compile(r".+-measured(-[0-9]{1,2})?")
+_KEPT = re.compile(r".+-(measured|answers)(-[0-9]{1,2})?")
 _NUMBERED = re.compile(r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)")
 _STARTS = {
     "": (b"SQLite format 3\0",),
@@ -91,8 +91,8 @@ def _judge(path: Path, *, remove: bool = False) -> Leftover | None:
     with suppress(FileNotFoundError):
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
-            if _KEPT.fullmatch(name) and (path / "measurements.json").is_file():
-                return _paid_for(path)
+            if found := _KEPT.fullmatch(name):
+                return _paid_for(path, what=found[1])
             if _FOLDER.fullmatch(name):
                 return _folder(path, about, what="unfinished folder", remove=remove)
             if _TRIAL.fullmatch(name):
@@ -106,15 +106,17 @@ def _judge(path: Path, *, remove: bool = False) -> Leftover | None:
     return None
 
 
-def _paid_for(path: Path) -> Leftover:
-    where = shlex.quote(str(path))
-    return Leftover(
-        path=path,
-        what="measurements",
-        fate=Fate.PAID_FOR,
-        detail=f"`populace fit {where} --out model` and `populace generate model --out release` go on from there, "
-        "free of cost",
-    )
+def _paid_for(path: Path, *, what: str) -> Leftover | None:
+    if what == "answers" and (path / "answers.json").is_file():
+        detail = "each noisy answer stands beside its question and the law of its noise"
+        return Leftover(path=path, what="noisy answers", fate=Fate.PAID_FOR, detail=detail)
+    if what == "measured" and (path / "measurements.json").is_file():
+        detail = (
+            f"`populace fit {shlex.quote(str(path))} --out model` and `populace generate model --out release` go on "
+            "from there, free of cost"
+        )
+        return Leftover(path=path, what="measurements", fate=Fate.PAID_FOR, detail=detail)
+    return None
 
 
 def _file(path: Path, about: os.stat_result, *, what: str, ours: bool, remove: bool) -> Leftover | None:
@@ -176,7 +178,7 @@ def _written_by_us(name: str, *, what: str) -> bool:
     if what == "trial folder":
         # One table on its way to a name that the user chose.
         return name.endswith((".csv", ".parquet"))
-    known = {*ALWAYS, *ALWAYS_ESTIMATED, *SOMETIMES, NAME, "parents.json"}
+    known = {*ALWAYS, *ALWAYS_ESTIMATED, *SOMETIMES, NAME, "parents.json", "answers.json"}
     return name in known or _NUMBERED.fullmatch(name) is not None
 
 
