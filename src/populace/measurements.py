@@ -188,7 +188,9 @@ class Measurements:
                 for name, tables in beside.items()
             }
         )
-        pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
+        # Arrow opens only paths that are UTF-8.
+        with (folder / "measurements.parquet").open("wb") as file:
+            pq.write_table(cells, file, compression="zstd")
         text = pretty(self._describe())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
@@ -234,7 +236,8 @@ class Measurements:
                 )
             schema = Schema.parse(told["schema"], released=True)
             groupings = [Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]]
-            cells = pq.read_table(folder / "measurements.parquet")
+            with (folder / "measurements.parquet").open("rb") as file:
+                cells = pq.read_table(file)
             counts = cells["count"].to_numpy()
             items, start = [], 0
             for entry in told["marginals"]:

@@ -11,7 +11,7 @@ import pytest
 
 from populace.cli.main import main
 from populace.release import leftovers
-from populace.release.bundle import becoming
+from populace.release.destination import becoming
 from populace.release.leftovers import hold
 
 from .desk import Desk
@@ -115,6 +115,15 @@ def test_what_is_made_this_moment_is_left_alone(
     monkeypatch.setattr(leftovers, "MOMENT_SECONDS", 0.0)
     assert set(fates(capsys, tmp_path).values()) == {"removed"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_only_tried_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that is killed while it tries its folder leaves it under its real name, in the way of the next run."""
+    tried, used = left(tmp_path, "release"), left(tmp_path, "mine", "notes.txt")
+    for folder in (tried, used):
+        (folder / leftovers.TRIAL).write_bytes(bytes(leftovers.TRIAL_BYTES))
+    assert fates(capsys, tmp_path) == {"release": "removed"}
+    assert sorted(path.name for path in used.iterdir()) == ["notes.txt", leftovers.TRIAL]
 
 
 def test_files_that_are_no_drafts_of_ours_are_left_alone(

@@ -1,4 +1,4 @@
-"""What every verb shares: where words go, how progress looks, and where a folder may be written."""
+"""What every verb shares: where words go, and how progress looks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TextIO
 
-from populace.errors import ResourceError, UsageError
 from populace.progress import Progress, silent
 
 PATIENCE = 2.0  # seconds of work before a progress bar appears
@@ -140,28 +137,6 @@ class _Bar:
             self._ended = True
             if self._drawn is not None:
                 self._drawn.stop()
-
-
-def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that cannot receive a result, before anything is spent."""
-    from populace.release.bundle import check_folder
-
-    check_folder(folder)
-    parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not parent.is_dir():
-        raise UsageError(
-            f"{parent} is a file, not a folder.", hint="give --out a folder that does not exist yet"
-        )
-    trial = parent / f".populace-{secrets.token_hex(8)}"
-    try:
-        # Asking for permission is not enough: a read-only disk grants it and then refuses.
-        trial.mkdir()
-        trial.rmdir()
-    except OSError as failure:
-        raise ResourceError(
-            f"{folder} cannot be written: {failure.strerror or 'the system refuses'}.",
-            hint="give --out a folder you may write to",
-        ) from failure
 
 
 def check_table(*, rows: int | None, implicates: int, table_format: str | None) -> None:

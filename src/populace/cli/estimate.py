@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import emit, emit_json, progress, say
 from populace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def estimate(
     """
     from populace.cli.account import look_up, tell_account
     from populace.cli.notes import tell_weak_promise
-    from populace.cli.safety_net import safety_net
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.estimates import estimate as run
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
@@ -118,7 +118,7 @@ def estimate(
         raise UsageError(
             "there is no folder to write to.", hint="give --out, or --expect to see what a run gives"
         )
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     described = Schema.load(schema)
     account = dataset or described.dataset or dataset_name(data)
     found = look_up(account, ledger=ledger)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress
+from populace.cli.console import emit, emit_json, progress
 
 
 def measure(
@@ -31,10 +31,10 @@ def measure(
     """
     from populace import pipeline
     from populace.cli.account import begin, tell_account
-    from populace.cli.safety_net import safety_net
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.cli.stages import save_measured
 
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     described, found = begin(
         data,
         schema=schema,

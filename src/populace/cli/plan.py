@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import emit, emit_json, progress, say
 from populace.cli.notes import tell_weak_promise
 from populace.errors import UsageError
 
@@ -113,7 +113,9 @@ def plan(
     from populace.forecast.plan import plan as make_plan
 
     if out is not None:
-        check_new_folder(out)
+        from populace.release.destination import check_destination
+
+        check_destination(out)
     if epsilon is None and target_error is None:
         raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
     if public is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from populace.errors import PopulaceError, ResourceError
 from populace.run_state import RunState, current_state
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class SafetyNet:
     """Keeps what the current run was answered, in the first place that takes it."""
 
     def __init__(self, out: Path, *, ledger: Path | None, inference: str) -> None:
-        self._out = out.absolute()
+        self._out = out
         self._ledger = ledger
         self._inference = inference
         self._state: RunState = current_state()
@@ -96,29 +97,38 @@ def safety_net(out: Path, *, ledger: Path | None, inference: str = "tree") -> It
     net.drop()
 
 
+def rehearse(out: Path, *, ledger: Path | None) -> None:
+    """Try the end of a run before anything is paid for: the folder it writes, and one that keeps what it paid for."""
+    from populace.release.destination import check_destination
+
+    check_destination(out)
+    for place in places(out, what="measured", ledger=ledger):
+        with contextlib.suppress(PopulaceError):
+            return check_destination(place)
+    raise ResourceError(
+        f"there is no place to keep what is paid for if {out} cannot be written in the end.",
+        hint="make room or give permission beside --out, with the ledger or among the temporary files",
+    )
+
+
 def places(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
     """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
     from populace.privacy.ledger import default_path
+    from populace.release.destination import resolve, shortened
 
-    parents = [out.parent, default_path().parent / "kept"]
+    own = resolve(out)
+    parents = [own.parent, default_path().parent / "kept"]
     parents += [] if ledger is None else [ledger.absolute().parent]
     for parent in (*parents, Path(tempfile.gettempdir())):
-        names = (f"{_short(out.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
+        names = (f"{shortened(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
         with contextlib.suppress(OSError):
             if free := next((parent / each for each in names if not os.path.lexists(parent / each)), None):
                 yield free
 
 
-def _short(name: str, *, most: int = 200) -> str:
-    """Return the beginning of a name that leaves room for an ending: file systems take 255 bytes."""
-    while len(os.fsencode(name)) > most:
-        name = name[:-1]
-    return name
-
-
 def write_answers(answers: Sequence[Answered], folder: Path) -> None:
     """Write noisy answers with their questions and laws into a folder."""
-    from populace.release.bundle import becoming
+    from populace.release.destination import becoming
     from populace.release.manifest import dump
 
     with becoming(folder) as place:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, say
+from populace.cli.console import emit, emit_json, say
 from populace.errors import UsageError
 
 _OWNER = 0o700
@@ -57,12 +57,12 @@ def split(
     from populace.privacy.entropy import SystemEntropy
     from populace.privacy.partition import Split, SplitKey
     from populace.private.piece_files import id_column, write_pieces
-    from populace.release.bundle import becoming
+    from populace.release.destination import becoming, check_destination
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
     from populace.survey.partition import accounts
 
-    check_new_folder(out)
+    check_destination(out)
     described = Schema.load(schema)
     id_column(described)
     if described.totals:

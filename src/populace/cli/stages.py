@@ -37,7 +37,7 @@ def write_measured(
     `answers` are those of a run that did not end, beside the measurements.
     """
     from populace.release.answers import Answers
-    from populace.release.bundle import becoming
+    from populace.release.destination import becoming
     from populace.release.drawing import RowsFrom
     from populace.release.manifest import dump
     from populace.release.statement import state
@@ -61,7 +61,7 @@ def write_measured(
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:
     """Write a model beside the measurements it was fitted to; `parents.json` names both by digest."""
     from populace.measurements import FILES
-    from populace.release.bundle import becoming
+    from populace.release.destination import becoming
     from populace.release.manifest import dump
 
     with becoming(folder) as place:

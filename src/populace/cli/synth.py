@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, check_table, emit, emit_json, progress
+from populace.cli.console import check_table, emit, emit_json, progress
 
 
 def synth(
@@ -44,10 +44,10 @@ def synth(
     """
     from populace.cli.account import begin, tell_account
     from populace.cli.notes import tell_cut, tell_lost, tell_unread
-    from populace.cli.safety_net import safety_net
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.pipeline import check_drawn, complete, measure
 
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
     described, found = begin(
         data,

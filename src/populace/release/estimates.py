@@ -12,9 +12,9 @@ from populace.measurements import Answered
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
-from populace.release.bundle import becoming, check_folder
 from populace.release.checks import read_json, wrong
 from populace.release.codebook import codebook
+from populace.release.destination import becoming, check_folder
 from populace.release.drawing import RowsFrom
 from populace.release.manifest import NAME, Manifest, describe_estimates, dump, versions
 from populace.release.page import markdown

@@ -82,10 +82,12 @@ def write_table(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet
 
     table = table.replace_schema_metadata(None)
-    if format_named(path.suffix[1:]) is Format.PARQUET:
-        pyarrow.parquet.write_table(table, path, compression="zstd")
-    else:
-        pyarrow.csv.write_csv(table, path)
+    # Arrow opens only paths that are UTF-8.
+    with path.open("wb") as file:
+        if format_named(path.suffix[1:]) is Format.PARQUET:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+        else:
+            pyarrow.csv.write_csv(table, file)
 
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
@@ -103,7 +105,8 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     try:
         if format_named(path.suffix[1:]) is Format.PARQUET:
-            table = _to_the_second(pyarrow.parquet.read_table(path), types)
+            with path.open("rb") as file:
+                table = _to_the_second(pyarrow.parquet.read_table(file), types)
         else:
             convert = pyarrow.csv.ConvertOptions(
                 column_types=types,
@@ -112,7 +115,8 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
                 quoted_strings_can_be_null=False,
             )
             parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-            table = pyarrow.csv.read_csv(path, convert_options=convert, parse_options=parse)
+            with path.open("rb") as file:
+                table = pyarrow.csv.read_csv(file, convert_options=convert, parse_options=parse)
     except (OSError, pa.ArrowException) as failure:
         raise ReleaseError(
             f"{path.name} cannot be read as a table.",

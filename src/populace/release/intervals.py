@@ -21,7 +21,8 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
 
     expected = intervals(measurements).columns()
     try:
-        saved = pq.read_table(folder / "measurements.parquet", columns=list(expected))
+        with (folder / "measurements.parquet").open("rb") as file:
+            saved = pq.read_table(file, columns=list(expected))
         written = {name: saved[name].to_numpy().astype(np.float64) for name in expected}
     except (OSError, ValueError, KeyError, pa.ArrowException) as failure:
         raise wrong("measurements.parquet holds no intervals") from failure

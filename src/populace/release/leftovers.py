@@ -22,6 +22,8 @@ from populace.records import dataclass
 MOMENT_SECONDS = 60.0
 # A new ledger without an account is far smaller.
 MAX_LEDGER_BYTES = 2**18
+# What is written into a folder to try it, before a run is paid for.
+TRIAL, TRIAL_BYTES = "populace-trial", 4096
 
 _FOLDER = re.compile(r"\..+\.[0-9a-f]{12}")
 _TRIAL = re.compile(r"\.populace-([0-9a-f]{16}|[a-z0-9_]{8})")
@@ -97,6 +99,8 @@ def _judge(path: Path, *, remove: bool = False) -> Leftover | None:
                 return _folder(path, about, what="unfinished folder", remove=remove)
             if _TRIAL.fullmatch(name):
                 return _folder(path, about, what="trial folder", remove=remove)
+            if _holds_trial(path):
+                return _folder(path, about, what="trial of a folder", remove=remove)
         elif stat.S_ISREG(about.st_mode):
             if _KEY.fullmatch(name):
                 return _file(path, about, what="unfinished key", ours=about.st_size <= 32, remove=remove)
@@ -104,6 +108,15 @@ def _judge(path: Path, *, remove: bool = False) -> Leftover | None:
                 ours = _is_ledger(path, about, suffix=found[1] or "")
                 return _file(path, about, what="unfinished ledger", ours=ours, remove=remove)
     return None
+
+
+def _holds_trial(path: Path) -> bool:
+    """Say whether a folder holds nothing but the file by which a folder is tried before a run."""
+    with suppress(OSError):
+        return [(each.name, each.stat(follow_symlinks=False).st_size) for each in os.scandir(path)] == [
+            (TRIAL, TRIAL_BYTES)
+        ]
+    return False
 
 
 def _paid_for(path: Path, *, what: str) -> Leftover | None:
@@ -178,7 +191,16 @@ def _written_by_us(name: str, *, what: str) -> bool:
     if what == "trial folder":
         # One table on its way to a name that the user chose.
         return name.endswith((".csv", ".parquet"))
-    known = {*ALWAYS, *ALWAYS_ESTIMATED, *SOMETIMES, NAME, "parents.json", "answers.json"}
+    known = {
+        *ALWAYS,
+        *ALWAYS_ESTIMATED,
+        *SOMETIMES,
+        NAME,
+        TRIAL,
+        "parents.json",
+        "digests.json",
+        "answers.json",
+    }
     return name in known or _NUMBERED.fullmatch(name) is not None
 
 
