@@ -21,7 +21,9 @@ from .commands import COMMANDS, DATASET, EPSILON
 KEPT = re.compile(r"kept in (\S+?)[.;,]?(?:\s|$)")
 
 
-def look_at(folder: Path, *, command: str, code: int, mode: str, told: str) -> dict[str, object]:
+def look_at(
+    folder: Path, *, command: str, code: int, mode: str, told: str, answered: bool
+) -> dict[str, object]:
     """Return the state of a folder after a command, and everything in it that breaks a promise."""
     wrong: list[str] = []
     runs = _runs(folder, wrong=wrong)
@@ -36,11 +38,12 @@ def look_at(folder: Path, *, command: str, code: int, mode: str, told: str) -> d
     _check_paid(folder, runs=runs, wrong=wrong)
     found = _kept(folder, told=told, runs=runs, wrong=wrong)
     finished = any(run.finished for run in runs)
-    answered = any(run.spends for run in runs)
-    if verb in EPSILON and answered and not whole and not found and mode not in ("killed", "from then on"):
-        wrong.append("answered, and neither result nor measurements are there")
-    if answered and not whole and not found and mode == "from then on" and "could not be kept" not in told:
-        wrong.append("lost without a word")
+    # A question can be booked, and the run end before it is answered: nothing is lost then but budget.
+    if answered and not whole and not found:
+        if mode != "from then on":
+            wrong.append("answered, and neither result nor measurements are there")
+        elif "could not be kept" not in told:
+            wrong.append("lost without a word")
     _check_leftovers(folder, mode=mode, wrong=wrong)
     if verb in ("split", "ledger init") or command == "synth, new ledger":
         _check_again(folder, command=command, wrong=wrong)

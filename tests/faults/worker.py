@@ -22,7 +22,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from populace import run_state
 from populace.cli import start
+from populace.run_state import RunState
 
 from .kinds import KINDS, MODES
 
@@ -78,19 +80,30 @@ def run(words: Sequence[str], *, folder: Path, kind: str, n: int, mode: str) -> 
         os.environ[name] = str(folder / "elsewhere")
     tempfile.tempdir = None
     imports = Imports(n=n if kind == "import" else 0)
+    states: list[RunState] = []
 
     def count() -> None:
         SHIM.fault_disarm()
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         calls = {each: SHIM.fault_count(number) for number, each in enumerate(KINDS)}
-        told = {"calls": calls, "imports": imports.seen, "fired": bool(SHIM.fault_fired())}
+        # Asked with the fault gone: only the worker can tell what a run knew.
+        answered = any(state.answered() for state in states)
+        told = {"calls": calls, "imports": imports.seen, "answered": answered}
         (folder / "counts.json").write_text(json.dumps(told))
+
+    class Watched(RunState):
+        def __init__(self) -> None:
+            super().__init__()
+            states.append(self)
+
+    run_state.RunState = Watched  # type: ignore[misc]
 
     atexit.register(count)
     sys.argv = ["populace", *words]
     if kind == "memory":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + n
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
     if kind == "import" or not kind:
         sys.meta_path.insert(0, imports)  # type: ignore[arg-type]
     number = KINDS.index(kind) if kind in KINDS else -1
@@ -120,7 +133,14 @@ def perform(job: dict[str, object], base: Path, *, number: int) -> dict[str, obj
         sys.meta_path.insert(0, imports)  # type: ignore[arg-type]
         from .state import look_at
 
-        found = look_at(folder, command=command, code=code, mode=mode, told=str(outcome["told"]))
+        found = look_at(
+            folder,
+            command=command,
+            code=code,
+            mode=mode,
+            told=str(outcome["told"]),
+            answered=bool(outcome.get("answered")),
+        )
         (folder / "state.json").write_text(json.dumps({**found, "looked": imports.seen}))
 
     looked = forked(look, folder=folder, name="look")
