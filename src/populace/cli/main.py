@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
+import errno
 import json
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from populace.cli.console import emit, say
+from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, Terminated, stop_code
+from populace.cli.start import run as run
 from populace.errors import NotCompiled, OverBudget, PopulaceError
 from populace.records import dataclass
 from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
-DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
+DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -39,6 +39,7 @@ VERBS = (
     "split",
     "ledger",
     "verify",
+    "clean",
     "schema",
 )
 
@@ -68,7 +69,7 @@ HELP = """Publish confidential microdata with a proven differential-privacy guar
     \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
                 4 environment (disk, memory, permissions), or the data failed after the budget was booked
-                130 interrupted · 1 our bug
+                130 interrupted (143 by SIGTERM) · 1 our bug
     With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
     """
 
@@ -106,41 +107,6 @@ def _root(
     if show_help or context.invoked_subcommand is None:
         emit(context.get_help())
         raise typer.Exit
-
-
-def run() -> None:
-    """Run the command line and leave with its exit code."""
-    sys.meta_path.insert(0, NoPandas())
-    # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
-    threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    if not any(name in os.environ for name in threads):
-        os.environ.update(dict.fromkeys(threads[:2], "1"))
-    # Modules and tables of one command live until its end: looking for cycles among them would find none.
-    gc.set_threshold(100_000, 50, 100)
-    _leave(main(sys.argv[1:]))
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once: to take modules and tables apart one by one would take another tenth of a second.
-
-    All files are written and closed by now, and no thread is at work.
-    """
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        code = code or ENVIRONMENT
-    os._exit(code)
-
-
-class NoPandas:
-    """Says that pandas is not installed: pyarrow would import it, for half a second, and files need nothing of it."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        """Refuse pandas, and leave all else to others."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError("populace reads files without pandas", name=fullname)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +153,8 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
             return _usage(mistake)
-        except (KeyboardInterrupt, typer.Abort):
-            code = INTERRUPTED
+        except (KeyboardInterrupt, Terminated, typer.Abort) as stop:
+            return _stopped(stop_code(stop))
         except MemoryError:
             return Failure(
                 message="there is not enough memory.",
@@ -197,15 +163,20 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             )
         except OSError as failure:
             return _environment(failure)
-        except Exception:
+        except SystemExit:
+            # The parser leaves in this way, and in no other, where a reader of a pipe is gone.
+            return _environment(BrokenPipeError(errno.EPIPE, ""))
+        except BaseException:
+            # A panic of a library in Rust is no Exception.
             return _bug(debug=debug)
     if code == INTERRUPTED:
-        return Failure(
-            message="interrupted.",
-            hint="what the ledger had booked by then stays spent; `populace ledger show` tells",
-            code=INTERRUPTED,
-        )
+        return _stopped(code)
     return code if isinstance(code, int) else DONE
+
+
+def _stopped(code: int) -> Failure:
+    """Tell a run that a signal ended; what it had booked is booked, whichever signal it was."""
+    return Failure(message=STOPPED, hint=STOPPED_HINT, code=code)
 
 
 def _by_state(failure: Failure, state: RunState) -> Failure:

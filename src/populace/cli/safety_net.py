@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from populace.measurements import Answered
 
 OWNER = 0o700
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class SafetyNet:
@@ -141,7 +142,7 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in SIGNALS}
     try:
         yield
     finally:

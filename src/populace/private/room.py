@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from populace.errors import ResourceError, UsageError
+from populace.private.memory_limit import memory_limit
 from populace.schema.schema import Schema
 
 MOST_CELLS = 2**31
@@ -36,7 +35,7 @@ def check_size(schema: Schema, *, rows: int | None = None, numbers: int = 0) -> 
     needed, there = _fixed_bytes(schema) + read + drawn * (rows or 0), _memory()
     if needed > there:
         raise ResourceError(
-            f"this needs about {needed / 2**30:.1f} GiB of memory; the machine has {there / 2**30:.1f}.",
+            f"this needs about {needed / 2**30:.1f} GiB of memory; this process may use {there / 2**30:.1f}.",
             hint="coarsen the largest columns, declare fewer max_rows or ask for fewer --rows, or use more memory",
         )
 
@@ -58,4 +57,4 @@ def _fixed_bytes(schema: Schema) -> int:
 
 
 def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory_limit()

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from populace.errors import ResourceError, UsageError
+from populace.release.leftovers import TRIAL, TRIAL_BYTES, hold
 
 # What the smallest release takes, with its report.
 LEAST_FREE = 4 * 2**20
@@ -19,7 +20,6 @@ LEAST_FREE = 4 * 2**20
 LONGEST = 200
 # These are written last where a folder is filled: without them it is not whole.
 SEALS = ("manifest.json", "digests.json")
-_TRIAL = "populace-trial"
 
 
 def check_destination(folder: Path) -> None:
@@ -39,10 +39,10 @@ def check_destination(folder: Path) -> None:
         there = target.is_dir()
         try:
             with becoming(folder) as place:
-                (place / _TRIAL).write_bytes(b"\0" * 4096)
+                (place / TRIAL).write_bytes(b"\0" * TRIAL_BYTES)
             free = shutil.disk_usage(target).free
         finally:
-            (target / _TRIAL).unlink(missing_ok=True)
+            (target / TRIAL).unlink(missing_ok=True)
             if not there:
                 with suppress(OSError):
                     target.rmdir()
@@ -89,8 +89,10 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     fills = target.is_dir()
     place = (target if fills else target.parent) / f".{shortened(target.name)}.{secrets.token_hex(6)}"
     with _parents_of(target, keep=True):
+        lock = None
         try:
             place.mkdir(mode=mode)
+            lock = hold(place)
             yield place
             sync_files(place)
             if fills:
@@ -100,7 +102,18 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
                 place.rename(target)
             _sync(target if fills else target.parent)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            _discard(place)
+            if lock is not None:
+                os.close(lock)
+
+
+def _discard(place: Path) -> None:
+    """Remove a folder with everything in it, also if a signal comes meanwhile: it may hold private rows."""
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def shortened(name: str) -> str:
