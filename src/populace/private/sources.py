@@ -157,7 +157,10 @@ def _arrow(column: Any) -> Array:
         try:
             found = column.to_arrow()
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except MemoryError:
+            raise
+        except Exception:
+            # Libraries fail in ways of their own over types that Arrow does not have.
             pass
     cells = column.to_list()
     try:
