@@ -234,6 +234,31 @@ def test_no_object_of_a_frame_touches_another(make: Any) -> None:
     check_same_form(read([*valid, *OBJECTS]), read(valid))
 
 
+class Word(str):
+    """A text that cannot be written down."""
+
+    def encode(self, *_: object, **__: object) -> bytes:
+        raise RuntimeError("s3cret")
+
+
+PANDAS = {
+    "categories": (lambda cells: pd.Series(pd.Categorical(cells)), [b"\xff", 10**30, (1, 2), "\ud800"]),
+    "texts": (lambda cells: pd.Series(cells, dtype=pd.StringDtype("python")), ["\ud800", "\0"]),
+    "objects": (lambda cells: pd.Series(cells, dtype=object), [Word("a"), type, object()]),
+}
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_no_cell_of_a_pandas_frame_touches_another(name: str) -> None:
+    make, hostile = PANDAS[name]
+    valid = ["a", "3", "2001-05-01", None]
+    read = [
+        read_all(pd.DataFrame({column: make(cells) for column in columns_read(TYPED)}))
+        for cells in (valid, [*valid, *hostile])
+    ]
+    check_same_form(read[1], read[0])
+
+
 POLARS = {
     "categorical": (pl.Categorical, ["a", "3", None], ["\0", "x" * 999]),
     "enum": (pl.Enum(["a", "3", "\x7f"]), ["a", "3", None], ["\x7f"]),
