@@ -239,12 +239,17 @@ def nothing_hangs_on(failure: BaseException) -> bool:
     return told and frames <= {"failures.py", Path(__file__).name}
 
 
+class Panic(BaseException):
+    """What libraries raise that are written in other languages: no Exception."""
+
+
 LOUD = {
     "memory": (MemoryError("Unable to allocate an array of 3 rows"), ResourceError),
     "overflow": (OverflowError("3 is too large"), InternalError),
     "key": (KeyError("Ulm"), InternalError),
     "arithmetic": (ZeroDivisionError("3 rows"), InternalError),
     "ours": (DataError("the data cannot be read as a table.", hint="check it"), DataError),
+    "a panic": (Panic("3 rows of Ulm"), InternalError),
     "an interruption": (KeyboardInterrupt(), KeyboardInterrupt),
 }
 

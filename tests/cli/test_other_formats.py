@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.orc
+import pyarrow.parquet as pq
 import pytest
 
 from populace.cli.main import main
@@ -218,3 +219,10 @@ def test_a_table_with_an_account_is_not_public(
     if verb == "inspect":
         free = desk.write("open.csv", "sex,age\nf,3\nm,4\n")
         assert main(["inspect", free, "--data-is-public", "--out", out, *told]) == 0
+
+
+def test_a_draft_says_which_columns_have_no_codes(desk: Desk) -> None:
+    pq.write_table(pa.table({"age": [1, 2], "visits": [[1], [2]]}), desk.path("nested.parquet"))
+    assert main(["inspect", desk.path("nested.parquet"), "--out", desk.path("draft.toml")]) == 0
+    draft = Path(desk.path("draft.toml")).read_text("utf-8")
+    assert "# declared type: list, structure or length of time; no code can stand for it: remove it" in draft

@@ -34,6 +34,7 @@ FRAMES = {
     ),
     "polars duration": lambda: pl.DataFrame({"x": [datetime.timedelta(1)] * 3, "y": DAYS}),
     "polars lazy list": lambda: pl.LazyFrame({"x": [[1], None, []], "y": DAYS}),
+    "pandas interval": lambda: pd.DataFrame({"x": pd.interval_range(0, periods=3), "y": DAYS}),
     "pandas timedelta": lambda: pd.DataFrame({"x": pd.to_timedelta([1, 2, 3]), "y": DAYS}),
     **{
         f"pandas {name}": lambda cells=NESTED[name]: pd.DataFrame(

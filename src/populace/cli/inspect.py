@@ -93,6 +93,10 @@ def _check_names(names: tuple[str, ...]) -> None:
 def _sort(kind: Any) -> str:
     import pyarrow as pa
 
+    from populace.schema.texts import has_no_text
+
+    if has_no_text(kind):
+        return "nested"
     if pa.types.is_dictionary(kind):
         return _sort(kind.value_type)
     if pa.types.is_boolean(kind):
@@ -116,9 +120,8 @@ def _words(kind: Any) -> str:
         return "date and time"
     if pa.types.is_time(kind):
         return "time"
-    return {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}.get(
-        _sort(kind), "text"
-    )
+    words = {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}
+    return (words | {"nested": "list, structure or length of time"}).get(_sort(kind), "text")
 
 
 def _is_arrow(data: Path) -> bool:

@@ -120,20 +120,9 @@ def _declares_no_text(frame: Any, name: str) -> bool:
 
     if isinstance(frame, nw.LazyFrame):
         kind = frame.collect_schema()[name]
-    else:
-        native = frame.get_column(name).to_native()
-        # Those of Arrow, as such or inside pandas, tell more than narwhals knows.
-        arrow = (
-            native.type
-            if isinstance(native, pa.ChunkedArray)
-            else getattr(native.dtype, "pyarrow_dtype", None)
-        )
-        if isinstance(arrow, pa.DataType):
-            return has_no_text(arrow)
-        if str(native.dtype) == "object":
-            return False
-        kind = frame.get_column(name).dtype
-    return bool(kind.is_nested() or kind == nw.Duration)
+        return bool(kind.is_nested() or kind == nw.Duration)
+    # No row of it: a type is there without any.
+    return has_no_text(_arrow(frame.get_column(name)[:0]).type)
 
 
 # Cells of these very types that are equal have one text. Moments in two time zones may be equal and have two: the first
@@ -157,7 +146,10 @@ def _arrow(column: Any) -> Array:
         try:
             found = column.to_arrow()
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except MemoryError:
+            raise
+        except Exception:
+            # Libraries fail in ways of their own over types that Arrow does not have.
             pass
     cells = column.to_list()
     try:
@@ -177,22 +169,23 @@ def _holds_objects(column: Any) -> bool:
 
 def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
     """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
-    if isinstance(cell, str):
-        return cell.encode(errors="replace").decode()
-    if type(cell) not in _ALIKE:
-        return _lone_text(cell)
-    # 1, 1.0 and True are one key to a dictionary.
-    key = (type(cell), cell)
-    if key not in known:
-        known[key] = _lone_text(cell)
-    return known[key]
+    try:
+        if isinstance(cell, str):
+            return cell.encode(errors="replace").decode()
+        if type(cell) not in _ALIKE:
+            return _lone_text(cell)
+        # 1, 1.0 and True are one key to a dictionary.
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = _lone_text(cell)
+        return known[key]
+    except Exception:
+        # Objects may fail at anything.
+        return None
 
 
 def _lone_text(cell: Any) -> str | None:
     if isinstance(cell, int) and abs(cell) >= 2**63:
         return str(cell) if abs(cell) < 10**4000 else ("inf" if cell > 0 else "-inf")
-    try:
-        text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
-    except Exception:
-        return None
+    text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
     return text

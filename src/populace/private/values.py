@@ -72,7 +72,7 @@ def written(values: Array) -> Array:
     """Return cells as a dictionary of texts: equal ones are equal whatever blanks or type they have, "" is empty."""
     cells, places = distinct(values)
     # Once more: cells that differ may be written alike.
-    alike = pc.fill_null(trimmed(texts(pa.concat_arrays([cells, pa.nulls(1, cells.type)]))), "")
+    alike = pc.fill_null(trimmed(pa.concat_arrays([texts(cells), pa.nulls(1, pa.string())])), "")
     coded = alike.dictionary_encode()
     # An empty cell has place −1: the entry appended at the end.
     rows = np.where(places < 0, len(cells), places)

@@ -228,16 +228,25 @@ def _decoded(cells: Array) -> Array:
 
     A cell that is longer than any line of a text file may be is no text.
     """
-    if pa.types.is_string_view(cells.type) or pa.types.is_binary_view(cells.type):
-        cells = cells.cast(pa.binary_view()).cast(pa.large_binary())
-    elif not pa.types.is_binary(cells.type):
-        cells = cells.cast(pa.large_binary())
-    long = pc.greater(pc.binary_length(cells), LONGEST_TEXT)
-    raw = pc.if_else(pc.fill_null(long, False), pa.scalar(None, cells.type), cells).cast(pa.binary())
+    raw = _bytes(cells)
+    long = pc.fill_null(pc.greater(pc.binary_length(raw), LONGEST_TEXT), False)
+    if pc.any(long).as_py():
+        raw = pc.if_else(long, pa.scalar(None, raw.type), raw)
+    raw = raw.cast(pa.binary())
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([None if cell is None else _decode(cell) for cell in raw.to_pylist()], pa.string())
+
+
+def _bytes(cells: Array) -> Array:
+    """Return texts or bytes as bytes that Arrow can work with, however many there are."""
+    kind = cells.type
+    if pa.types.is_string(kind) or pa.types.is_fixed_size_binary(kind):
+        return cells.cast(pa.binary())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return cells.cast(pa.binary_view()).cast(pa.large_binary())
+    return cells.cast(pa.large_binary()) if pa.types.is_large_string(kind) else cells
 
 
 def _decode(cell: bytes) -> str:
@@ -255,7 +264,7 @@ def _encodable(values: Array) -> Array:
     if has_no_text(kind):
         return pa.nulls(len(values), pa.string())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return values.cast(pa.binary_view()).cast(pa.large_binary())
+        return _bytes(values)
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     if pa.types.is_decimal(kind):
