@@ -180,6 +180,36 @@ class TestCreation:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_half_a_change_whose_journal_was_deleted_forgets_nothing_that_was_booked(tmp_path):
+    """Every set of pages that a crash can leave written: refused, or the books of before or after the change."""
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.open(path)
+    ledger.open_account("adult", epsilon="400", delta="1e-6")
+    for _ in range(12):
+        run = reserve(ledger)
+        run.charge(half_of(run))
+    before, books = path.read_bytes(), ledger.accounts()
+    reserve(ledger)
+    after, changed = path.read_bytes(), ledger.accounts()
+    size = 4096
+    pages = [at for at in range(0, len(after), size) if before[at : at + size] != after[at : at + size]]
+    assert 3 <= len(pages) <= 8
+    refused = 0
+    for which in range(2 ** len(pages)):
+        torn = bytearray(before.ljust(len(after), b"\0"))
+        for bit, at in enumerate(pages):
+            if which >> bit & 1:
+                torn[at : at + size] = after[at : at + size]
+        path.write_bytes(torn)
+        try:
+            found = Ledger.existing(path).accounts()
+        except LedgerError:
+            refused += 1
+            continue
+        assert found in (books, changed)
+    assert refused > 2 ** len(pages) // 4
+
+
 class TestReading:
     def test_looking_changes_nothing(self, ledger, tmp_path):
         run = reserve(ledger)
