@@ -15,7 +15,7 @@ from populace.errors import ReleaseError, UsageError
 from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.known import check_known
 from populace.infer.model import Model
-from populace.infer.run import check_inference, fit_run
+from populace.infer.run import check_inference, fit_run, load_inference
 from populace.infer.structure import check_rules
 from populace.measurements import Measurements
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
@@ -203,6 +203,8 @@ def measure(
     check_rounds(chosen, wish, domain=seen.domain)
     aside = spent_keys(chosen, delta=slack, learning=keys)
     check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    strategy = METHODS[chosen]
+    load_inference(chosen, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     run, source = reserve(
@@ -232,7 +234,7 @@ def measure(
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
     oracle = Recorder(Barrier(table, run=run, noise=source, public=known), tape=tape)
-    tape.final = METHODS[chosen](oracle, workload=wish, progress=progress)
+    tape.final = strategy(oracle, workload=wish, progress=progress)
     run.finish()
     return tape.measurements()
 

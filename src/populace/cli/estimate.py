@@ -103,6 +103,7 @@ def estimate(
         --expect 20000
     """
     from populace.cli.account import look_up, tell_account
+    from populace.cli.modules import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
     from populace.cli.notes import tell_weak_promise
     from populace.cli.safety_net import rehearse, safety_net
     from populace.estimates import estimate as run
@@ -123,6 +124,7 @@ def estimate(
     account = dataset or described.dataset or dataset_name(data)
     found = look_up(account, ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
+    load_modules(*WRITING, *ESTIMATES, *(() if no_report else ESTIMATES_REPORT))
     with safety_net(out, ledger=ledger) as net, progress() as moved:
         estimates = run(
             data,
