@@ -67,7 +67,7 @@ def out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
     columns = [column for column in measurements.schema.columns.values() if _limit(column) is not None]
-    items = [combined(same) for same in repeats(measurements.items)]
+    items = [same[0] if len(same) == 1 else combined(same) for same in repeats(measurements.items)]
     if not columns or not items:
         return ()
     tail = FALSE_ALARMS / (len(columns) + 1)
