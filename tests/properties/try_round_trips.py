@@ -42,6 +42,9 @@ def try_many(runs: int, *, start: int) -> Counter[str]:
             if time.monotonic() - began > 10:
                 print(f"{time.monotonic() - began:.0f} s", job, sep="\n", file=sys.stderr)
             ends[end] += 1
+            ends["runs"] += 1
+            if ends["runs"] % 100 == 0:
+                print(f"{ends['runs']} runs", file=sys.stderr, flush=True)
             ends[f"({job.method}: {end.split(':')[0].split()[0]})"] += 1
 
     attempt()

@@ -7,7 +7,7 @@ large, the domain was declared wrongly, or it leaves much out; either way whoeve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.records import dataclass
@@ -67,7 +67,7 @@ def out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
     columns = [column for column in measurements.schema.columns.values() if _limit(column) is not None]
-    items = [combined(same) for same in repeats(measurements.items)]
+    items = [same[0] if len(same) == 1 else combined(same) for same in repeats(measurements.items)]
     if not columns or not items:
         return ()
     tail = FALSE_ALARMS / (len(columns) + 1)
@@ -75,9 +75,14 @@ def out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
         ((float(i.counts.sum()), _deviation(i, i.counts.size)) for i in items), key=lambda f: f[1]
     )
     most_rows = rows + _reach(tail) * deviation
+    tables: dict[str, list[Measurement]] = {}
+    for item in items:
+        for name in item.marginal.clique:
+            tables.setdefault(name, []).append(item)
     found = []
     for column in columns:
-        limit, counted = _limit(column), min(_counts(column, items), key=lambda each: each[1], default=None)
+        seen = _counts(column.variables[0], tables)
+        limit, counted = _limit(column), min(seen, key=lambda each: each[1], default=None)
         if counted is None or limit is None or rows <= 0:
             continue
         count, deviation = counted
@@ -95,12 +100,9 @@ def _limit(column: Column) -> float | None:
     return EXPECTED_SHARE if expected or column.origin is Origin.LEARNT else UNEXPECTED_SHARE
 
 
-def _counts(column: Column, items: list[Measurement]) -> Iterator[tuple[float, float]]:
-    """Yield the rows outside a column's domain by each table that counts them apart, and its standard deviation."""
-    variable = column.variables[0]
-    for item in items:
-        if variable.name not in item.marginal.clique:
-            continue
+def _counts(variable: Column, tables: Mapping[str, Sequence[Measurement]]) -> Iterator[tuple[float, float]]:
+    """Yield the rows outside a variable's domain by each table that counts them apart, and its standard deviation."""
+    for item in tables.get(variable.name, ()):
         grouping, code = item.marginal.grouping(variable.name), variable.other_code
         if grouping is not None:
             code = grouping.groups[code]
