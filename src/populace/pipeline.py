@@ -32,6 +32,7 @@ from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
 from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
 from populace.schema.coding import TableCodec
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
@@ -201,7 +202,7 @@ def measure(
     wish = wanted(seen)
     check_rounds(chosen, wish, domain=seen.domain)
     aside = spent_keys(chosen, delta=slack, learning=keys)
-    check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    check_noise(chosen, wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     run, source = reserve(
@@ -371,8 +372,10 @@ def draw_given(schema: Schema, given: Conditioned, *, rows: int, rng: np.random.
 
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:
     """Refuse a number of rows that cannot be drawn, or too many tables of them."""
-    if rows is not None and rows < 0:
-        raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+    if rows is not None and not 0 <= rows <= WHOLE_LIMIT:
+        raise UsageError(
+            f"{rows} rows cannot be drawn.", hint=f"give --rows 0 to {WHOLE_LIMIT}, or leave it out"
+        )
     if not 1 <= implicates <= MOST_IMPLICATES:
         raise UsageError(
             f"{implicates} implicates cannot be drawn.", hint=f"give --implicates 1 to {MOST_IMPLICATES}"
