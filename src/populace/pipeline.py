@@ -31,6 +31,7 @@ from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
 from populace.release.rows import draw_tables
 from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
 from populace.run_state import current_state, run_state
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
@@ -202,7 +203,7 @@ def measure(
     wish = wanted(seen)
     check_rounds(chosen, wish, domain=seen.domain)
     aside = spent_keys(chosen, delta=slack, learning=keys)
-    check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    check_noise(chosen, wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
     strategy = METHODS[chosen]
     load_inference(chosen, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
@@ -355,8 +356,10 @@ def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None)
 
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:
     """Refuse a number of rows that cannot be drawn, or too many tables of them."""
-    if rows is not None and rows < 0:
-        raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+    if rows is not None and not 0 <= rows <= WHOLE_LIMIT:
+        raise UsageError(
+            f"{rows} rows cannot be drawn.", hint=f"give --rows 0 to {WHOLE_LIMIT}, or leave it out"
+        )
     if not 1 <= implicates <= MOST_IMPLICATES:
         raise UsageError(
             f"{implicates} implicates cannot be drawn.", hint=f"give --implicates 1 to {MOST_IMPLICATES}"

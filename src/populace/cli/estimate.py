@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -161,6 +160,7 @@ def tell_expected(
     """Write which privacy error each query will have, and what that rests on."""
     from populace.cli.notes import tell_weak_promise
     from populace.forecast.estimates import expect, row_weight
+    from populace.privacy.budget import parse_delta
     from populace.schema.schema import Schema
     from populace.survey.design import Design
     from populace.survey.queries import Queries
@@ -181,7 +181,7 @@ def tell_expected(
         ]
         lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
-    if Fraction(delta):
+    if parse_delta(delta):
         pure = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0)
         tell_better_without_delta(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""

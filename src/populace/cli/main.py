@@ -21,6 +21,7 @@ from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
+LONGEST = 2000
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -119,8 +120,10 @@ class Failure:
 
     def tell(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
-        told = {"error": self.message, "hint": self.hint, "exit_code": self.code}
-        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {self.message}\nhint: {self.hint}")
+        # Bad input may be of any length, and a message repeats some of it.
+        message = self.message if len(self.message) <= LONGEST else f"{self.message[:LONGEST]} …"
+        told = {"error": message, "hint": self.hint, "exit_code": self.code}
+        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -133,6 +133,7 @@ Seed = Annotated[
         "--seed",
         metavar="N",
         min=0,
+        max=2**64 - 1,
         help="Repeats the drawing of rows from the model. It never reaches the noise.",
         show_default="a fresh one, recorded in the manifest",
     ),

@@ -127,7 +127,7 @@ def plan(
     if epsilon is not None:
         tell_weak_promise(epsilon=epsilon, delta=delta)
     if population > MANY_ROWS:
-        say(f"{population:,} rows are more than there are people: is the population right?")
+        say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (shares, like):
         if path is not None:
             say(f"{path} is treated as public: it is read without any protection.")

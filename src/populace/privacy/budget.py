@@ -43,7 +43,7 @@ def parse_epsilon(value: Number) -> Fraction:
     >>> parse_epsilon(0.1), parse_epsilon("1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
-    epsilon = _exact(value, name="epsilon", hint="give a positive number, such as 1 or 0.5")
+    epsilon = parse_number(value, name="epsilon", hint="give a positive number, such as 1 or 0.5")
     if epsilon <= 0:
         raise UsageError(f"epsilon is {value}.", hint="give a positive number, such as 1 or 0.5")
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
@@ -61,7 +61,7 @@ def parse_delta(value: Number) -> Fraction:
     (True, Fraction(0, 1))
     """
     hint = "give a number of at least 0 and below 1, such as 1e-9"
-    delta = _exact(value, name="delta", hint=hint)
+    delta = parse_number(value, name="delta", hint=hint)
     if not 0 <= delta < 1:
         raise UsageError(f"delta is {_shown(value)}.", hint=hint)
     if 0 < delta < LEAST_DELTA:
@@ -71,8 +71,12 @@ def parse_delta(value: Number) -> Fraction:
     return delta
 
 
-def _exact(value: object, *, name: str, hint: str) -> Fraction:
-    """Return a number exactly as it is written, and refuse everything that is not one."""
+def parse_number(value: object, *, name: str, hint: str) -> Fraction:
+    """Return a number exactly as it is written, and refuse everything that is not one.
+
+    >>> parse_number("1/3", name="the share", hint="give a number")
+    Fraction(1, 3)
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Fraction | Decimal):
         raise UsageError(f"{name} is {_shown(value)}, not a number.", hint=hint)
     if isinstance(value, Fraction):
