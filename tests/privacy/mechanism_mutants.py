@@ -85,7 +85,7 @@ def rows_counted_for_estimates() -> Iterator[None]:
     """Estimates are scaled to the true number of rows."""
 
     def scale(oracle: Any, candidates: Candidates) -> Candidates:
-        (rows,) = oracle._table.engine().counts([Marginal(())])
+        (rows,) = oracle._oracle._table.engine().counts([Marginal(())])
         tables = tuple(
             np.rint(table * (int(rows) / max(1, int(table.sum())))).astype(np.int64)
             for table in candidates.estimates
