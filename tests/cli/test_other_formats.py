@@ -216,6 +216,10 @@ def test_a_table_with_an_account_is_not_public(
     assert main([*commands[verb], *told]) == 2
     assert "'people' names a private table" in capsys.readouterr().err
     assert not Path(out).exists()
+    Path(desk.path("link.csv")).symlink_to(desk.path("people.csv"))
+    linked = [word.replace("people.csv", "link.csv") for word in commands[verb]]
+    assert main([*linked, *told]) == 2
+    assert "'people' names a private table" in capsys.readouterr().err
     if verb == "inspect":
         free = desk.write("open.csv", "sex,age\nf,3\nm,4\n")
         assert main(["inspect", free, "--data-is-public", "--out", out, *told]) == 0

@@ -39,14 +39,23 @@ def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
 def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
     """Refuse a table as public whose name is that of an account: its rows are known to be private."""
     if isinstance(public, str | os.PathLike):
-        path = Path(public)
-        private = [name for name in (path.stem, path.name) if name in accounts]
+        private = [name for name in _names(Path(public)) if name in accounts]
         if private:
             raise UsageError(
                 f"{private[0]!r} names a private table: it has an account, or this run opens one. A public table is "
                 "read without protection.",
                 hint="were the two tables swapped? If this one truly is public, give a copy of it under another name",
             )
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """Return the names that a file's account may have; a link to a private table is private too."""
+    try:
+        real = path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        # Whoever opens it says what is wrong with it.
+        real = path
+    return path.stem, path.name, real.stem, real.name
 
 
 def _same(one: Any, other: Any) -> bool:
