@@ -20,7 +20,7 @@ from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.pretty import pretty
 from populace.privacy.mechanisms import ExponentialCount, Noise, fraction_from_json
-from populace.privacy.record import RunRecord
+from populace.privacy.record import RunRecord, short_up
 from populace.public import Borrowed
 from populace.records import dataclass
 from populace.schema.schema import Schema
@@ -150,12 +150,12 @@ class Measurements:
         )
 
     def __repr__(self) -> str:
-        epsilon, delta = (float(part) for part in self.record.guarantee)
+        epsilon, delta = (short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
             f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}"
             f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
-            f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
+            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
 
     @cached_property

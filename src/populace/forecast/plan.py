@@ -32,6 +32,7 @@ from populace.private.read import check_header, open_source
 from populace.private.unprotected import check_not_private
 from populace.progress import Progress, silent
 from populace.records import dataclass
+from populace.release.statement import at_least
 from populace.reservation import as_schema, ledger_path, private_names
 from populace.schema.schema import Schema
 from populace.strategy.methods import method_named
@@ -100,8 +101,8 @@ class Plan:
         like, advice = self.like, self.advice
         return {
             "population": self.population,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
+            "epsilon": at_least(self.epsilon),
+            "delta": at_least(self.delta),
             "method": self.method,
             "workload": self.workload,
             "spent": 0,

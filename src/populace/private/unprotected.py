@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError, UsageError
+from populace.privacy.account import comparable
 from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, columns_read, open_source, read_codes
 from populace.private.sources import Source
@@ -39,7 +40,8 @@ def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
 def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
     """Refuse a table as public whose name is that of an account: its rows are known to be private."""
     if isinstance(public, str | os.PathLike):
-        private = [name for name in _names(Path(public)) if name in accounts]
+        known = {comparable(name) for name in accounts}
+        private = [name for name in _names(Path(public)) if comparable(name) in known]
         if private:
             raise UsageError(
                 f"{private[0]!r} names a private table: it has an account, or this run opens one. A public table is "
