@@ -57,6 +57,12 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that already holds something, so that no release is mixed with another."""
     target = resolve(folder)
     try:
+        if ".." in folder.parts:
+            last = len(folder.parts) - folder.parts[::-1].index("..")
+            if not Path(*folder.parts[:last]).is_dir():
+                raise UsageError(
+                    f"{folder} leads through a folder that does not exist.", hint="name the folder without .."
+                )
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
         taken = target.is_dir() and any(target.iterdir())
