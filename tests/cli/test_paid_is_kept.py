@@ -54,6 +54,7 @@ def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     assert {path.name for path in kept.iterdir()} == {
         "measurements.parquet",
         "measurements.json",
+        "parents.json",
         "statement.json",
     }
     assert Measurements.load(kept).record.run == Ledger.existing(desk.ledger).runs("people")[-1].run

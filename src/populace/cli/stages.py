@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from populace.cli.console import say
 from populace.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -56,19 +57,19 @@ def write_measured(
         if answers:
             others = dump([each.to_json() for each in answers])
             (place / "answers.json").write_text(others, encoding="utf-8")
+        _seal(place)
 
 
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:
-    """Write a model beside the measurements it was fitted to; `parents.json` names both by digest."""
+    """Write a model beside the measurements it was fitted to."""
     from populace.measurements import FILES
     from populace.release.destination import becoming
-    from populace.release.manifest import dump
 
     with becoming(folder) as place:
         model.save(place)
         for name in FILES:
             shutil.copyfile(measured / name, place / name)
-        (place / PARENTS).write_text(dump(_digests(place)), encoding="utf-8")
+        _seal(place)
 
 
 def load_measured(folder: Path) -> Measurements:
@@ -99,28 +100,49 @@ def _check_holds(folder: Path, files: Sequence[str], *, what: str, verb: str) ->
         raise ReleaseError(f"{folder} holds no {what}: {', '.join(lacking)} not found.", hint=hint)
 
 
+def _seal(folder: Path) -> None:
+    """Write the digests of all files of a stage beside them: what comes later names its parents by them."""
+    from populace.release.manifest import digest, dump
+
+    found = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    (folder / PARENTS).write_text(dump(found), encoding="utf-8")
+
+
 def _check_seal(folder: Path, files: Sequence[str]) -> None:
-    """Compare files with the digests kept beside them: `parents.json` of a model, `manifest.json` of a release.
+    """Compare files with the digests kept beside them: `parents.json` of a stage, `manifest.json` of a release."""
+    from populace.release.manifest import NAME, Manifest
 
-    The folder of `populace measure` has neither; its two files are checked against each other when they are read.
-    """
-    from populace.release.manifest import NAME, Manifest, digest
-
-    sealed: Mapping[str, str]
     if (folder / PARENTS).is_file():
-        try:
-            sealed = dict(json.loads((folder / PARENTS).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            sealed = {}
+        sealed = _read_seal(folder)
+        checked = {*files, *sealed}
     elif (folder / NAME).is_file():
-        sealed = Manifest.load(folder).files
+        sealed, checked = Manifest.load(folder).files, set(files)
     else:
+        say(f"note: {folder} has no {PARENTS}: whether its files were altered since cannot be told")
         return
-    if any(sealed.get(name) != digest(folder / name) for name in files):
+    if any(sealed.get(name) != _digest(folder / name) for name in checked):
         raise ReleaseError(
             f"the files of {folder} do not belong together.",
             hint="give the folder that populace wrote, unaltered",
         )
+
+
+def _read_seal(folder: Path) -> Mapping[str, str]:
+    """Return the digests that a stage wrote; none where the file is not spelled as it was."""
+    from populace.release.manifest import dump
+
+    try:
+        text = (folder / PARENTS).read_text(encoding="utf-8")
+        sealed = dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}
+    return sealed if dump(sealed) == text else {}
+
+
+def _digest(path: Path) -> str | None:
+    from populace.release.manifest import digest
+
+    return digest(path) if path.is_file() else None
 
 
 def _all_files() -> tuple[str, ...]:
@@ -128,9 +150,3 @@ def _all_files() -> tuple[str, ...]:
     from populace.measurements import FILES as MEASUREMENTS
 
     return (*MEASUREMENTS, *MODEL)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    from populace.release.manifest import digest
-
-    return {name: digest(folder / name) for name in _all_files()}

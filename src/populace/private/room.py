@@ -9,8 +9,8 @@ from populace.private.memory_limit import memory_limit
 from populace.schema.schema import Schema
 
 MOST_CELLS = 2**31
-# Counts, noise, model and shares of one cell, each held once or twice.
-CELL_BYTES = 64
+# Counts, noise, intervals, model and report of one cell: a column of 2**24 codes took 4.3 GB, with a report 8.
+CELL_BYTES = 512
 # A decoded value of a synthetic row.
 VALUE_BYTES = 8
 # How often a synthetic row is held on its way to a file.

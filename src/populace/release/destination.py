@@ -19,7 +19,7 @@ LEAST_FREE = 4 * 2**20
 # File systems take names of 255 bytes: this much of one leaves room for what we add to it.
 LONGEST = 200
 # These are written last where a folder is filled: without them it is not whole.
-SEALS = ("manifest.json", "digests.json")
+SEALS = ("manifest.json", "parents.json")
 
 
 def check_destination(folder: Path) -> None:
