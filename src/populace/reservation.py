@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from populace.errors import OverBudget
+from populace.errors import OverBudget, UsageError
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, Run, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import Plan, PublicTable
 from populace.run_state import Booking, booking_of, forget_booking
 from populace.schema.schema import Schema
+
+_CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^SHA|^MD5")
 
 
 def as_schema(schema: Schema | Path | str) -> Schema:
@@ -22,8 +25,22 @@ def as_schema(schema: Schema | Path | str) -> Schema:
 
 
 def dataset_name(data: Any) -> str:
-    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
-    return Path(data).stem if isinstance(data, (str, Path)) else "table"
+    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame.
+
+    Symbolic links are followed, or one file had as many accounts as it has links.
+    """
+    if not isinstance(data, (str, Path)):
+        return "table"
+    given, real = Path(data), Path(os.path.realpath(data))
+    if given.name == real.name or not real.is_file():
+        return given.stem
+    if _CONTENT_ADDRESS.search(real.stem):
+        # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
+        raise UsageError(
+            f"{str(given)!r} is a link to a file that is named by its content, which cannot name an account.",
+            hint="name the dataset in the schema: dataset = … under [table]",
+        )
+    return real.stem
 
 
 def ledger_path(ledger: Path | str | None) -> Path:

@@ -121,7 +121,7 @@ def estimate(
     rehearse(out, ledger=ledger)
     described = Schema.load(schema)
     account = dataset or described.dataset or dataset_name(data)
-    found = look_up(account, ledger=ledger)
+    found = look_up(account, ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
     with safety_net(out, ledger=ledger) as net, progress() as moved:
         estimates = run(

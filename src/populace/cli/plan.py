@@ -165,7 +165,7 @@ def lines(found: Plan) -> Iterator[str]:
     domain = found.schema.domain
     yield (
         f"Plan for about {found.population:,} rows of {counted(len(domain), 'column')} with "
-        f"ε = {float(found.epsilon):g}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
+        f"ε = {exact_text(found.epsilon)}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
         "read; nothing was spent."
     )
     yield ""
