@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError
+from populace.errors import ReleaseError, environment_cause
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.pretty import pretty
 from populace.privacy.mechanisms import ExponentialCount, Noise
@@ -252,6 +252,8 @@ class Measurements:
             rows = Told.from_json(told["told"]) if "told" in told else None
             public = Borrowed.from_json(told["public"]) if "public" in told else None
         except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
+            if environment_cause(failure) is not None:
+                raise
             raise ReleaseError(
                 f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
                 hint="give the folder that `populace measure` wrote, unaltered",

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from populace.errors import ReleaseError, UsageError
+from populace.errors import ReleaseError, UsageError, environment_cause
 from populace.infer.junction_tree import JunctionTree, junction_tree
 from populace.infer.observations import observe
 from populace.infer.propagation import Propagation
@@ -218,7 +218,7 @@ class Model:
             BadZipFile,
             UsageError,
         ) as failure:
-            if isinstance(failure, ReleaseError):
+            if isinstance(failure, ReleaseError) or environment_cause(failure) is not None:
                 raise
             raise ReleaseError(
                 f"{' and '.join(FILES)} in {folder} are cut short or were altered.",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError, ReleaseError
+from populace.errors import PopulaceError, ReleaseError, environment_cause
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.manifest import NAME, Manifest, versions
@@ -44,6 +44,8 @@ def checked(name: str, check: Callable[[], str]) -> Check:
     try:
         return Check(name=name, passed=True, detail=check())
     except PopulaceError as failure:
+        if environment_cause(failure) is not None:
+            raise
         return Check(name=name, passed=False, detail=failure.message)
 
 

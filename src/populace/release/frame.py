@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, UsageError
+from populace.errors import ReleaseError, UsageError, environment_cause
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
             with path.open("rb") as file:
                 table = pyarrow.csv.read_csv(file, convert_options=convert, parse_options=parse)
     except (OSError, pa.ArrowException) as failure:
+        if environment_cause(failure) is not None:
+            raise
         raise ReleaseError(
             f"{path.name} cannot be read as a table.",
             hint="ask the publisher for an unaltered copy",

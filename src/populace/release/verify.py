@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError
+from populace.errors import PopulaceError, environment_cause
 from populace.infer.condition import condition
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
@@ -86,6 +86,8 @@ def _contents(folder: Path, manifest: Manifest) -> list[Check]:
     try:
         parts = _Parts.load(folder)
     except PopulaceError as failure:
+        if environment_cause(failure) is not None:
+            raise
         return [Check(name="contents", passed=False, detail=failure.message)]
     return [
         checked("real noise", lambda: _real_noise(manifest, parts)),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError
+from populace.errors import PopulaceError, environment_cause
 from populace.privacy.mechanisms import Law, law_from_json
 from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.release.checks import Check, check_budget, checked, other_version, read_json, read_text, wrong
@@ -41,6 +41,8 @@ def contents(folder: Path, manifest: Manifest) -> list[Check]:
         told, _ = read_json(folder / "estimates.json", inner="answers")
         texts = {name: read_text(folder / name) for name in ("statement.md", "estimates.csv")}
     except PopulaceError as failure:
+        if environment_cause(failure) is not None:
+            raise
         return [Check(name="contents", passed=False, detail=failure.message)]
     return [
         checked(
