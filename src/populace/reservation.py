@@ -13,6 +13,7 @@ from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, Run, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import Plan, PublicTable
+from populace.private.room import check_free
 from populace.run_state import Booking, booking_of, forget_booking
 from populace.schema.schema import Schema
 
@@ -76,6 +77,7 @@ def reserve(
     """
     from populace.release.statement import exact_text
 
+    check_free()
     source = noise or ExactNoise(SystemEntropy())
     opened = Ledger.open(ledger)
     booking = Booking(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, ResourceError
+from populace.errors import ReleaseError, ResourceError, environment_cause
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +56,8 @@ def parsing(name: str, *expected: type[Exception]) -> Iterator[None]:
         *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError),
         *(EOFError, zipfile.BadZipFile, zlib.error, pa.ArrowException, *expected),
     ) as failure:
+        if environment_cause(failure) is not None:
+            raise no_memory(name) from failure
         raise altered(f"{name} cannot be read: it was cut short or altered") from failure
 
 

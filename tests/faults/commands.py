@@ -1,18 +1,10 @@
-"""The commands that meet faults: which files they find, and what they are told."""
+"""The commands that meet faults, and which of their calls can fail and how. It loads nothing."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.csv
-
-from populace.privacy.ledger import Ledger
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-import surveys
+# Calls of the system, in the order of shim.c, and what becomes of the one that a fault strikes.
+KINDS = ("write", "fsync", "rename", "mkdir", "link", "create")
+MODES = {"once": 0, "from then on": 1, "killed": 2, "terminated": 3}
 
 DATASET = "small-survey"
 EPSILON = {"synth": 1, "measure": 1, "estimate": 4}
@@ -35,18 +27,3 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ledger grant": ("ledger", "grant", *_ACCOUNT),
 }
 NEW_LEDGER = ("synth, new ledger", "ledger init")
-
-
-def prepare(folder: Path) -> None:
-    """Write the files that each command finds, each into a folder of its name."""
-    table = surveys.rows(80)
-    table = table.append_column("who", pa.array([f"p{number}" for number in range(table.num_rows)]))
-    for command in COMMANDS:
-        place = folder / command
-        surveys.files(place)
-        (place / "split.toml").write_text(
-            surveys.SCHEMA.replace('unit = "person"', 'unit = "person"\nid = "who"'), encoding="utf-8"
-        )
-        pyarrow.csv.write_csv(table, place / "people.csv")
-        if command not in NEW_LEDGER:
-            Ledger.open(place / "ledger.db").open_account(DATASET, epsilon=1000, delta="0.5")

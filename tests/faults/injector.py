@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .commands import COMMANDS, prepare
-from .kinds import KINDS, MODES
+from .commands import COMMANDS, KINDS, MODES
+from .templates import prepare
 
 ROOT = Path(__file__).parents[2]
 Job = dict[str, Any]
@@ -88,6 +88,19 @@ def points(
 
 
 MEMORY = [n * 2**20 for n in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)]
+# Packages whose modules are large or load libraries of their own.
+HEAVY = (
+    "populace",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "flint",
+    "cryptography",
+    "sqlite3",
+    "narwhals",
+    "jinja2",
+    "vl_convert",
+)
 
 
 def memory_points(*, every: int = 1) -> list[Job]:
@@ -96,3 +109,16 @@ def memory_points(*, every: int = 1) -> list[Job]:
         {"command": command, "kind": "memory", "n": n, "mode": "once"} for command in COMMANDS for n in MEMORY
     ]
     return jobs[::every]
+
+
+def import_points(cold: Worker, commands: Sequence[str], *, every: int = 1) -> list[Job]:
+    """Return a failing import for every so manyth module that a command loads, of those that may well fail."""
+    found = []
+    for outcome in cold.perform({"command": each, "kind": "", "n": 0, "mode": "once"} for each in commands):
+        loaded = enumerate(outcome["imports"], start=1)
+        numbers = [number for number, name in loaded if name.partition(".")[0] in HEAVY]
+        found += [
+            {"command": outcome["command"], "kind": "import", "n": number, "mode": "once"}
+            for number in numbers[::every]
+        ]
+    return found

@@ -26,7 +26,7 @@ from populace import run_state
 from populace.cli import start
 from populace.run_state import RunState
 
-from .kinds import KINDS, MODES
+from .commands import COMMANDS, KINDS, MODES
 
 SHIM = ctypes.CDLL(None)
 SECONDS = 60.0
@@ -113,8 +113,6 @@ def run(words: Sequence[str], *, folder: Path, kind: str, n: int, mode: str) -> 
 
 def perform(job: dict[str, object], base: Path, *, number: int) -> dict[str, object]:
     """Run a command with a fault in files of its own, then look at what it left; each in a child."""
-    from .commands import COMMANDS
-
     command, kind, n = str(job["command"]), str(job["kind"]), int(str(job["n"]))
     mode = str(job["mode"])
     folder = base / f"job-{number}"
@@ -159,8 +157,6 @@ def _text(path: Path) -> str:
 
 def warm(base: Path) -> None:
     """Import here what each command imports, so that no child has to; work that could start threads is left to them."""
-    from .commands import COMMANDS
-
     names: dict[str, None] = {}
     for command in COMMANDS:
         outcome = perform({"command": command, "kind": "", "n": 0, "mode": "once"}, base, number=0)

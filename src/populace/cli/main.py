@@ -15,13 +15,17 @@ import typer
 from populace.cli.console import emit, say
 from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, Terminated, stop_code
 from populace.cli.start import run as run
-from populace.errors import NotCompiled, OverBudget, PopulaceError
+from populace.errors import NotCompiled, OverBudget, PopulaceError, environment_cause
 from populace.records import dataclass
 from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
 LONGEST = 2000
+
+# With less, the libraries for numbers, tables and charts abort or hang: tests/faults/test_memory.py measures it.
+LEAST_BYTES, LEAST_BYTES_OF_FILES = 2**30, 2**29
+FILES_ALONE, NO_NUMBERS = ("inspect", "ledger", "schema"), ("clean",)
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -131,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments[:1]) == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     with run_state() as state:
-        ended = _run(arguments)
+        ended = _too_little_memory(arguments) or _run(arguments)
     if isinstance(ended, int):
         return ended
     ended = _by_state(ended, state)
@@ -153,25 +157,22 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             asked = [verb for verb in VERBS if verb in arguments[:1]]
             code = parser(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
+            if refusal.exit_code != ENVIRONMENT and (cause := environment_cause(refusal)) is not None:
+                return _environment(cause)
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
             return _usage(mistake)
         except (KeyboardInterrupt, Terminated, typer.Abort) as stop:
             return _stopped(stop_code(stop))
-        except MemoryError:
-            return Failure(
-                message="there is not enough memory.",
-                hint="free some, use a larger machine, or coarsen the columns with the most values",
-                code=ENVIRONMENT,
-            )
-        except OSError as failure:
-            return _environment(failure)
+        except (MemoryError, OSError) as failure:
+            return _environment(environment_cause(failure) or failure)
         except SystemExit:
             # The parser leaves in this way, and in no other, where a reader of a pipe is gone.
             return _environment(BrokenPipeError(errno.EPIPE, ""))
-        except BaseException:
+        except BaseException as failure:
             # A panic of a library in Rust is no Exception.
-            return _bug(debug=debug)
+            cause = environment_cause(failure)
+            return _bug(debug=debug) if cause is None else _environment(cause)
     if code == INTERRUPTED:
         return _stopped(code)
     return code if isinstance(code, int) else DONE
@@ -219,12 +220,37 @@ def _usage(mistake: Exception) -> int | Failure:
     return Failure(message=text, hint=f"`{command} --help` shows how it is used", code=USAGE)
 
 
-def _environment(failure: OSError) -> Failure:
+def _environment(failure: MemoryError | OSError) -> Failure:
+    if isinstance(failure, MemoryError) or failure.errno == errno.ENOMEM:
+        return Failure(
+            message="there is not enough memory.",
+            hint="free some, use a larger machine, or coarsen the columns with the most values",
+            code=ENVIRONMENT,
+        )
     reason = os.strerror(failure.errno).lower() if failure.errno else "a file could not be read or written"
     where = f" ({failure.filename})" if isinstance(failure.filename, str) else ""
     return Failure(
         message=f"the system refused: {reason}{where}.",
         hint="check the free space and the permissions of the folders in the command",
+        code=ENVIRONMENT,
+    )
+
+
+def _too_little_memory(arguments: Sequence[str]) -> Failure | None:
+    """Refuse an address space in which libraries under us would end the process or wait for ever, before they load."""
+    verb = next(iter(arguments), "")
+    if verb not in VERBS or verb in NO_NUMBERS or "--help" in arguments or "-h" in arguments:
+        return None
+    import resource
+
+    least = LEAST_BYTES_OF_FILES if verb in FILES_ALONE else LEAST_BYTES
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    there = min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=least)
+    if there >= least:
+        return None
+    return Failure(
+        message=f"this process may use {there >> 20} MiB of memory; `populace {verb}` needs {least >> 20} at least.",
+        hint="raise the limit (`ulimit -v` shows it in KiB), or run it where there is none",
         code=ENVIRONMENT,
     )
 

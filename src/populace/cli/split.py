@@ -57,6 +57,7 @@ def split(
     from populace.privacy.entropy import SystemEntropy
     from populace.privacy.partition import Split, SplitKey
     from populace.private.piece_files import id_column, write_pieces
+    from populace.private.room import check_free
     from populace.release.destination import becoming, check_destination
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
@@ -73,6 +74,7 @@ def split(
     wanted = Split(shares=_shares(shares), neighbours=described.unit.neighbours)
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
+    check_free()
     secret = SplitKey.kept(key, entropy=SystemEntropy())
     names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
     files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]

@@ -13,7 +13,7 @@ from functools import wraps
 from inspect import isfunction
 from typing import ParamSpec, TypeVar
 
-from populace.errors import DataError, InternalError, PopulaceError, ResourceError
+from populace.errors import DataError, InternalError, PopulaceError, ResourceError, environment_cause
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +58,7 @@ def _hushed(method: Callable[P, R]) -> Callable[P, R]:
 
 def _plain(failure: BaseException) -> BaseException:
     """Return an error that says nothing about rows, with nothing hanging on it."""
-    if isinstance(failure, MemoryError):
+    if isinstance(environment_cause(failure), MemoryError):
         return ResourceError(
             "answering takes more memory than there is. What was charged stays charged.",
             hint="leave columns out of the schema, ask by fewer cells, or free memory",
@@ -78,16 +78,17 @@ def redact_open_errors(what: str) -> Iterator[None]:
     except PopulaceError:
         raise
     except MemoryError:
-        raise ResourceError(
-            f"opening {what} takes more memory than there is.", hint="leave columns out, or free memory"
-        ) from None
+        raise _no_memory(f"opening {what}") from None
     except OSError as error:
         if error.errno is None:
             raise _no_table(what) from None
         raise ResourceError(
             f"{what} cannot be read: {error.strerror}.", hint="check the disk and the file"
         ) from None
-    except Exception:
+    except Exception as failure:
+        # A thread that cannot be started says nothing of memory, and nothing about the file.
+        if isinstance(environment_cause(failure), MemoryError):
+            raise _no_memory(f"opening {what}") from None
         raise _no_table(what) from None
 
 
@@ -103,10 +104,7 @@ def redact_row_errors(what: str) -> Iterator[None]:
     except (ResourceError, InternalError):
         raise
     except MemoryError:
-        raise ResourceError(
-            f"reading {what} takes more memory than there is. What was charged stays charged.",
-            hint="leave columns out of the schema, or free memory",
-        ) from None
+        raise _no_memory(f"reading {what}", charged=True) from None
     except OSError as error:
         if error.errno is None:
             raise _damaged(what) from None
@@ -117,7 +115,17 @@ def redact_row_errors(what: str) -> Iterator[None]:
     except BaseException as failure:
         if isinstance(failure, _INTERRUPTIONS):
             raise
+        if isinstance(environment_cause(failure), MemoryError):
+            raise _no_memory(f"reading {what}", charged=True) from None
         raise _damaged(what) from None
+
+
+def _no_memory(what: str, *, charged: bool = False) -> ResourceError:
+    spent = " What was charged stays charged." if charged else ""
+    return ResourceError(
+        f"{what} takes more memory than there is.{spent}",
+        hint="leave columns out of the schema, or free memory",
+    )
 
 
 def _no_table(what: str) -> DataError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
+
 import numpy as np
 
 from populace.errors import ResourceError, UsageError
@@ -16,6 +19,8 @@ VALUE_BYTES = 8
 # How often a synthetic row is held on its way to a file.
 HELD_TIMES = 4
 METHOD_BYTES = 2**30
+# Threads of libraries, and what small tables take beside them.
+LEAST_FREE_BYTES = 2**27
 
 
 def check_size(schema: Schema, *, rows: int | None = None, numbers: int = 0) -> None:
@@ -37,6 +42,25 @@ def check_size(schema: Schema, *, rows: int | None = None, numbers: int = 0) -> 
         raise ResourceError(
             f"this needs about {needed / 2**30:.1f} GiB of memory; this process may use {there / 2**30:.1f}.",
             hint="coarsen the largest columns, declare fewer max_rows or ask for fewer --rows, or use more memory",
+        )
+
+
+def check_free() -> None:
+    """Refuse to begin where the process has used up nearly all of the address space that it may have.
+
+    Libraries under us end a process that cannot start a thread; that must not happen after a budget is booked.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return
+    free = limit - pages * resource.getpagesize()
+    if limit != resource.RLIM_INFINITY and free < LEAST_FREE_BYTES:
+        raise ResourceError(
+            f"this process may take {max(0, free) >> 20} MiB more memory; a run takes "
+            f"{LEAST_FREE_BYTES >> 20} or more.",
+            hint="raise the limit (`ulimit -v` shows it in KiB), or run it where there is none",
         )
 
 
