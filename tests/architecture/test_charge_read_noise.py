@@ -62,6 +62,8 @@ class Street:
         return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
 
     def _read(self) -> SpyEngine:
+        # Whoever wants the engine has the rows read.
+        self.seen()
         return SpyEngine(self)
 
     def _tell(self) -> dict[str, Tally]:

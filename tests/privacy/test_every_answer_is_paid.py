@@ -56,14 +56,17 @@ CHOSEN = Exponential(Fraction(1, 10))
 
 
 class Ear(ExactNoise):
-    """Draws, and keeps how many cells met noise and what came of them, one entry for each time."""
+    """Draws, and keeps what met noise of which law, what came of it, and the noise of each cell."""
 
-    __slots__ = ("cells", "told")
+    __slots__ = ("cells", "drawn", "exact", "laws", "told")
 
     def __init__(self) -> None:
         super().__init__(RehearsalEntropy(1))
         self.cells: list[int] = []
         self.told: list[Any] = []
+        self.drawn: list[Any] = []
+        self.exact: list[Any] = []
+        self.laws: list[Any] = []
 
     def _keep(self, cells: int, told: Any) -> Any:
         self.cells.append(cells)
@@ -71,7 +74,11 @@ class Ear(ExactNoise):
         return told
 
     def add(self, exact, *, law):
-        return self._keep(exact.size, super().add(exact, law=law))
+        told = super().add(exact, law=law)
+        self.drawn += (told - exact).ravel().tolist()
+        self.exact.append(exact.tolist())
+        self.laws.append(law)
+        return self._keep(exact.size, told)
 
     def pick(self, scores, *, rate):
         return self._keep(1, super().pick(scores, rate=rate))
@@ -80,7 +87,9 @@ class Ear(ExactNoise):
         return self._keep(counts.size, super().reveal(keys, counts, law=law))
 
     def smooth(self, exact, bound, *, law, lattice):
-        return self._keep(1, super().smooth(exact, bound, law=law, lattice=lattice))
+        told = super().smooth(exact, bound, law=law, lattice=lattice)
+        self.drawn.append(told - exact)
+        return self._keep(1, told)
 
 
 def plain(answer: Any) -> Any:
@@ -202,10 +211,8 @@ def check_verb(name: str, *, kind: type[Barrier] = Barrier) -> None:
     drawn = [None if name == "choose" and each == 1 else each for each in asked.ear.told]
     assert heard == drawn, "what is told is not what met noise"
     if name not in FEW:
-        assert len(set(heard)) == len(heard), "two answers have the same noise"
-        for each in heard:
-            if isinstance(each, tuple):
-                assert len(set(each[1])) == len(each[1]), "two cells have the same noise"
+        assert len(asked.ear.drawn) == sum(asked.ear.cells)
+        assert len(set(asked.ear.drawn)) == len(asked.ear.drawn), "two cells or answers have the same noise"
     assert plain(first[0]) == heard[0]
 
 
@@ -225,6 +232,39 @@ def test_a_choice_among_duplicates_is_one_answer_with_the_weight_of_both():
     asked.door.choose(candidates(A, A), among=[0, 1], law=CHOSEN)
     asked.door.choose(candidates(A, A), among=[0, 0], law=CHOSEN)
     assert asked.paid[0] == 2
+
+
+def check_laws() -> None:
+    """Each answer of a batch has the noise of its own batch, and is booked with it."""
+    asked = Asked()
+    asked.door.measure_batches([([A, B], WIDE), ([A], OTHER), ([B], RANGE)])
+    asked.door.sum_batches([([ROWS], OTHER), ([AGES, ROWS], WIDE)])
+    laws = [WIDE, WIDE, OTHER, RANGE, OTHER, WIDE, WIDE]
+    assert asked.ear.laws == laws
+    booked = [each.spend for each in asked.run.record().spends]
+    assert [spend.law for spend in booked for _ in range(spend.answers)] == laws
+
+
+def check_scores() -> None:
+    """Scores are those of the candidates that were asked about, not of others about the same marginals."""
+    asked = Asked()
+    slates = [
+        Candidates((A, B), (np.array([5, 0]), np.array([1, 1, 1])), (0, 4)),
+        Candidates((A, B), (np.array([0, 0]), np.array([2, 0, 1])), (0, 4)),
+        Candidates((A, B), (np.array([0, 0]), np.array([2, 0, 1])), (1, 0), (3, 2)),
+    ]
+    for each in (*slates, slates[0], slates[0]):
+        asked.door.score(each, noise=WIDE)
+    # Rows are a = 0, 1, 1 and b = 2, 0, 0.
+    assert asked.ear.exact == [[6, -2], [3, -4], [8, 0], [6, -2], [6, -2]]
+
+
+def test_each_answer_has_the_noise_of_its_batch():
+    check_laws()
+
+
+def test_scores_are_those_of_what_was_asked():
+    check_scores()
 
 
 @pytest.mark.parametrize("law", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "range"])

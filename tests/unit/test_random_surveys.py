@@ -6,12 +6,18 @@ from fractions import Fraction
 from math import isfinite, sqrt
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from random_surveys import SIZES, Survey, check_numbers, draw_survey, run_survey
 
+from populace.estimates import estimate
 from populace.privacy.budget import MOST_EPSILON, Budget
+from populace.schema.schema import Schema
 from populace.schema.unit import Unit
+from populace.survey import estimate as survey_estimate
+from populace.survey.design import Design
 from populace.survey.intervals import Spread, Terms, half_width
+from populace.survey.queries import Queries
 from populace.survey.result import Estimate
 from populace.survey.weighting import SMOOTHNESS
 
@@ -104,6 +110,24 @@ def test_smooth_noise_is_found_for_every_epsilon(epsilon):
         noise = budget.smooth_noise(Fraction(1), t=Fraction(round(held * part)))
         assert noise.price <= held
         assert noise.deviation < 1e-6
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_run_that_was_paid_for_is_told_without_numbers_that_no_file_holds(wrong, tmp_path, monkeypatch):
+    """Whatever the next fault of an interval is: its row says nothing, and the files are written."""
+    monkeypatch.setattr(survey_estimate, "half_width", lambda *_, **__: wrong)
+    queries = TOTAL.replace('by = ["area"]', "")
+    held = draw_survey(36)
+    found = estimate(
+        pa.table(held.rows),
+        schema=Schema.parse(held.schema),
+        design=Design.parse(TINY, schema=Schema.parse(held.schema)),
+        queries=Queries.parse(queries, schema=Schema.parse(held.schema)),
+        epsilon=8,
+        ledger=tmp_path / "ledger.db",
+    )
+    assert [(row.estimate, row.low, row.high) for row in found.rows] == [(None, None, None)] * 2
+    found.save(tmp_path / "out", report=False)
 
 
 @pytest.mark.parametrize(
