@@ -12,6 +12,7 @@ import json
 import math
 import os
 import stat
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -184,7 +185,8 @@ def word(value: object) -> str:
 
 def read_arrays(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """Return the arrays of an `.npz` file as floats: just these names, in just these shapes."""
-    with open_regular(path) as file, parsing(path.name), zipfile.ZipFile(file) as held:
+    headers = (SyntaxError, tokenize.TokenError)
+    with open_regular(path) as file, parsing(path.name, *headers), zipfile.ZipFile(file) as held:
         names = held.namelist()
         if sorted(names) != sorted(f"{name}.npy" for name in shapes):
             raise ValueError("other arrays")
