@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from shapes import NESTED
 
-from populace.errors import DataError, ResourceError, UsageError
+from populace.errors import DataError, ResourceError, Terminated, UsageError
 from populace.pipeline import measure
 from populace.private.failures import redact_row_errors
 from populace.private.table import PrivateTable
@@ -106,3 +106,5 @@ def test_what_fails_among_rows_is_no_refusal(failure: BaseException) -> None:
 def test_an_interruption_stays_one() -> None:
     with pytest.raises(KeyboardInterrupt), redact_row_errors("the data"):
         raise KeyboardInterrupt
+    with pytest.raises(Terminated), redact_row_errors("the data"):
+        raise Terminated(15)

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from populace.cli.console import emit, say
-from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, Terminated, stop_code
+from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, stop_code
 from populace.cli.start import run as run
-from populace.errors import NotCompiled, OverBudget, PopulaceError, environment_cause
+from populace.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
 from populace.records import dataclass
 from populace.run_state import RunState, run_state
 from populace.version import VERSION

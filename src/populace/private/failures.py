@@ -13,14 +13,21 @@ from functools import wraps
 from inspect import isfunction
 from typing import ParamSpec, TypeVar
 
-from populace.errors import DataError, InternalError, PopulaceError, ResourceError, environment_cause
+from populace.errors import (
+    DataError,
+    InternalError,
+    PopulaceError,
+    ResourceError,
+    Terminated,
+    environment_cause,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Kind = TypeVar("Kind", bound=type)
 
 # Anything else that is no Exception, such as the panic of a library, is a failure like others and may quote cells.
-_INTERRUPTIONS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_INTERRUPTIONS = (KeyboardInterrupt, Terminated, SystemExit, GeneratorExit)
 
 
 def hushed(kind: Kind) -> Kind:
