@@ -115,9 +115,11 @@ def environment_cause(failure: BaseException) -> MemoryError | OSError | None:
     while found is not None and found not in seen:
         if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno in _FAILED):
             return found
-        if isinstance(found, ImportError | RuntimeError | SystemError | OSError):
+        # Arrow has no other word for a thread that cannot be started than an exception of no kind in particular.
+        unkind = type(found).__name__ == "ArrowException"
+        if unkind or isinstance(found, ImportError | RuntimeError | SystemError | OSError):
             said = str(found).lower()
-            if any(words in said for words in _NO_MEMORY):
+            if unkind or any(words in said for words in _NO_MEMORY):
                 return MemoryError()
         seen.append(found)
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
