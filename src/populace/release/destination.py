@@ -19,7 +19,6 @@ LEAST_FREE = 4 * 2**20
 LONGEST = 200
 # These are written last where a folder is filled: without them it is not whole.
 SEALS = ("manifest.json", "parents.json")
-_TRIAL = "populace-trial"
 
 
 def check_destination(folder: Path) -> None:
@@ -39,10 +38,13 @@ def check_destination(folder: Path) -> None:
         there = target.is_dir()
         try:
             with becoming(folder) as place:
-                (place / _TRIAL).write_bytes(b"\0" * 4096)
+                trial = place / "trial"
+                trial.write_bytes(b"\0" * 4096)
+                _sync(trial)
+                # What takes its name is empty: if the process is killed just now, it is in nobody's way.
+                trial.unlink()
             free = shutil.disk_usage(target).free
         finally:
-            (target / _TRIAL).unlink(missing_ok=True)
             if not there:
                 with suppress(OSError):
                     target.rmdir()
