@@ -219,7 +219,10 @@ def check_books() -> None:
     """What was spent stays spent; keys take their part of δ; nothing is given back that noise or keys may need."""
     tenth = Fraction(1, 10)
     desk = Desk()
-    desk.open_account("d", epsilon=1, delta=tenth)
+    desk.open_account("d", epsilon=2, delta=2 * tenth)
+    first = reserved(desk, epsilon=1, delta=2 * tenth)
+    first.finish(returned=(Fraction(0), tenth))
+    assert (desk.account("d").left_epsilon, desk.account("d").left_delta) == (1, tenth)
     run = reserved(desk, epsilon=Fraction(1, 2), delta=0)
     half = spend_of(DiscreteLaplace(Fraction(16)), answers=1, l1=4, l2_squared=16)
     run.charge(half)

@@ -141,6 +141,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("key delta", told_probability, "law.threshold - rows))[1]", "law.threshold))[1]"),
     ("key delta", told_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
     ("key delta", told_probability, "law.threshold < rows", "False"),
+    ("key delta", stability._tail, "(1 + (-ball", "(2 + (-ball"),
     ("key delta", stability._gaussian_tail, "(total + rest)", "total / 2"),
     # Books.
     ("books", Ledger.charge, "key_delta(spend.law, unit=run.unit)", "0"),
@@ -156,6 +157,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", Books._reserve, "or record.delta > account.left_delta", ""),
     ("books", Books._reserve, "(account.unit, account.id) != (record.unit.name, record.unit.id)", "False"),
     ("books", Books._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
+    ("books", Books._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
     ("books", Books._active, "run.finished", "False"),
     ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
     ("books", RunRecord.check_return, "not fits(", "False and fits("),
