@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -236,6 +237,8 @@ def check_books() -> None:
     refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=tenth / 100))
     refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=0, unit=Unit(id="p")))
     assert other.budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=Unit()).cap
+    whole = Budget.of(Fraction(1, 4), tenth, unit=Unit()).cap
+    refuses(lambda: replace(other.record(), cap=whole).check())
     law = Stability(DiscreteLaplace(Fraction(100)), 400)
     told = Spend(verb="discover", what="x", law=law, answers=1, l1=1, l2_squared=1)
     other.charge(told)

@@ -162,6 +162,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
     ("books", RunRecord.check_return, "not fits(", "False and fits("),
     ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
+    ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
     ("books", _movement, "spend.steps * unit.score_shift", "spend.steps"),
     ("books", _movement, "shift, shift**2", "shift, shift"),
