@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -246,6 +247,12 @@ def check_books() -> None:
     assert other.left.keys == tenth / 2 - other.record().used_keys
     refuses(lambda: other.charge(*[told] * 6))
     refuses(lambda: other.finish(returned=(Fraction(0), Fraction(1, 10**9))))
+    three = Unit(rows=3, id="p")
+    wide = spend_of(law, verb="discover", answers=1, l1=3, l2_squared=9)
+    for unit, fair in ((Unit(), False), (three, True)):
+        cost = SpendRecord(spend=wide, price=Fraction(1), delta=key_delta(law, unit=unit))
+        check = partial(cost.check, unit=three, currency=Currency.GDP, run="r")
+        check() if fair else refuses(check)
     desk.declare_nonprivate("d", reason="test")
     refuses(lambda: other.charge(told))
     for unit, spend in product(UNITS, (told, half)):

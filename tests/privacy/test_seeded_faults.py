@@ -20,7 +20,7 @@ from populace.privacy.mechanisms import Exponential
 from populace.privacy.noise import ExactNoise
 from populace.privacy.partition import Split, SplitKey
 from populace.privacy.record import RunRecord
-from populace.privacy.spends import _movement
+from populace.privacy.spends import SpendRecord, _movement
 from populace.privacy.stability import key_delta, told_probability
 from populace.private import piece_files, pieces, values
 from populace.private.barrier import Barrier
@@ -162,6 +162,12 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
     ("books", RunRecord.check_return, "not fits(", "False and fits("),
     ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
+    (
+        "books",
+        SpendRecord.check,
+        'unit=unit):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
+        'unit=Unit()):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
+    ),
     ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
     ("books", _movement, "spend.steps * unit.score_shift", "spend.steps"),
