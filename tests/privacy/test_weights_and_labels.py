@@ -1,0 +1,61 @@
+"""What rows count for in a sum, whatever the order of cells; and donors whose luck is that of one run alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from seeded import seeded
+from test_smooth_answers import FILLED, SCHEMA, table
+
+from populace.marginals import Marginal
+from populace.privacy.steps import STEPS
+from populace.private.statistics import smooth, sums
+from populace.private.statistics.rows import SurveyRows
+from populace.schema.schema import Schema
+from populace.survey.sums import Sum, Weights
+
+TINY = Schema.from_sizes({"a": 3})
+
+
+def check_weights() -> None:
+    """A row adds its weight in steps of the greatest weight, wherever that one stands."""
+    rows = SurveyRows(codes={"a": np.array([0, 1, 2, 2], np.uint8)}, numbers={})
+    for weights in ((3, 12, 0), (12, 3, 6), (0, 6, 12)):
+        asked = Sum(weights=Weights(by=Marginal(("a",)), values=tuple(map(Fraction, weights))))
+        found = sums.contributions(rows, asked, schema=TINY)
+        assert found.tolist() == [STEPS * weights[code] // 12 for code in (0, 1, 2, 2)]
+
+
+def check_labels() -> None:
+    """Two runs on one table fill by labels of their own; questions of one run share what was filled."""
+    rows = table([("1", 3, age) for age in range(9)] + [("2", 3, -1)] * 9).survey_rows()
+    for key in ("one", "other", "one"):
+        smooth.answer(rows, FILLED, schema=SCHEMA, key=key)
+    filled = [rows.kept[FILLED.donors, key] for key in ("one", "other")]
+    assert len(rows.kept) == 2
+    assert [each.key for each in filled] == ["one", "other"]
+    assert not np.array_equal(*(each._filled for each in filled))
+
+
+@pytest.mark.parametrize("check", [check_weights, check_labels])
+def test_sound_code_passes(check):
+    check()
+
+
+@pytest.mark.parametrize(
+    ("check", "held", "old", "new"),
+    [
+        (
+            check_weights,
+            sums.contributions,
+            "asked.weights.most",
+            "asked.weights.values[0] or asked.weights.most",
+        ),
+        (check_labels, smooth.answer, "key=key", 'key="one"'),
+    ],
+)
+def test_a_fault_is_seen(check, held, old, new):
+    with seeded(held, old, new), pytest.raises(AssertionError):
+        check()
