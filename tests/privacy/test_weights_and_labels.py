@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from seeded import seeded
 from test_smooth_answers import FILLED, SCHEMA, table
@@ -13,6 +14,7 @@ from populace.marginals import Marginal
 from populace.privacy.steps import STEPS
 from populace.private.statistics import smooth, sums
 from populace.private.statistics.rows import SurveyRows
+from populace.private.table import PrivateTable
 from populace.schema.schema import Schema
 from populace.survey.sums import Sum, Weights
 
@@ -39,7 +41,21 @@ def check_labels() -> None:
     assert not np.array_equal(*(each._filled for each in filled))
 
 
-@pytest.mark.parametrize("check", [check_weights, check_labels])
+def check_tallies() -> None:
+    """Of two columns with values to be learnt each has its own, whichever is asked for first."""
+    schema = Schema.parse(
+        "".join(f'[columns.{name}]\nkind = "categorical"\nvalues = "learn"\n' for name in "xy")
+    )
+    data = pa.table({"x": ["Bonn", "Bonn", "Ulm"], "y": ["red", "blue", "blue"]})
+    for order in ("xy", "yx"):
+        private = PrivateTable.of(data, schema=schema)
+        found = {name: private.tally(name) for name in order}
+        assert found["x"].keys.to_pylist() == ["Bonn", "Ulm"]
+        assert found["y"].keys.to_pylist() == ["blue", "red"]
+        assert found["y"].counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("check", [check_weights, check_labels, check_tallies])
 def test_sound_code_passes(check):
     check()
 
@@ -53,6 +69,7 @@ def test_sound_code_passes(check):
             "asked.weights.most",
             "asked.weights.values[0] or asked.weights.most",
         ),
+        (check_tallies, PrivateTable.tally, "self._tallies[column]", "next(iter(self._tallies.values()))"),
         (check_labels, smooth.answer, "key=key", 'key="one"'),
     ],
 )
