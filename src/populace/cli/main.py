@@ -20,7 +20,7 @@ from populace.records import dataclass
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
-LONGEST = 2000
+LONGEST = 1000
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]

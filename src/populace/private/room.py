@@ -9,8 +9,9 @@ from populace.private.memory_limit import memory_limit
 from populace.schema.schema import Schema
 
 MOST_CELLS = 2**31
-# Counts, noise, model and shares of one cell, each held once or twice.
-CELL_BYTES = 64
+# Counts, noise, model, intervals and shares of one cell of a column, and what a report and texts hold of it: a run of
+# `independent` with its report peaks at 440 to 470 bytes for each of 2^20 and of 2^22 codes.
+CELL_BYTES = 512
 # A decoded value of a synthetic row.
 VALUE_BYTES = 8
 # How often a synthetic row is held on its way to a file.
