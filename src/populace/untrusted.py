@@ -12,6 +12,7 @@ import json
 import math
 import os
 import stat
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 MAX_TEXT = 2**28
 # Numbers of a header of an array; ours are of a hundred bytes.
 MAX_HEADER = 10_000
+# What files that hold anything else than populace writes can raise while they are parsed.
+_OF_CONTENT = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, EOFError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _ENVIRONMENT = (errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 
 
@@ -42,21 +48,30 @@ def altered(message: str) -> ReleaseError:
 @contextmanager
 def parsing(name: str, *expected: type[Exception]) -> Iterator[None]:
     """Turn what goes wrong while a file is parsed into a refusal, and a lack of memory into what it is."""
-    import pyarrow as pa
-
     try:
         yield
     except (ReleaseError, ResourceError):
         raise
-    except MemoryError as failure:
-        raise no_memory(name) from failure
-    except OSError as failure:
-        raise _unreadable(name, failure) from failure
-    except (
-        *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError),
-        *(EOFError, zipfile.BadZipFile, zlib.error, pa.ArrowException, *expected),
-    ) as failure:
+    except Exception as failure:
+        if lacks_room(failure):
+            raise no_memory(name) from failure
+        if isinstance(failure, OSError):
+            raise _unreadable(name, failure) from failure
+        if not (isinstance(failure, (*_OF_CONTENT, *expected)) or _from_arrow(type(failure))):
+            raise
         raise altered(f"{name} cannot be read: it was cut short or altered") from failure
+
+
+def lacks_room(failure: Exception) -> bool:
+    """Say whether something failed for want of memory: libraries cannot be loaded or threads started without any."""
+    # Arrow has no other word for a thread that cannot be started than an exception of no kind in particular.
+    unkind = type(failure).__name__ == "ArrowException"
+    return unkind or isinstance(failure, MemoryError | ImportError) or "start new thread" in str(failure)
+
+
+def _from_arrow(kind: type) -> bool:
+    """Say whether an exception is one of Arrow's, without loading Arrow."""
+    return any(base.__name__ == "ArrowException" for base in kind.__mro__)
 
 
 def no_memory(what: str) -> ResourceError:
@@ -105,9 +120,10 @@ def _unreadable(name: str, failure: Exception) -> ReleaseError | ResourceError:
 def read_text(path: Path) -> str:
     """Return the text of a file, as it is: UTF-8, and of bounded size."""
     with open_regular(path) as file, parsing(path.name):
-        if os.fstat(file.fileno()).st_size > MAX_TEXT:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_TEXT:
             raise altered(f"{path.name} is larger than any that populace writes")
-        return file.read(MAX_TEXT).decode("utf-8")
+        return file.read(size).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
@@ -182,7 +198,8 @@ def word(value: object) -> str:
 
 def read_arrays(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """Return the arrays of an `.npz` file as floats: just these names, in just these shapes."""
-    with open_regular(path) as file, parsing(path.name), zipfile.ZipFile(file) as held:
+    headers = (SyntaxError, tokenize.TokenError)
+    with open_regular(path) as file, parsing(path.name, *headers), zipfile.ZipFile(file) as held:
         names = held.namelist()
         if sorted(names) != sorted(f"{name}.npy" for name in shapes):
             raise ValueError("other arrays")

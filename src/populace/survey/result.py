@@ -67,6 +67,9 @@ class Estimate:
     def from_json(cls, told: dict[str, Any]) -> Estimate:
         """Return what `to_json` wrote."""
         kept = {key: told[key] for key in told if key not in ("group", "total_error")}
+        for key in kept.keys() - {"query", "note"}:
+            if isinstance(kept[key], bool) or not isinstance(kept[key], int | float | None):
+                raise TypeError("not a number")
         return cls(group=tuple((str(name), str(value)) for name, value in told["group"].items()), **kept)
 
 
