@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.cli import main as command
+from populace.cli import start
 from populace.cli.main import VERBS, main
 from populace.errors import DataError, ReleaseError, ResourceError, environment_cause
 from populace.private.failures import plain_errors
@@ -126,3 +129,17 @@ def test_nothing_is_booked_where_no_thread_could_be_started(
     assert desk.entries == entries
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**29, -1))
     check_free()
+
+
+def test_a_limited_address_space_is_not_reserved_by_allocators_and_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("ARROW_DEFAULT_MEMORY_POOL", "ARROW_IO_THREADS", "OMP_NUM_THREADS")
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    monkeypatch.setattr("gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr(command, "main", lambda _: 7)
+    for limit, expected in ((-1, [None] * 3), (2**31, ["system", "1", "1"])):
+        monkeypatch.setattr(os, "environ", {})
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, -1))
+        assert start._run() == 7
+        assert [os.environ.get(name) for name in names] == expected
