@@ -12,6 +12,7 @@
     ├── ResourceError        4   disk, memory or permissions
     └── InternalError        1   something failed inside; what it was is not told, what was charged stays charged
 
+    Terminated             143   a signal, as KeyboardInterrupt is one; 128 and the number of the signal
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
@@ -90,6 +91,14 @@ class InternalError(PopulaceError):
 
 class NotCompiled(UserWarning):
     """The loops in C were not built when populace was installed: the same results take longer."""
+
+
+class Terminated(BaseException):
+    """A signal other than Ctrl-C asked the process to end; like Ctrl-C, it is raised wherever the main thread is."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def environment_cause(failure: BaseException) -> MemoryError | OSError | None:

@@ -106,7 +106,14 @@ def estimate(
     current_state().paid = collected
     rows = answer(oracle, design=design, queries=queries)
     run.finish()
-    return Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+    return Estimates(
+        design=design,
+        queries=queries,
+        rows=rows,
+        tape=oracle.tape,
+        record=run.record(),
+        ledger=ledger_path(ledger).absolute(),
+    )
 
 
 def refuse_open(schema: Schema) -> None:

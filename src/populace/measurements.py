@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, environment_cause
+from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.pretty import pretty
-from populace.privacy.mechanisms import ExponentialCount, Noise
-from populace.privacy.record import RunRecord
+from populace.privacy.mechanisms import ExponentialCount, Noise, fraction_from_json
+from populace.privacy.record import RunRecord, short_up
 from populace.public import Borrowed
 from populace.records import dataclass
 from populace.schema.schema import Schema
+from populace.untrusted import column_names, parsing, read_json, read_parquet, whole, word
 
 Numbers = npt.NDArray[np.float64]
 # Marginals to be measured with the same noise.
@@ -149,18 +150,18 @@ class Measurements:
         )
 
     def __repr__(self) -> str:
-        epsilon, delta = (float(part) for part in self.record.guarantee)
+        epsilon, delta = (short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
             f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}"
             f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
-            f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
+            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
 
     @cached_property
     def digest(self) -> str:
         """The hash of everything measured and of the record that paid for it; a model names it as its parent."""
-        told = hashlib.sha256(json.dumps(self._describe(), ensure_ascii=False).encode())
+        told = hashlib.sha256(json.dumps(self.to_json(), ensure_ascii=False).encode())
         for item in self.items:
             told.update(item.counts.astype("<i8").tobytes())
         return told.hexdigest()
@@ -191,10 +192,11 @@ class Measurements:
         # Arrow opens only paths that are UTF-8.
         with (folder / "measurements.parquet").open("wb") as file:
             pq.write_table(cells, file, compression="zstd")
-        text = pretty(self._describe())
+        text = pretty(self.to_json())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
-    def _describe(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
+        """Return `measurements.json`: everything but the counts."""
         groupings = list(dict.fromkeys(g for item in self.items for g in item.marginal.groupings))
         return {
             "format": FORMAT,
@@ -219,53 +221,69 @@ class Measurements:
     @classmethod
     def load(cls, folder: Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for name in FILES:
             if not (folder / name).is_file():
                 raise ReleaseError(
                     f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
                 )
-        try:
-            told = json.loads((folder / "measurements.json").read_text(encoding="utf-8"))
+        told = read_json(folder / "measurements.json")
+        with parsing(f"{' and '.join(FILES)} in {folder}"):
             if told["format"] != FORMAT:
                 raise ReleaseError(
                     f"measurements.json has format {told['format']!r}; this version reads {FORMAT!r}.",
                     hint="use the version of populace that wrote it",
                 )
-            schema = Schema.parse(told["schema"], released=True)
-            groupings = [Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]]
-            with (folder / "measurements.parquet").open("rb") as file:
-                cells = pq.read_table(file)
-            counts = cells["count"].to_numpy()
-            items, start = [], 0
-            for entry in told["marginals"]:
-                marginal = Marginal(
-                    tuple(entry["columns"]), tuple(groupings[number] for number in entry["groupings"])
+            schema = Schema.parse(word(told["schema"]), released=True)
+            groupings = [
+                Grouping(word(g["column"]), tuple(map(whole, g["groups"]))) for g in told["groupings"]
+            ]
+            marginals = [
+                Marginal(
+                    tuple(map(word, entry["columns"])),
+                    tuple(groupings[whole(number)] for number in entry["groupings"]),
                 )
-                size = math.prod(entry["shape"])
-                block = counts[start : start + size].reshape(entry["shape"])
-                items.append(Measurement(marginal, block, Fraction(entry["variance"])))
-                start += size
+                for entry in told["marginals"]
+            ]
+            shapes = [tuple(map(whole, entry["shape"])) for entry in told["marginals"]]
+            if shapes != [marginal.shape(schema.domain) for marginal in marginals]:
+                raise ReleaseError(
+                    "a measurement does not have the shape its schema gives it.",
+                    hint="use measurements together with the schema they were made under",
+                )
+            blocks = _read_counts(folder / "measurements.parquet", shapes)
+            items = tuple(
+                Measurement(marginal, block, fraction_from_json(entry["variance"]))
+                for marginal, block, entry in zip(marginals, blocks, told["marginals"], strict=True)
+            )
             record = RunRecord.from_json(told["record"])
             rows = Told.from_json(told["told"]) if "told" in told else None
-            public = Borrowed.from_json(told["public"]) if "public" in told else None
-        except (OSError, KeyError, IndexError, ValueError, TypeError, pa.ArrowException) as failure:
-            if environment_cause(failure) is not None:
-                raise
-            raise ReleaseError(
-                f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
-                hint="give the folder that `populace measure` wrote, unaltered",
-            ) from failure
-        whole = start == len(counts) and schema.digest == told["schema_digest"]
+            public = Borrowed.from_json(told["public"], domain=schema.domain) if "public" in told else None
+            whole_schema = schema.digest == told["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
-        if not whole or schema.draft.digest != record.schema_digest:
+        if not whole_schema or schema.draft.digest != record.schema_digest:
             raise ReleaseError(
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=tuple(items), record=record, told=rows, public=public)
+        return cls(schema=schema, items=items, record=record, told=rows, public=public)
+
+
+def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
+    """Return the noisy counts of tables of these shapes; a file with other cells, or in another order, is refused."""
+    import pyarrow as pa
+
+    sizes = [math.prod(shape) for shape in shapes]
+    fixed = {"marginal": pa.int32(), "cell": pa.int64(), "count": pa.int64()}
+    types = fixed | {name: pa.float64() for name in column_names(path)[len(fixed) :]}
+    cells = read_parquet(path, types=types, rows=sum(sizes))
+    if any(column.null_count for column in cells.columns) or not (
+        np.array_equal(cells["marginal"].to_numpy(), np.repeat(np.arange(len(sizes)), sizes))
+        and np.array_equal(cells["cell"].to_numpy(), np.concatenate([np.arange(0), *map(np.arange, sizes)]))
+    ):
+        raise ValueError("other cells")
+    ends = np.cumsum(sizes)[:-1]
+    parts = np.split(cells["count"].to_numpy(), ends) if sizes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,13 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from populace.errors import ReleaseError, UsageError
-from populace.generate import generate
 from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.known import check_known
 from populace.infer.model import Model
-from populace.infer.run import check_inference, fit_run
+from populace.infer.run import check_inference, fit_run, load_inference
 from populace.infer.structure import check_rules
 from populace.measurements import Measurements
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
@@ -30,9 +28,10 @@ from populace.private.unprotected import check_apart, read_public
 from populace.progress import Progress, silent
 from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
+from populace.release.rows import draw_tables
 from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
 from populace.run_state import current_state, run_state
-from populace.schema.coding import TableCodec
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
@@ -109,6 +108,7 @@ def synthesize(
         implicates=implicates,
         seed=seed,
         like=data,
+        ledger=ledger_path(ledger).absolute(),
         progress=progress,
     )
 
@@ -136,9 +136,13 @@ def complete(
     implicates: int = 1,
     seed: int | None = None,
     like: Any = None,
+    ledger: Path | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Fit a model to measurements that are paid for, and draw rows from it. Nothing more is spent."""
+    """Fit a model to measurements that are paid for, and draw rows from it. Nothing more is spent.
+
+    `ledger` is where saving the release books its digests.
+    """
     model = fit_run(measurements, inference=inference, progress=progress)
     given, selection = _given(model, where, schema=measurements.schema)
     return _release(
@@ -150,6 +154,7 @@ def complete(
         implicates=implicates,
         seed=seed,
         like=like,
+        ledger=ledger,
         progress=progress,
     )
 
@@ -198,7 +203,9 @@ def measure(
     wish = wanted(seen)
     check_rounds(chosen, wish, domain=seen.domain)
     aside = spent_keys(chosen, delta=slack, learning=keys)
-    check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    check_noise(chosen, wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    strategy = METHODS[chosen]
+    load_inference(chosen, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     run, source = reserve(
@@ -228,7 +235,7 @@ def measure(
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
     oracle = Recorder(Barrier(table, run=run, noise=source, public=known), tape=tape)
-    tape.final = METHODS[chosen](oracle, workload=wish, progress=progress)
+    tape.final = strategy(oracle, workload=wish, progress=progress)
     run.finish()
     return tape.measurements()
 
@@ -242,13 +249,14 @@ def release_from(
     implicates: int = 1,
     seed: int | None = None,
     like: Any = None,
+    ledger: Path | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Draw synthetic rows from a fitted model and return them as a release.
 
     Without `rows` there are as many as the model's noisy total says. With `where`, the rows are those of the model
     given that the condition holds. `implicates` draws as many tables, of which the first is the same for any number
-    of them. `like` names the kind of frame wanted.
+    of them. `like` names the kind of frame wanted, and `ledger` is where saving books the digests of the release.
     """
     check_rows(rows, implicates=implicates)
     if model.measurements != measurements.digest:
@@ -267,6 +275,7 @@ def release_from(
         implicates=implicates,
         seed=seed,
         like=like,
+        ledger=ledger,
         progress=progress,
     )
 
@@ -281,6 +290,7 @@ def _release(
     implicates: int,
     seed: int | None,
     like: Any,
+    ledger: Path | None,
     progress: Progress | None,
 ) -> Release:
     """Draw rows from a model, or from what it is given a condition, and return them as a release of the whole model."""
@@ -296,16 +306,11 @@ def _release(
     if none_told or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
-    tables = []
-    for number in range(1, implicates + 1):
-        (progress or silent)("drawing rows", (number - 1) / implicates)
-        # The first is drawn as if it were the only one.
-        rng = np.random.default_rng(seed if number == 1 else [seed, number])
-        tables.append(
-            draw_table(schema, model, rows=count, rng=rng)
-            if given is None or not given.parts
-            else draw_given(schema, given, rows=count, rng=rng)
-        )
+    tables: list[pa.Table] = []
+    drawn = draw_tables(schema, model, given=given, rows=count, implicates=implicates, seed=seed)
+    for number in range(implicates):
+        (progress or silent)("drawing rows", number / implicates)
+        tables.append(next(drawn))
     return Release.made(
         table=tables[0],
         measurements=measurements,
@@ -315,6 +320,7 @@ def _release(
         selection=selection,
         further=tuple(tables[1:]),
         like=like,
+        ledger=ledger,
     )
 
 
@@ -348,31 +354,12 @@ def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None)
         )
 
 
-def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
-    codec = TableCodec(schema)
-    parts = [
-        codec.decode(codes, rng=rng) for codes in generate(model, rows=rows, rng=rng, rules=schema.rules)
-    ]
-    return pa.concat_tables(parts).combine_chunks()
-
-
-def draw_given(schema: Schema, given: Conditioned, *, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic rows of a model given a condition, in random order."""
-    counts = given.allotted(rows, rng=rng)
-    parts = [
-        draw_table(schema, part, rows=int(count), rng=rng)
-        for part, count in zip(given.parts, counts, strict=True)
-        if count or not rows
-    ]
-    table = pa.concat_tables(parts).combine_chunks()
-    return table if len(parts) == 1 else table.take(pa.array(rng.permutation(rows)))
-
-
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:
     """Refuse a number of rows that cannot be drawn, or too many tables of them."""
-    if rows is not None and rows < 0:
-        raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+    if rows is not None and not 0 <= rows <= WHOLE_LIMIT:
+        raise UsageError(
+            f"{rows} rows cannot be drawn.", hint=f"give --rows 0 to {WHOLE_LIMIT}, or leave it out"
+        )
     if not 1 <= implicates <= MOST_IMPLICATES:
         raise UsageError(
             f"{implicates} implicates cannot be drawn.", hint=f"give --implicates 1 to {MOST_IMPLICATES}"

@@ -90,11 +90,16 @@ class Borrowed:
         return told
 
     @classmethod
-    def from_json(cls, told: Iterable[Mapping[str, Any]]) -> Borrowed:
-        """Return the tables that `to_json` wrote."""
+    def from_json(cls, told: Iterable[Mapping[str, Any]], *, domain: Domain) -> Borrowed:
+        """Return the tables over columns of a domain that `to_json` wrote."""
         tables = {}
         for entry in told:
-            table = np.zeros(tuple(map(int, entry["shape"])), dtype=np.int64)
+            if entry["shape"] != list(domain.shape(entry["columns"])):
+                raise ReleaseError(
+                    "a public table does not have the shape its schema gives it.",
+                    hint="use the files as populace wrote them",
+                )
+            table = np.zeros(tuple(entry["shape"]), dtype=np.int64)
             cells = np.array(entry["cells"].split(), dtype=np.int64)
             if cells.size and not 0 <= cells.min() <= cells.max() < table.size:
                 raise ReleaseError(

@@ -17,7 +17,8 @@ from populace.private.room import check_free
 from populace.run_state import Booking, booking_of, forget_booking
 from populace.schema.schema import Schema
 
-_CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^SHA|^MD5")
+# A digest, or a key of git-annex, which also gives the size of the file.
+_CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^[A-Z0-9_]+(-[a-zA-Z][0-9]+)+--")
 
 
 def as_schema(schema: Schema | Path | str) -> Schema:

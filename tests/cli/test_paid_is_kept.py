@@ -35,7 +35,7 @@ FAILURES = [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 
 
 @pytest.mark.parametrize(
     ("where", "failure", "code"),
-    thinned([(where, *told) for where in ("fit_run", "draw_table", "save") for told in FAILURES], to=4),
+    thinned([(where, *told) for where in ("fit_run", "draw_tables", "save") for told in FAILURES], to=4),
 )
 def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     where: str,
@@ -184,7 +184,7 @@ def test_answers_about_domains_are_kept_when_a_later_question_fails(
 
 def test_in_python_the_exception_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "people.csv").write_text("sex,age\nf,3\nm,4\n")
-    monkeypatch.setattr(pipeline, "draw_table", failing(MemoryError()))
+    monkeypatch.setattr(pipeline, "draw_tables", failing(MemoryError()))
     with pytest.raises(MemoryError) as caught:
         pp.synthesize(
             tmp_path / "people.csv",

@@ -189,6 +189,8 @@ def test_a_manifest_has_these_fields_and_no_others():
         rows_asked=None,
         selection=None,
         implicates=1,
+        drawing=1,
+        arithmetic="a",
         versions={},
         parents={},
         files={},
@@ -203,6 +205,8 @@ def test_a_manifest_has_these_fields_and_no_others():
         "where",
         "share",
         "implicates",
+        "drawing",
+        "arithmetic",
         "versions",
         "parents",
         "files",
@@ -222,7 +226,7 @@ def test_broken_pages_are_refused(tmp_path):
     whole[end - 20] ^= 1  # inside a key of the index on hash
     path.write_bytes(whole)
     with pytest.raises(LedgerError, match="pages"):
-        Ledger.existing(path)
+        Ledger.existing(path).verify()
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(2500)), DiscreteLaplace(Fraction(40))])

@@ -1,4 +1,4 @@
-"""Small releases for tests: a real ledger, seeded noise in place of the barrier's, a real model."""
+"""Small releases for tests: a real ledger, seeded noise in place of the barrier's, and what populace makes of it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from populace.generate import generate
-from populace.infer.model import Model
+from populace.infer.run import fit_run
 from populace.marginals import Marginal, tabulate
 from populace.measurements import Measurement, Measurements
 from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import Exponential, Noise, Spend
 from populace.release.bundle import Release
+from populace.release.rows import draw_tables
 from populace.samples.population import population
 from populace.schema.codec import encode
-from populace.schema.coding import TableCodec
 from populace.schema.schema import Schema
 
 FEW = ("sex", "education", "work", "age", "income")
@@ -82,39 +81,16 @@ def measure(
     return Measurements(schema=schema, items=tuple(items), record=run.record())
 
 
-def chain(measurements: Measurements) -> Model:
-    """Return the model that each pair of a chain gives for its second column, given its first."""
-    potentials = {}
-    for item in measurements.items:
-        if len(item.marginal.clique) == 2:
-            counts = np.where(item.counts > 2 * float(item.variance) ** 0.5, item.counts, 0.01)
-            given = counts.sum(axis=1, keepdims=True) if potentials else counts.sum()
-            potentials[item.marginal.clique] = np.log(counts / given)
-    total = max(1.0, float(measurements.items[0].counts))
-    return Model(
-        domain=measurements.schema.domain,
-        groupings={},
-        potentials=potentials,
-        total=total,
-        within={},
-        measurements=measurements.digest,
-        rehearsal=measurements.record.rehearsal,
-    )
-
-
 def make(
     measurements: Measurements, *, seed: int = 7, rows: int | None = None, like: object = None
 ) -> Release:
-    """Draw rows from the chain of measured pairs."""
+    """Fit a model to what was measured, and draw rows from it."""
     schema = measurements.schema
-    model = chain(measurements)
-    rng, codec = np.random.default_rng(seed), TableCodec(schema)
-    parts = [
-        codec.decode(codec.enforce(codes), rng=rng)
-        for codes in generate(model, rows=round(model.total) if rows is None else rows, rng=rng)
-    ]
+    model = fit_run(measurements)
+    count = round(model.total) if rows is None else rows
+    (table,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
     return Release.made(
-        table=pa.concat_tables(parts),
+        table=table,
         measurements=measurements,
         model=model,
         seed=seed,

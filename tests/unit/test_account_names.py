@@ -11,6 +11,7 @@ from populace.errors import UsageError
 from populace.privacy.account import comparable
 from populace.privacy.events import Event, Kind
 from populace.privacy.ledger import Ledger
+from populace.private.unprotected import check_not_private
 from populace.reservation import dataset_name
 
 OPENED = {"epsilon": "1", "delta": "0", "neighbours": "add-remove"}
@@ -82,6 +83,22 @@ def test_links_to_a_file_have_its_name(tmp_path):
     assert {dataset_name(path) for path in (data, link, chain, str(chain))} == {"people"}
 
 
+@pytest.mark.parametrize("name", ["SHARE2019", "MD5-sums", "a--b", "ACS-2019--v2"])
+def test_names_that_only_begin_like_those_of_a_content_store_are_names(tmp_path, name):
+    (tmp_path / f"{name}.csv").touch()
+    (tmp_path / "link.csv").symlink_to(f"{name}.csv")
+    assert dataset_name(tmp_path / "link.csv") == name
+
+
+@pytest.mark.parametrize("name", ["WORM-s3-m1289672605--people", "SHA256E-s43--0123", "0123456789abcdef"])
+def test_names_of_content_stores_are_refused(tmp_path, name):
+    (tmp_path / f"{name}.csv").touch()
+    (tmp_path / "link.csv").symlink_to(f"{name}.csv")
+    with pytest.raises(UsageError, match=r"named by its content.*\nhint: name the dataset") as refusal:
+        dataset_name(tmp_path / "link.csv")
+    assert name not in str(refusal.value)
+
+
 def test_what_is_no_file_keeps_the_name_that_was_given(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "people.csv").symlink_to("pipe")
@@ -103,3 +120,12 @@ def test_a_folder_that_is_a_link_changes_no_name(tmp_path):
 def test_a_name_like_a_digest_that_was_given_is_the_callers_choice(tmp_path):
     (tmp_path / "0123456789abcdef0.csv").touch()
     assert dataset_name(tmp_path / "0123456789abcdef0.csv") == "0123456789abcdef0"
+
+
+@pytest.mark.parametrize("name", ["people.csv", "People.csv", "link.csv", "people", "people.parquet"])
+def test_a_table_that_has_an_account_is_not_public_by_any_of_its_names(tmp_path, name):
+    (tmp_path / "people.csv").touch()
+    (tmp_path / "link.csv").symlink_to("people.csv")
+    with pytest.raises(UsageError, match="names a private table"):
+        check_not_private(tmp_path / name, accounts={"people"})
+    check_not_private(tmp_path / "other.csv", accounts={"people"})

@@ -92,7 +92,7 @@ def test_no_file_tells_where_or_when_it_was_made(release: Release, tmp_path: Pat
     manifest = json.loads((folder / "manifest.json").read_text())
     assert set(manifest) == {
         "format", "stamp", "dataset", "command", "sampling_seed", "rows_asked", "where", "share",
-        "implicates", "versions", "parents", "files",
+        "implicates", "drawing", "arithmetic", "versions", "parents", "files",
     }  # fmt: skip
     assert manifest["command"] == (
         "populace synth DATA --schema FILE --method mst --epsilon 1 --delta 1e-9 --seed 7 --format parquet --out DIR"
@@ -221,9 +221,9 @@ def test_it_prints_in_two_lines(release: Release) -> None:
         f"Release of “sample-population”: {rows} synthetic rows, 5 columns\n  ε = 1, δ = 1e-9 for one person"
     )
     assert repr(release.measurements) == (
-        "Measurements of “sample-population”: number of rows, 5 columns, 4 pairs\n  paid for with ε = 1, δ = 1e-09"
+        "Measurements of “sample-population”: number of rows, 5 columns, 4 pairs\n  paid for with ε = 1, δ = 1e-9"
     )
-    assert repr(release.model) == f"Model of 5 columns, 4 cliques, {rows} rows"
+    assert repr(release.model) == f"Model of 5 columns, 6 cliques, {rows} rows"
     assert repr(release.measurements.items[1]).startswith("Measurement(sex, 2 cells, variance ")
 
 

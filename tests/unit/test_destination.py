@@ -43,7 +43,7 @@ def test_a_name_that_no_disk_takes_is_refused(name: str, tmp_path: Path) -> None
     assert tree(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["new/..", "there/..", "new/../new/..", "."])
+@pytest.mark.parametrize("name", ["there/..", "there/../there/..", "."])
 def test_dots_lead_to_the_folder_they_mean(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,10 +52,13 @@ def test_dots_lead_to_the_folder_they_mean(
     with pytest.raises(UsageError, match="not empty"):
         check_destination(Path(name))
     assert tree(tmp_path) == ["there"]
-    (tmp_path / "there").rmdir()
-    check_destination(Path("new/.."))
-    write(Path("new/.."))
-    assert tree(tmp_path) == ["a.txt", "manifest.json"]
+    for missing in ("new/..", "new/../out"):
+        with pytest.raises(UsageError, match="does not exist"):
+            check_destination(Path(missing))
+    (tmp_path / "there" / "in").mkdir()
+    check_destination(Path("there/in/../in"))
+    write(Path("there/in/../in"))
+    assert tree(tmp_path / "there" / "in") == ["a.txt", "manifest.json"]
 
 
 def test_an_empty_folder_is_filled_and_stays_the_same_folder(tmp_path: Path) -> None:

@@ -180,6 +180,27 @@ def test_rows_of_a_run_are_checked_when_it_is_read(ledger, statement, message):
         Ledger.open(ledger.path).record(run)
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 9])
+def test_verifying_in_parts_lets_runs_go_on_and_takes_in_what_they_write(ledger, monkeypatch, size):
+    monkeypatch.setattr(ledger_log, "PART", size)
+    monkeypatch.setattr("populace.privacy.ledger_file.WAIT_SECONDS", 0.1)
+    genuine, other, sizes = ledger_log.check_parts, Ledger.existing(ledger.path), []
+
+    def check_parts(read):
+        def reading(after):
+            part = read(after)
+            sizes.append(len(part.rows))
+            for _ in range(3 if len(sizes) < 4 and part.rows else 0):
+                other.grant("adult", epsilon="1", delta="0")  # refused if the ledger were still locked
+            return part
+
+        return genuine(reading)
+
+    monkeypatch.setattr(ledger_log, "check_parts", check_parts)
+    assert ledger.verify() == other.head().seq == sum(sizes) == 17
+    assert max(sizes) == min(size, 8)
+
+
 def test_a_refused_change_keeps_no_checkpoint(ledger):
     ledger.grant("adult", epsilon="1", delta="0")
     before = ledger.path.read_bytes()

@@ -185,7 +185,7 @@ def test_public_rows_need_no_id_and_all_of_them_count():
 
 def test_borrowed_tables_survive_their_file_and_forged_ones_are_refused():
     lent = Borrowed.of(table(people(30, seed=1)), [("a",), ("b", "d")])
-    again = Borrowed.from_json(json.loads(json.dumps(lent.to_json())))
+    again = Borrowed.from_json(json.loads(json.dumps(lent.to_json())), domain=Domain(SIZES))
     assert list(again.tables) == [("a",), ("b", "d")]
     assert all(np.array_equal(again.tables[c], lent.tables[c]) for c in lent.tables)
     assert again.fits(Domain(SIZES))
@@ -194,7 +194,10 @@ def test_borrowed_tables_survive_their_file_and_forged_ones_are_refused():
     told = lent.to_json()
     told[0]["cells"] = "0 1 2 3 4 6"
     with pytest.raises(PopulaceError):
-        Borrowed.from_json(told)
+        Borrowed.from_json(told, domain=Domain(SIZES))
+    told = [{**lent.to_json()[0], "shape": [10**12]}]
+    with pytest.raises(PopulaceError, match="shape"):
+        Borrowed.from_json(told, domain=Domain(SIZES))
 
 
 ASKED = {"schema": SCHEMA, "epsilon": "0.001", "delta": "1e-9"}

@@ -26,7 +26,7 @@ from populace.schema.ranges import Beyond, Integer, Numeric
 
 CHECKS = [
     "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "intervals",
-    "domains", "codebook", "rows",
+    "domains", "codebook", "rows", "redrawn",
 ]  # fmt: skip
 
 

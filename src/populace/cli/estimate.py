@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,6 +102,7 @@ def estimate(
         --expect 20000
     """
     from populace.cli.account import look_up, tell_account
+    from populace.cli.modules import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
     from populace.cli.notes import tell_weak_promise
     from populace.cli.safety_net import rehearse, safety_net
     from populace.estimates import estimate as run
@@ -123,6 +123,7 @@ def estimate(
     account = dataset or described.dataset or dataset_name(data)
     found = look_up(account, ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
+    load_modules(*WRITING, *ESTIMATES, *(() if no_report else ESTIMATES_REPORT))
     with safety_net(out, ledger=ledger) as net, progress() as moved:
         estimates = run(
             data,
@@ -159,6 +160,7 @@ def tell_expected(
     """Write which privacy error each query will have, and what that rests on."""
     from populace.cli.notes import tell_weak_promise
     from populace.forecast.estimates import expect, row_weight
+    from populace.privacy.budget import parse_delta
     from populace.schema.schema import Schema
     from populace.survey.design import Design
     from populace.survey.queries import Queries
@@ -179,7 +181,7 @@ def tell_expected(
         ]
         lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
-    if Fraction(delta):
+    if parse_delta(delta):
         pure = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0)
         tell_better_without_delta(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""

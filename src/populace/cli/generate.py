@@ -24,6 +24,16 @@ def generate(
     implicates: options.Implicates = 1,
     table_format: options.TableFormat = None,
     seed: options.Seed = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            readable=False,
+            help="The ledger that paid for the measurements: it books the digests of the release, for "
+            "`populace verify --ledger`. Nothing is charged.",
+        ),
+    ] = None,
     no_report: options.NoReport = False,
     json: options.Json = False,
 ) -> None:
@@ -37,6 +47,7 @@ def generate(
       populace generate release --out larger --rows 10000 --seed 7 --format parquet
       populace generate model --out older-women --where "age >= 65 and sex == 'female'"
       populace generate model --out five --implicates 5
+      populace generate model --out release --ledger ledger.db
     """
     from populace.cli.notes import tell_cut
     from populace.cli.stages import load_fitted
@@ -48,7 +59,14 @@ def generate(
     measurements, fitted = load_fitted(model)
     with progress() as moved:
         release = release_from(
-            measurements, fitted, rows=rows, where=where, implicates=implicates, seed=seed, progress=moved
+            measurements,
+            fitted,
+            rows=rows,
+            where=where,
+            implicates=implicates,
+            seed=seed,
+            ledger=ledger,
+            progress=moved,
         )
         moved("writing the release" if no_report else "making the report", 0.5)
         release.save(out, format=table_format, report=not no_report)

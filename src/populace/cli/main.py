@@ -13,14 +13,15 @@ from typing import Annotated
 import typer
 
 from populace.cli.console import emit, say
-from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, Terminated, stop_code
+from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, stop_code
 from populace.cli.start import run as run
-from populace.errors import NotCompiled, OverBudget, PopulaceError, environment_cause
+from populace.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
 from populace.records import dataclass
 from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
+LONGEST = 2000
 
 # With less, the libraries for numbers, tables and charts abort or hang: tests/faults/test_memory.py measures it.
 LEAST_BYTES, LEAST_BYTES_OF_FILES = 2**30, 2**29
@@ -123,8 +124,10 @@ class Failure:
 
     def tell(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
-        told = {"error": self.message, "hint": self.hint, "exit_code": self.code}
-        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {self.message}\nhint: {self.hint}")
+        # Bad input may be of any length, and a message repeats some of it.
+        message = self.message if len(self.message) <= LONGEST else f"{self.message[:LONGEST]} …"
+        told = {"error": message, "hint": self.hint, "exit_code": self.code}
+        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
 
 def main(arguments: Sequence[str]) -> int:

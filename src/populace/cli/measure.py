@@ -31,6 +31,7 @@ def measure(
     """
     from populace import pipeline
     from populace.cli.account import begin, tell_account
+    from populace.cli.modules import WRITING, load_modules
     from populace.cli.safety_net import rehearse, safety_net
     from populace.cli.stages import save_measured
 
@@ -45,6 +46,7 @@ def measure(
         public=public,
         ledger=ledger,
     )
+    load_modules(*WRITING)
     with safety_net(out, ledger=ledger), progress() as moved:
         measurements = pipeline.measure(
             data,

@@ -77,6 +77,7 @@ def plan(
     ] = None,
     method: options.Method = "auto",
     workload: options.Workload = None,
+    ledger: options.KnownPrivate = None,
     public: Annotated[
         Path | None,
         typer.Option(
@@ -99,7 +100,7 @@ def plan(
 ) -> None:
     """Tell what a run will give for its budget, before anything is spent.
 
-    It reads no private row and touches no ledger. The method runs against populations that are invented from the
+    It reads no private row and books nothing. The method runs against populations that are invented from the
     schema, uneven, usual and even ones, with as much noise as the budget buys. Errors are told as the share of rows
     that noise alone puts into the wrong place.
 
@@ -126,7 +127,7 @@ def plan(
     if epsilon is not None:
         tell_weak_promise(epsilon=epsilon, delta=delta)
     if population > MANY_ROWS:
-        say(f"{population:,} rows are more than there are people: is the population right?")
+        say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (shares, like):
         if path is not None:
             say(f"{path} is treated as public: it is read without any protection.")
@@ -141,6 +142,7 @@ def plan(
             like=like,
             method=method,
             workload=workload,
+            ledger=ledger,
             progress=moved,
         )
         if out is not None:

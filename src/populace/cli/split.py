@@ -97,10 +97,7 @@ def split(
 
 
 def _shares(text: str) -> tuple[Fraction, ...]:
-    try:
-        return tuple(Fraction(part.strip()) for part in text.split(","))
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(
-            f"{text!r} is no list of shares.",
-            hint="give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8",
-        ) from None
+    from populace.privacy.budget import parse_number
+
+    hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
+    return tuple(parse_number(part, name="a share", hint=hint) for part in text.split(","))

@@ -13,19 +13,13 @@ import time
 from types import FrameType
 from typing import NoReturn
 
+from populace.errors import Terminated
+
 ENVIRONMENT, INTERRUPTED = 4, 130
 # A second signal so soon after the first would only stop what the first began to clear away.
 PATIENCE = 5.0
 STOPPED = "interrupted."
 STOPPED_HINT = "what the ledger had booked by then stays spent; `populace ledger show` tells"
-
-
-class Terminated(BaseException):
-    """A signal other than Ctrl-C asked the process to end; like Ctrl-C, it is raised wherever the main thread is."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def run() -> None:

@@ -43,9 +43,11 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
     from populace.cli.account import begin, tell_account
+    from populace.cli.modules import REPORT, WRITING, load_modules
     from populace.cli.notes import tell_cut, tell_lost, tell_unread
     from populace.cli.safety_net import rehearse, safety_net
     from populace.pipeline import check_drawn, complete, measure
+    from populace.reservation import ledger_path
 
     rehearse(out, ledger=ledger)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
@@ -60,6 +62,7 @@ def synth(
         ledger=ledger,
     )
     check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
+    load_modules(*WRITING, *(() if no_report else REPORT))
     with safety_net(out, ledger=ledger, inference=inference) as net, progress() as moved:
         measurements = measure(
             data,
@@ -81,6 +84,7 @@ def synth(
             implicates=implicates,
             seed=seed,
             like=data,
+            ledger=ledger_path(ledger),
             progress=moved,
         )
         moved("writing the release" if no_report else "making the report", 0.0)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 
-from populace.errors import ReleaseError, UsageError, environment_cause
+from populace.errors import ReleaseError, UsageError
 from populace.infer.junction_tree import JunctionTree, junction_tree
 from populace.infer.observations import observe
 from populace.infer.propagation import Propagation
@@ -22,6 +21,7 @@ from populace.marginals import Clique, Domain, Grouping
 from populace.measurements import Measurement
 from populace.pretty import pretty
 from populace.records import dataclass
+from populace.untrusted import parsing, read_arrays, read_json, whole, word
 
 FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")
@@ -55,6 +55,12 @@ class Model:
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
+        # Sums over another layout may differ in the last digit, and rows with them: a model that is loaded again must
+        # be laid out as the one that was saved.
+        for name in ("potentials", "within", "targets"):
+            tables = getattr(self, name).items()
+            laid = {key: np.asarray(table, dtype=np.float64, order="C") for key, table in tables}
+            object.__setattr__(self, name, laid)
         grouped = self.full_domain
         sound = (
             math.isfinite(self.total)
@@ -150,6 +156,14 @@ class Model:
     def save(self, folder: Path) -> None:
         """Write `model.json` (everything but large numbers) and `model.npz` (potentials and shares)."""
         folder.mkdir(parents=True, exist_ok=True)
+        arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
+        arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
+        arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
+        np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
+        (folder / "model.json").write_text(pretty(self.to_json()) + "\n", encoding="utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `model.json`: everything but large numbers."""
         told = {
             "format": FORMAT,
             "measurements": self.measurements,
@@ -157,18 +171,13 @@ class Model:
             "domain": dict(self.domain),
             "hidden": dict(self.hidden),
             "exact": [list(clique) for clique in self.exact],
-            "total": self.total,
+            "total": float(self.total),
             "groupings": [{"column": name, "groups": list(g.groups)} for name, g in self.groupings.items()],
             "cliques": [list(clique) for clique in self.potentials],
             "targets": [list(clique) for clique in self.targets],
             "gradual": self.gradual,
         }
-        told |= {} if self.recoding is None else {"recoding": self.recoding.to_json()}
-        arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
-        arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
-        arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
-        np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
-        (folder / "model.json").write_text(pretty(told) + "\n", encoding="utf-8")
+        return told | ({} if self.recoding is None else {"recoding": self.recoding.to_json()})
 
     @classmethod
     def load(cls, folder: Path) -> Model:
@@ -178,52 +187,42 @@ class Model:
                 raise ReleaseError(
                     f"{folder} holds no {name}.", hint="give the folder that `populace fit` wrote"
                 )
-        try:
-            told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        told = read_json(folder / "model.json")
+        with parsing(f"{' and '.join(FILES)} in {folder}", UsageError):
             if told["format"] != FORMAT:
                 raise ReleaseError(
                     f"model.json has format {told['format']!r}; this version reads {FORMAT!r}.",
                     hint="use the version of populace that wrote it",
                 )
-            groupings = {g["column"]: Grouping(g["column"], tuple(g["groups"])) for g in told["groupings"]}
-            with (folder / "model.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                tables = {
-                    tuple(c): arrays[f"potential{i}"].astype(float) for i, c in enumerate(told["cliques"])
-                }
-                within = {name: arrays[f"within{i}"].astype(float) for i, name in enumerate(groupings)}
-                targets = {
-                    tuple(c): arrays[f"target{i}"].astype(float) for i, c in enumerate(told["targets"])
-                }
+            domain = _domain_of(told["domain"])
+            groupings = {
+                word(g["column"]): Grouping(g["column"], tuple(map(whole, g["groups"])))
+                for g in told["groupings"]
+            }
+            hidden = dict(_domain_of(told["hidden"]))
+            cliques, targets, exact = (
+                [tuple(map(word, clique)) for clique in told[key]] for key in ("cliques", "targets", "exact")
+            )
+            grouped = domain.grouped(groupings.values())
+            full = Domain({**grouped, **hidden})
+            shapes = {f"potential{i}": full.shape(clique) for i, clique in enumerate(cliques)}
+            shapes |= {f"within{i}": (len(g.groups),) for i, g in enumerate(groupings.values())}
+            shapes |= {f"target{i}": grouped.shape(clique) for i, clique in enumerate(targets)}
+            arrays = read_arrays(folder / "model.npz", shapes=shapes)
             return cls(
-                domain=Domain({str(name): int(size) for name, size in told["domain"].items()}),
+                domain=domain,
                 groupings=groupings,
-                potentials=tables,
+                potentials={clique: arrays[f"potential{i}"] for i, clique in enumerate(cliques)},
                 total=float(told["total"]),
-                within=within,
-                hidden={str(name): int(size) for name, size in told["hidden"].items()},
-                exact=tuple(tuple(clique) for clique in told["exact"]),
-                targets=targets,
+                within={name: arrays[f"within{i}"] for i, name in enumerate(groupings)},
+                hidden=hidden,
+                exact=tuple(exact),
+                targets={clique: arrays[f"target{i}"] for i, clique in enumerate(targets)},
                 gradual=bool(told.get("gradual", False)),
                 recoding=Recoding.from_json(told["recoding"]) if "recoding" in told else None,
-                measurements=str(told["measurements"]),
+                measurements=word(told["measurements"]),
                 rehearsal=bool(told["rehearsal"]),
             )
-        except (
-            OSError,
-            KeyError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            EOFError,
-            BadZipFile,
-            UsageError,
-        ) as failure:
-            if isinstance(failure, ReleaseError) or environment_cause(failure) is not None:
-                raise
-            raise ReleaseError(
-                f"{' and '.join(FILES)} in {folder} are cut short or were altered.",
-                hint="give the folder that `populace fit` wrote, unaltered",
-            ) from failure
 
     def _on_nodes(self) -> list[Table]:
         tables = [np.zeros(shape) for shape in self.propagation.shapes]
@@ -248,6 +247,10 @@ class Model:
             and bool((shares >= 0).all())
             and np.allclose(np.bincount(grouping.lookup, weights=shares), 1.0)
         )
+
+
+def _domain_of(told: Mapping[str, Any]) -> Domain:
+    return Domain({name: whole(size, least=1) for name, size in told.items()})
 
 
 def _fixed(tables: Iterable[Table]) -> tuple[Table, ...]:

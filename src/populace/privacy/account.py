@@ -10,7 +10,7 @@ from typing import Any
 
 from populace.errors import OverBudget, UsageError
 from populace.privacy.mechanisms import fraction_from_json
-from populace.privacy.record import RunRecord, short
+from populace.privacy.record import RunRecord, short, short_up
 from populace.records import dataclass
 from populace.schema.unit import Neighbours, Unit
 
@@ -135,11 +135,7 @@ def _lacking(account: Account, run: RunRecord) -> str:
         max(Fraction(0), run.epsilon - account.left_epsilon),
         max(Fraction(0), run.delta - account.left_delta),
     ]
-    # What is not told exactly is told a little larger.
-    told = [
-        short(amount if Fraction(short(amount)) >= amount else amount * Fraction(10001, 10000))
-        for amount in amounts
-    ]
+    told = [short_up(amount) for amount in amounts]
     return f" --dataset {quote(account.dataset)} --epsilon {told[0]} --delta {told[1]}" if amounts[0] else ""
 
 

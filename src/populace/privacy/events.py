@@ -133,7 +133,8 @@ def seal_of_head(seq: int, digest: str) -> str:
 
 def seal_of_checkpoint(seq: int, digest: str, state: str) -> str:
     """Return the seal of a checkpoint: the state of all accounts after the row with this number and hash."""
-    return hashlib.sha256(canonical([_SEALED, "checkpoint", seq, digest, state]).encode()).hexdigest()
+    inner = hashlib.sha256(state.encode()).hexdigest()
+    return hashlib.sha256(canonical([_SEALED, "checkpoint", seq, digest, inner]).encode()).hexdigest()
 
 
 def damaged(what: str) -> LedgerError:

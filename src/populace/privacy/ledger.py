@@ -78,7 +78,16 @@ class Ledger:
 
         Opening a ledger trusts its checkpoint and reads what follows; this reads everything and trusts nothing.
         """
-        return self._transact(file.READ, lambda connection, _: log.check_all(connection)).seq
+        self._transact(file.READ, lambda connection, _: file.check_pages(connection))
+
+        def read(after: Head) -> log.Part:
+            found: list[log.Part] = []
+            self._transact(
+                file.READ, lambda connection, _: found.append(log.read_part(connection, after=after))
+            )
+            return found[-1]
+
+        return log.check_parts(read)
 
     def head(self) -> Head:
         """Return the last row's number and hash; kept elsewhere, they show whether rows were taken back."""

@@ -241,13 +241,21 @@ def rows_of_run(connection: sqlite3.Connection, run: str, *, until: int) -> Iter
 
 def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
     """Return the newest checkpoint, None where there is none yet, and refuse one that was altered."""
-    if not connection.execute("select 1 from sqlite_schema where name = 'checkpoint'").fetchone():
+    if not checkpoint_seq(connection):
         return None
     for seq, digest, state, seal in connection.execute("select seq, hash, state, seal from checkpoint"):
         if not isinstance(state, str) or seal != seal_of_checkpoint(seq, digest, state):
             raise damaged("its checkpoint was altered")
         return Checkpoint(seq, digest, state)
     return None
+
+
+def checkpoint_seq(connection: sqlite3.Connection) -> int:
+    """Return the row of the newest checkpoint, 0 where there is none yet."""
+    if not connection.execute("select 1 from sqlite_schema where name = 'checkpoint'").fetchone():
+        return 0
+    found = connection.execute("select seq from checkpoint").fetchone()
+    return 0 if found is None else int(found[0])
 
 
 def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:

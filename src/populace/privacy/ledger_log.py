@@ -1,19 +1,23 @@
 """How the books follow the rows of a file: from its checkpoint when it is opened, from the first row to verify it.
 
 A checkpoint is the state of all accounts after one row, sealed with that row's hash. It saves time and adds no trust:
-whoever can write the file can seal another one, as they can seal other rows. `check_all` holds it against the rows.
+whoever can write the file can seal another one, as they can seal other rows. `check_parts` holds it against the rows.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from itertools import islice
 
 from populace.privacy import ledger_file as file
 from populace.privacy.books import Books
-from populace.privacy.events import damaged
+from populace.privacy.events import Head, Row, damaged
+from populace.records import dataclass
 
 # Opening a ledger reads fewer rows than this, beside those of the runs that it is asked for.
-CHECKPOINT_EVERY = 128
+CHECKPOINT_EVERY = 64
+PART = 2000
 
 
 def catch_up(connection: sqlite3.Connection, books: Books) -> None:
@@ -29,22 +33,41 @@ def catch_up(connection: sqlite3.Connection, books: Books) -> None:
     file.check_head(connection, seq=books.seq, digest=books.hash)
 
 
-def check_all(connection: sqlite3.Connection) -> None:
-    """Read all rows, whatever was read before, and hold pages, rows, checkpoint and head record against each other."""
-    file.check_pages(connection)
-    kept, books = file.read_checkpoint(connection), Books()
-    states = {}
-    for row in file.rows_after(connection, 0):
-        books.read(row)
-        if kept is not None and books.seq == kept.seq:
-            states[books.hash] = books.state()
-    if kept is not None and states != {kept.hash: kept.state}:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of the log, one after the other, and the checkpoint that stood in the file when they were read."""
+
+    rows: tuple[Row, ...]
+    checkpoint: file.Checkpoint | None
+
+
+def read_part(connection: sqlite3.Connection, *, after: Head) -> Part:
+    """Return the rows that follow one row, some thousand at most; after the last row, the head record is checked."""
+    rows = tuple(islice(file.rows_after(connection, after.seq), PART))
+    if not rows:
+        file.check_head(connection, seq=after.seq, digest=after.hash)
+    return Part(rows, file.read_checkpoint(connection))
+
+
+def check_parts(read: Callable[[Head], Part]) -> int:
+    """Hold all rows against the rules and the checkpoint against the rows; return how many rows there are.
+
+    Rows are checked between the calls of `read`, while nothing is locked: a long log must not keep runs waiting. A
+    checkpoint is written together with its row, so the one that stands beside the last rows has its row among those
+    that were read with it, or before.
+    """
+    books, agreed = Books(), None
+    while (part := read(Head(books.seq, books.hash))).rows:
+        for row in part.rows:
+            books.read(row)
+            if part.checkpoint is not None and part.checkpoint.seq == books.seq:
+                agreed = file.Checkpoint(books.seq, books.hash, books.state())
+    if part.checkpoint is not None and part.checkpoint != agreed:
         raise damaged("its checkpoint does not follow from its rows")
-    file.check_head(connection, seq=books.seq, digest=books.hash)
+    return books.seq
 
 
 def keep_checkpoint(connection: sqlite3.Connection, books: Books) -> None:
     """Keep a new checkpoint when enough rows have been written since the one before."""
-    kept = file.read_checkpoint(connection)
-    if books.seq - (kept.seq if kept else 0) >= CHECKPOINT_EVERY:
+    if books.seq - file.checkpoint_seq(connection) >= CHECKPOINT_EVERY:
         file.write_checkpoint(connection, file.Checkpoint(books.seq, books.hash, books.state()))

@@ -50,7 +50,7 @@ def check_file(path: Path) -> Identity:
             hint=f"find the others with `find FOLDER -samefile {path.name}` and delete all but one; "
             "symbolic links may be used instead",
         )
-    if is_mount_point(path):
+    if is_mount_point(path, device=status.st_dev):
         raise LedgerError(
             f"the ledger {path} is mounted as a single file: its journal would lie apart from it.",
             hint="mount the folder that holds the ledger, and give the path inside it",
@@ -67,13 +67,13 @@ def check_same(path: Path, identity: Identity) -> None:
     raise damaged(f"{path} was replaced or removed while it was in use")
 
 
-def is_mount_point(path: Path) -> bool:
+def is_mount_point(path: Path, *, device: int) -> bool:
     """Say whether a file itself is mounted, as containers do with single files."""
     try:
         mounts = _MOUNTS.read_bytes().splitlines()
     except OSError:
         # No list of mounts here: a file of another device than its folder's came there by a mount.
-        return path.stat().st_dev != path.parent.stat().st_dev
+        return device != path.parent.stat().st_dev
     own = os.fsencode(path)
     return any(own == _unescape(line.split(b" ")[4]) for line in mounts if line.count(b" ") > 4)
 
@@ -91,10 +91,9 @@ def drafts_of(path: Path) -> list[Path]:
 
 def remove_drafts(path: Path) -> None:
     """Remove what the creation of this file left when it was cut short."""
-    if path.stat().st_nlink > 1:
-        for draft in drafts_of(path):
-            with suppress(OSError):
-                draft.unlink()
+    with suppress(OSError):
+        for draft in drafts_of(path) if path.stat().st_nlink > 1 else ():
+            draft.unlink(missing_ok=True)
 
 
 def foreign(path: Path) -> LedgerError:

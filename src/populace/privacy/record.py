@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from populace.errors import LedgerError, PopulaceError, UsageError
-from populace.privacy.budget import Budget
+from populace.privacy.budget import Budget, parse_delta, parse_epsilon
 from populace.privacy.loss import Currency, cap, gdp_delta
 from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.spends import SpendRecord, refuse_unknown, too_cheap
@@ -180,6 +181,7 @@ class RunRecord:
             )
             if record.used != fraction_from_json(told["used"]):
                 raise ValueError("the prices do not add up")
+            record.check_sizes()
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, PopulaceError) as failure:
             raise LedgerError(
                 f"this is not a complete record of a run ({type(failure).__name__}).",
@@ -259,6 +261,16 @@ class RunRecord:
             self.check_return(self.returned)
         except UsageError as failure:
             raise too_cheap(f"run {self.run} broke a rule: {failure.message.removesuffix('.')}") from failure
+
+    def check_sizes(self) -> None:
+        """Refuse numbers that no run can have: searching for the price of a negative δ would not end."""
+        parse_epsilon(self.epsilon)
+        parse_delta(self.delta)
+        kept = self.guarantee
+        if self.cap <= 0 or not (0 <= self.keys <= self.delta and min(*self.returned, *kept) >= 0):
+            raise ValueError("a cap, or a part of δ, that cannot be")
+        if any(record.price < 0 or record.delta < 0 for record in self.spends):
+            raise ValueError("a price below 0")
 
     def check_cap(self) -> None:
         """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside."""
@@ -363,3 +375,13 @@ def short(value: Fraction) -> str:
     """
     digits, mark, exponent = f"{float(value):.6g}".partition("e")
     return f"{digits}{mark}{int(exponent)}" if mark else digits
+
+
+def short_up(value: Fraction) -> str:
+    """Return a number for a promise or a price, to six digits and never below it.
+
+    >>> short_up(Fraction(1, 3)), short_up(Fraction("1.00000001")), short_up(Fraction("1e-9"))
+    ('0.333334', '1.00001', '1e-9')
+    """
+    context = Context(prec=6, rounding=ROUND_CEILING)
+    return short(Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator))))

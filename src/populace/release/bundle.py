@@ -17,8 +17,9 @@ from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.records import dataclass
 from populace.release.answers import Answers
+from populace.release.booking import book
 from populace.release.codebook import codebook
-from populace.release.destination import becoming, check_folder
+from populace.release.destination import becoming, check_folder, sync_files
 from populace.release.drawing import RowsFrom, Selection, expected_rows
 from populace.release.frame import (
     Format,
@@ -59,7 +60,8 @@ class Release:
 
     `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
     `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
-    `library` and `format` say as which kind of frame and of file the table is wanted.
+    `library` and `format` say as which kind of frame and of file the table is wanted. `ledger` is where saving books
+    the digests of the folder; no file names it.
     """
 
     synthetic: pa.Table
@@ -71,6 +73,7 @@ class Release:
     further: tuple[pa.Table, ...] = ()
     library: str = "pyarrow"
     format: Format = Format.CSV
+    ledger: Path | None = None
 
     @classmethod
     def made(
@@ -84,6 +87,7 @@ class Release:
         selection: Selection | None = None,
         further: tuple[pa.Table, ...] = (),
         like: object = None,
+        ledger: Path | None = None,
     ) -> Self:
         """Return a release whose table is of the same kind as `like`: a path or a frame."""
         return cls(
@@ -96,6 +100,7 @@ class Release:
             further=further,
             library=library_of(like),
             format=format_like(like),
+            ledger=ledger,
         )
 
     def __repr__(self) -> str:
@@ -184,11 +189,17 @@ class Release:
         *,
         format: str | None = None,  # noqa: A002 (the word of the CLI)
         report: bool = True,
+        ledger: str | Path | None = None,
     ) -> None:
-        """Write the release folder, with its report if wanted. The folder appears complete or not at all."""
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all.
+
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        """
         check_folder(Path(folder))
         chosen = self.format if format is None else format_named(format)
-        write(self, Path(folder), table_format=chosen, report=self.report() if report else None)
+        page = self.report() if report else None
+        booked = self.ledger if ledger is None else Path(ledger)
+        write(self, Path(folder), table_format=chosen, report=page, ledger=booked)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -220,8 +231,10 @@ class Release:
         )
 
 
-def write(release: Release, folder: Path, *, table_format: Format, report: str | None) -> None:
-    """Write a release folder: into a hidden folder beside it, to disk, and only then under its own name."""
+def write(
+    release: Release, folder: Path, *, table_format: Format, report: str | None, ledger: Path | None = None
+) -> None:
+    """Write a release folder: into a hidden folder beside it, to disk and into a ledger, then under its own name."""
     statement = release.statement
     measured = [item.marginal for item in release.measurements.items]
     with becoming(folder) as place:
@@ -248,3 +261,6 @@ def write(release: Release, folder: Path, *, table_format: Format, report: str |
             implicates=1 + len(release.further),
         )
         (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+        if ledger is not None:
+            sync_files(place)
+            book(place, manifest=manifest, record=release.measurements.record, ledger=ledger)

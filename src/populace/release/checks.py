@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError, ReleaseError, environment_cause
+from populace.errors import PopulaceError, ReleaseError, ResourceError, environment_cause
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
-from populace.release.manifest import NAME, Manifest, versions
+from populace.release.manifest import NAME, Manifest
+from populace.untrusted import altered, check_regular, no_memory
+from populace.untrusted import read_json as read_any_json
+from populace.untrusted import read_text as read_any_text
+
+
+class Outcome(Enum):
+    """What a check came to; it may be that nobody can tell here."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,39 +29,82 @@ class Check:
     """One thing that was checked, and what was found."""
 
     name: str
-    passed: bool
+    outcome: Outcome
     detail: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is as it should be."""
+        return self.outcome is Outcome.PASSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """All checks of one folder, in order."""
+    """All checks of one folder, in order.
+
+    `redrawn` says whether its rows were drawn again and are the same; None where it holds no rows. `booked` says
+    whether a ledger has the digests of all its files; None where no ledger was given.
+    """
 
     checks: tuple[Check, ...]
+    redrawn: bool | None
+    booked: bool | None
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(check.passed for check in self.checks)
+        """Whether no check failed. That is not enough to rely on a folder: see `verified`."""
+        return all(check.outcome is not Outcome.FAILED for check in self.checks)
+
+    @property
+    def verified(self) -> bool:
+        """Whether no check failed, and the ledger has the folder as it is; or, without one, its rows were redrawn."""
+        known = self.booked if self.booked is not None else self.redrawn is not False
+        return self.passed and known
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain JSON values."""
-        checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks]
-        return {"passed": self.passed, "checks": checks}
+        return {
+            "verified": self.verified,
+            "passed": self.passed,
+            "redrawn": self.redrawn,
+            "booked": self.booked,
+            "checks": [
+                {"name": c.name, "passed": c.passed, "outcome": c.outcome.value, "detail": c.detail}
+                for c in self.checks
+            ],
+        }
 
 
 def checked(name: str, check: Callable[[], str]) -> Check:
-    """Run one check: it returns what it found in order, or raises what it found wrong."""
+    """Run one check: it returns what it found in order, or raises what it found wrong.
+
+    What this machine cannot do is no finding, and goes on to the caller.
+    """
     try:
-        return Check(name=name, passed=True, detail=check())
+        return Check(name=name, outcome=Outcome.PASSED, detail=check())
+    except ResourceError:
+        raise
+    except MemoryError as failure:
+        raise no_memory(f"what the check of “{name}” needs") from failure
     except PopulaceError as failure:
         if environment_cause(failure) is not None:
             raise
-        return Check(name=name, passed=False, detail=failure.message)
+        return Check(name=name, outcome=Outcome.FAILED, detail=failure.message)
+    except Exception as failure:
+        if environment_cause(failure) is not None:
+            raise
+        # The net below the bounded readers: what no part of populace writes may break any of its rules.
+        return unexpected(name, failure)
+
+
+def unexpected(name: str, failure: Exception) -> Check:
+    """Return the finding that the parts of a folder contradict each other in a way that nobody foresaw."""
+    detail = f"the files contradict each other ({type(failure).__name__})"
+    return Check(name=name, outcome=Outcome.FAILED, detail=detail)
 
 
 def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], sometimes: Iterable[str]) -> None:
-    """Refuse a folder that lacks a file, or holds one too many."""
+    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
     present = {path.name for path in folder.iterdir()} - {NAME}
     listed = set(manifest.files)
     for names, what in (
@@ -58,27 +112,24 @@ def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], some
         (present - listed, "is not listed"),
         (set(always) - listed, "belongs to every such release and is not listed"),
         (listed - set(always) - set(sometimes), "has no place in a release"),
-        ({name for name in present if not (folder / name).is_file()}, "is not a file"),
     ):
         if names:
-            raise wrong(f"{sorted(names)[0]} {what}")
+            raise wrong(f"{min(names)!a} {what}" if not min(names).isprintable() else f"{min(names)} {what}")
+    for name in sorted(present):
+        check_regular(folder / name)
 
 
 def read_json(path: Path, *, inner: str) -> tuple[Any, Any]:
-    """Return a JSON file and the part of it that everything else hangs on."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return told, told[inner]
-    except (OSError, ValueError, KeyError, TypeError) as failure:
-        raise wrong(f"{path.name} cannot be read, or lacks “{inner}”") from failure
+    """Return a JSON file that holds an object, and the part of it that everything else hangs on."""
+    told = read_any_json(path)
+    if not isinstance(told, dict) or inner not in told:
+        raise wrong(f"{path.name} lacks “{inner}”")
+    return told, told[inner]
 
 
 def read_text(path: Path) -> str:
-    """Return a text file of a release."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as failure:
-        raise wrong(f"{path.name} cannot be read") from failure
+    """Return a text file of a release; carriage returns inside quotes stay what they are."""
+    return read_any_text(path)
 
 
 def check_budget(record: RunRecord) -> str:
@@ -89,12 +140,6 @@ def check_budget(record: RunRecord) -> str:
     return f"{len(record.spends)} spends come to {float(record.used / record.cap):.1%} of the budget"
 
 
-def other_version(version: str) -> str:
-    """Return the excuse that a release may have: another version words its statements in its own way."""
-    mine = versions()["populace"]
-    return "" if version == mine else f" as populace {mine} words it; populace {version} wrote it"
-
-
 def wrong(message: str) -> ReleaseError:
     """Return the refusal of a folder that is not as it was written."""
-    return ReleaseError(message, hint="ask the publisher for an unaltered copy")
+    return altered(message)

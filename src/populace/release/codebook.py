@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from populace.release.statement import Statement
+from populace.release.statement import FORMAT, Statement
 from populace.schema.columns import Categorical, Column
 from populace.schema.dates import Dated
 from populace.schema.numbers import decimal_text
 from populace.schema.ranges import Integer, Numeric, Range
 from populace.schema.schema import Schema
 
-FORMAT = "populace codebook 1"
 
-
-def codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
+def codebook(schema: Schema, *, statement: Statement, form: int = FORMAT) -> dict[str, Any]:
     """Return `codebook.json`: every column in words, and the whole schema as `schema.toml` would have it."""
     outside = {line["column"]: line["outside"] for line in statement["domains"]}
     return {
-        "format": FORMAT,
+        "format": f"populace codebook {form}",
         "stamp": statement["stamp"],
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],

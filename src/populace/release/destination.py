@@ -57,6 +57,12 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder that already holds something, so that no release is mixed with another."""
     target = resolve(folder)
     try:
+        if ".." in folder.parts:
+            last = len(folder.parts) - folder.parts[::-1].index("..")
+            if not Path(*folder.parts[:last]).is_dir():
+                raise UsageError(
+                    f"{folder} leads through a folder that does not exist.", hint="name the folder without .."
+                )
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
         taken = target.is_dir() and any(target.iterdir())
@@ -94,9 +100,7 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
             place.mkdir(mode=mode)
             lock = hold(place)
             yield place
-            for path in place.iterdir():
-                _sync(path)
-            _sync(place)
+            sync_files(place)
             if fills:
                 _fill(target, place, mode=mode)
             else:
@@ -169,6 +173,13 @@ def _fill(folder: Path, place: Path, *, mode: int) -> None:
         for path in moved:
             path.unlink(missing_ok=True)
         raise
+
+
+def sync_files(folder: Path) -> None:
+    """Wait until a folder and its files are on disk."""
+    for path in folder.iterdir():
+        _sync(path)
+    _sync(folder)
 
 
 def _sync(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,12 +13,14 @@ from populace.measurements import Answered
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
+from populace.release.booking import book
 from populace.release.checks import read_json, wrong
 from populace.release.codebook import codebook
-from populace.release.destination import becoming, check_folder
+from populace.release.destination import becoming, check_folder, sync_files
 from populace.release.drawing import RowsFrom
 from populace.release.manifest import NAME, Manifest, describe_estimates, dump, versions
 from populace.release.page import markdown
+from populace.release.statement import FORMAT as STATEMENT
 from populace.release.statement import Statement, state
 from populace.release.survey_words import sentences
 from populace.schema.schema import Schema
@@ -42,6 +45,7 @@ class Estimates:
     """Estimates with their errors, in the order of the queries, and all they follow from.
 
     `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `ledger` is where saving books the digests of the folder; no file names it.
     """
 
     design: Design
@@ -49,6 +53,7 @@ class Estimates:
     rows: tuple[Estimate, ...]
     tape: tuple[Answered, ...]
     record: RunRecord
+    ledger: Path | None = None
 
     @property
     def schema(self) -> Schema:
@@ -66,12 +71,17 @@ class Estimates:
     @cached_property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
+        return self.state()
+
+    def state(self, *, form: int = STATEMENT) -> Statement:
+        """Return the statement with the numbers of a format, that of today or an older one."""
         return state(
             self.record,
             schema=self.schema,
             answers=Answers(survey=sentences(self.design, self.queries)),
             rows=0,
             rows_from=RowsFrom.NONE,
+            form=form,
         )
 
     @cached_property
@@ -104,13 +114,12 @@ class Estimates:
 
     def to_csv(self) -> str:
         """Return `estimates.csv`: what `table` holds, numbers to ten digits."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         table = self.table
-        writer.writerow(table.column_names)
-        for row in table.to_pylist():
-            writer.writerow([f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()])
-        return text.getvalue()
+        rows = [
+            [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()]
+            for row in table.to_pylist()
+        ]
+        return "".join(map(_csv_line, [table.column_names, *rows]))
 
     def to_json(self) -> dict[str, Any]:
         """Return `estimates.json`: the estimates, and all that they can be computed from again."""
@@ -132,8 +141,12 @@ class Estimates:
 
         return render(build(self))
 
-    def save(self, folder: str | Path, *, report: bool = True) -> None:
-        """Write the release folder, with its report if wanted. The folder appears complete or not at all."""
+    def save(self, folder: str | Path, *, report: bool = True, ledger: str | Path | None = None) -> None:
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all.
+
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        """
+        booked = self.ledger if ledger is None else Path(ledger)
         check_folder(Path(folder))
         page = self.report() if report else None
         statement = self.statement
@@ -149,6 +162,9 @@ class Estimates:
                 (place / name).write_text(text, encoding="utf-8", newline="\n")
             manifest = describe_estimates(place, statement=statement)
             (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+            if booked is not None:
+                sync_files(place)
+                book(place, manifest=manifest, record=self.record, ledger=booked)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -175,3 +191,10 @@ class Estimates:
 
     def _heading(self, name: str) -> str:
         return f"by {name}" if name in ("query", *NUMBERS, "note") else name
+
+
+def _csv_line(cells: Sequence[str | None]) -> str:
+    """Return a line of a CSV file; before Python 3.13 its writer quotes only the line breaks that it writes itself."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"

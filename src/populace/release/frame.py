@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, UsageError, environment_cause
+from populace.errors import ReleaseError, UsageError
+from populace.schema.columns import Categorical
 from populace.schema.schema import Schema
+from populace.untrusted import altered, open_regular, parsing, read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,64 +90,81 @@ def write_table(table: pa.Table, path: Path) -> None:
     with path.open("wb") as file:
         if format_named(path.suffix[1:]) is Format.PARQUET:
             pyarrow.parquet.write_table(table, file, compression="zstd")
+        elif table.num_columns == 1:
+            _write_one_column(table, file)
         else:
             pyarrow.csv.write_csv(table, file)
+
+
+def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
+    """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    (column,) = table.columns
+    if pa.types.is_string(column.type):
+        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file)
+        return
+    written = io.BytesIO()
+    pyarrow.csv.write_csv(table, written)
+    # Numbers and moments hold no line breaks: a line is a cell. The header may hold some.
+    header = io.BytesIO()
+    pyarrow.csv.write_csv(table.slice(0, 0), header)
+    cells = written.getvalue()[len(header.getvalue()) :].splitlines()
+    file.write(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
 
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
     """Read a synthetic table in the types of its schema."""
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet
 
     from populace.schema.codec import arrow_type
 
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
-    try:
-        if format_named(path.suffix[1:]) is Format.PARQUET:
-            with path.open("rb") as file:
-                table = _to_the_second(pyarrow.parquet.read_table(file), types)
-        else:
-            convert = pyarrow.csv.ConvertOptions(
-                column_types=types,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            )
-            parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-            with path.open("rb") as file:
-                table = pyarrow.csv.read_csv(file, convert_options=convert, parse_options=parse)
-    except (OSError, pa.ArrowException) as failure:
-        if environment_cause(failure) is not None:
-            raise
-        raise ReleaseError(
-            f"{path.name} cannot be read as a table.",
-            hint="ask the publisher for an unaltered copy",
-        ) from failure
-    if table.schema != pa.schema(types):
-        raise ReleaseError(
-            f"{path.name} does not have the columns and types of its codebook.",
-            hint="ask the publisher for an unaltered copy",
+    if format_named(path.suffix[1:]) is Format.PARQUET:
+        table = _read_parquet(path, types)
+    else:
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
         )
+        with open_regular(path) as file, parsing(path.name):
+            table = pyarrow.csv.read_csv(
+                file,
+                read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _longest_row(schema))),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                convert_options=convert,
+            )
+    if table.schema != pa.schema(types):
+        raise altered(f"{path.name} does not have the columns and types of its codebook")
     return table.combine_chunks()
 
 
-def _to_the_second(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
-    """Return moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
+def _longest_row(schema: Schema) -> int:
+    """Return how many bytes a row of a CSV file or its header may have at most; a reader's block holds one or more."""
+    longest = 0
+    for name, column in schema.columns.items():
+        declared = column.values if isinstance(column, Categorical) else ()
+        texts = (name, *declared, *column.specials)
+        # All its quotation marks are doubled, and it is quoted; numbers and moments are short.
+        longest += max(64, *(2 * len(text.encode()) for text in texts)) + 3
+    return longest
+
+
+def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
     import pyarrow as pa
 
     stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
-    fields = [
-        field.with_type(wanted)
-        if field.type == stored.get(wanted := types.get(field.name, field.type))
-        else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    table = read_parquet(path, types={name: stored.get(kind, kind) for name, kind in types.items()})
+    with parsing(path.name):
+        return table.cast(pa.schema(list(types.items())))
 
 
 def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:

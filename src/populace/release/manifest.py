@@ -7,7 +7,7 @@ path or time.
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import platform
 import shlex
 from collections.abc import Mapping
@@ -23,11 +23,12 @@ from populace.measurements import FILES as MEASUREMENT_FILES
 from populace.pretty import pretty
 from populace.records import dataclass
 from populace.release.drawing import Selection
-from populace.release.statement import Statement
+from populace.release.rows import DRAWING, arithmetic
+from populace.release.statement import FORMAT, Statement
 from populace.strategy.workload import NAMES as WORKLOADS
+from populace.untrusted import open_regular, parsing, read_json, same_json, whole, word
 from populace.version import VERSION
 
-FORMAT = "populace release 1"
 NAME = "manifest.json"
 
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
@@ -44,6 +45,8 @@ Digests = Mapping[str, str]
 class Manifest:
     """What `manifest.json` holds. Only rows are drawn with a seed; estimates have none."""
 
+    number: int = FORMAT
+    """The number of the format: of the rules by which the numbers and the words of the folder are made."""
     stamp: str | None
     dataset: str
     command: str
@@ -51,6 +54,9 @@ class Manifest:
     rows_asked: int | None
     selection: Selection | None
     implicates: int
+    drawing: int | None
+    """The version of the rules by which rows are drawn; None in the first format, and where there are no rows."""
+    arithmetic: str | None
     versions: Mapping[str, str]
     parents: Mapping[str, Digests]
     files: Digests
@@ -62,8 +68,9 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""
+        drawn = {"drawing": self.drawing, "arithmetic": self.arithmetic}
         return {
-            "format": FORMAT,
+            "format": release_format(self.number),
             "stamp": self.stamp,
             "dataset": self.dataset,
             "command": self.command,
@@ -72,6 +79,7 @@ class Manifest:
             "where": None if self.selection is None else self.selection.where,
             "share": None if self.selection is None else self.selection.share,
             "implicates": self.implicates,
+            **(drawn if self.number > 1 else {}),
             "versions": dict(self.versions),
             "parents": {name: dict(digests) for name, digests in self.parents.items()},
             "files": dict(self.files),
@@ -79,38 +87,58 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read the manifest of a release folder."""
-        path = folder / NAME
-        if not path.is_file():
+        """Read the manifest of a release folder, of this format or of an older one."""
+        if not os.path.lexists(folder / NAME):
             raise _no_manifest(folder)
-        try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+        told = read_json(folder / NAME)
+        with parsing(f"{NAME} in {folder}"):
             form = told["format"]
-            if form == FORMAT:
-                return cls(
-                    stamp=told["stamp"],
-                    dataset=str(told["dataset"]),
-                    command=str(told["command"]),
-                    sampling_seed=None if told["sampling_seed"] is None else int(told["sampling_seed"]),
-                    rows_asked=None if told["rows_asked"] is None else int(told["rows_asked"]),
-                    # Older releases hold all rows of the model, once.
-                    selection=None
-                    if told.get("where") is None
-                    else Selection(where=str(told["where"]), share=float(told["share"])),
-                    implicates=int(told.get("implicates", 1)),
-                    versions=dict(told["versions"]),
-                    parents={name: dict(digests) for name, digests in told["parents"].items()},
-                    files={str(name): str(digest) for name, digest in told["files"].items()},
+            if form not in [release_format(number) for number in range(1, FORMAT + 1)]:
+                raise ReleaseError(
+                    f"{NAME} in {folder} has format {str(form)[:60]!r}; this version reads {release_format()!r} and "
+                    "older ones.",
+                    hint="use the version of populace that wrote it",
                 )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
-            raise ReleaseError(
-                f"{NAME} in {folder} cannot be read as a manifest.",
-                hint="ask the publisher for an unaltered copy",
-            ) from failure
-        raise ReleaseError(
-            f"{NAME} in {folder} has format {form!r}; this version reads {FORMAT!r}.",
-            hint="use the version of populace that wrote it",
+            found = cls._parse(told, number=int(form.rpartition(" ")[2]))
+            if not same_json(_older(told) if found.number == 1 else told, found.to_json()):
+                raise ValueError("more, or less, than a manifest holds")
+            return found
+
+    @classmethod
+    def _parse(cls, told: Mapping[str, Any], *, number: int) -> Self:
+        where = told.get("where")
+        return cls(
+            number=number,
+            stamp=None if told["stamp"] is None else word(told["stamp"]),
+            dataset=word(told["dataset"]),
+            command=word(told["command"]),
+            sampling_seed=None if told["sampling_seed"] is None else whole(told["sampling_seed"]),
+            rows_asked=None if told["rows_asked"] is None else whole(told["rows_asked"]),
+            selection=None if where is None else Selection(where=word(where), share=_share(told["share"])),
+            # Older releases hold all rows of the model, once.
+            implicates=whole(told.get("implicates", 1)),
+            drawing=None if number == 1 or told["drawing"] is None else whole(told["drawing"]),
+            arithmetic=None if number == 1 or told["arithmetic"] is None else word(told["arithmetic"]),
+            versions={name: word(version) for name, version in told["versions"].items()},
+            parents={name: dict(digests) for name, digests in told["parents"].items()},
+            files={name: word(digest) for name, digest in told["files"].items()},
         )
+
+
+def release_format(number: int = FORMAT) -> str:
+    """Return how a manifest names the format of its folder."""
+    return f"populace release {number}"
+
+
+def _older(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest of the first format with all of its keys: its earliest releases had fewer."""
+    return {"where": None, "share": None, "implicates": 1, **told}
+
+
+def _share(value: object) -> float:
+    if not isinstance(value, float) or not 0 <= value <= 1:
+        raise ValueError("not a share")
+    return value
 
 
 def _no_manifest(folder: Path) -> ReleaseError:
@@ -167,6 +195,8 @@ def describe(
         rows_asked=rows_asked,
         selection=selection,
         implicates=implicates,
+        drawing=DRAWING,
+        arithmetic=arithmetic(),
         versions=versions(),
         parents=parents(statement, files=files),
         files=files,
@@ -184,6 +214,8 @@ def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
         rows_asked=None,
         selection=None,
         implicates=1,
+        drawing=None,
+        arithmetic=None,
         versions=versions(),
         parents=estimate_parents(statement),
         files=files,
@@ -250,7 +282,7 @@ def versions() -> dict[str, str]:
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

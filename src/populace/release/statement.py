@@ -34,7 +34,9 @@ from populace.schema.ranges import Beyond, Range
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 
-FORMAT = "populace statement 1"
+# The number of the rules by which statements, codebooks and manifests are made. Whoever changes a number or a word of
+# them raises it, and freezes releases of the new format: tests/golden/releases/make.py.
+FORMAT = 2
 STAMP = "REHEARSAL – noise was repeatable; not private"
 FALSE_ALARMS = 0.05
 # Blind guessing finds 5 of 100. From these shares found on, a promise may no longer call two outcomes nearly alike.
@@ -142,21 +144,23 @@ def state(
     rows_from: RowsFrom,
     selection: Selection | None = None,
     implicates: int = 1,
+    form: int = FORMAT,
 ) -> Statement:
     """Return the statement of one run.
 
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
     `answers` say what they were about.
-    How rows were drawn from the model afterwards is told beside it and has no price.
+    How rows were drawn from the model afterwards is told beside it and has no price. `form` asks for the numbers of an
+    older format; words are always those of today.
     """
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
     found = min(math.ceil(1000 * power(record, false_alarms=FALSE_ALARMS)) / 1000, 1.0)
     statement = Statement(
-        format=FORMAT,
+        format=f"populace statement {form}",
         stamp=STAMP if record.rehearsal else None,
-        epsilon=at_most(epsilon),
-        delta=at_most(delta),
+        epsilon=at_most(epsilon) if form == 1 else at_least(epsilon),
+        delta=at_most(delta) if form == 1 else at_least(delta),
         epsilon_exact=exact_text(epsilon),
         delta_exact=exact_text(delta),
         neighbours=record.unit.neighbours.value,
@@ -171,6 +175,7 @@ def state(
         warnings=[
             *_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema),
             *left_out(record, schema, answers=answers),
+            *answers.outside,
         ],
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(
@@ -200,8 +205,20 @@ def state(
     return statement
 
 
+def at_least(value: Fraction) -> float:
+    """Return the float nearest to a number whose text, as JSON writes it, is not below the number.
+
+    >>> at_least(Fraction(1, 10)), at_least(Fraction(2, 3))
+    (0.1, 0.6666666666666667)
+    """
+    number = float(value)
+    while Fraction(repr(number)) < value:
+        number = math.nextafter(number, math.inf)
+    return number
+
+
 def at_most(value: Fraction) -> float:
-    """Return the float nearest to a number whose text, as JSON writes it, is not above the number.
+    """Return the float nearest to a number whose text is not above the number, as the first format has ε and δ.
 
     >>> at_most(Fraction(1, 10)), at_most(Fraction(2, 3))
     (0.1, 0.6666666666666666)

@@ -1,6 +1,9 @@
-"""Verification of a release folder: nothing missing, nothing altered, and the promise follows from the record in it.
+"""Verification of a release folder: nothing missing, nothing altered, the promise follows from the record in it, and
+the rows are those that the model and the seed give.
 
-What it cannot see: whether the record is the ledger's. Compare `ledger_entry` with `populace ledger show` for that.
+What it cannot see without the ledger: whether the record, the measurements and the model are those of a run. Somebody
+who makes up all of them, and draws rows from them, has a folder that agrees with itself. The ledger has the digests of
+every file of a release, and settles it: `populace verify --ledger`.
 """
 
 from __future__ import annotations
@@ -8,13 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from populace.errors import PopulaceError, environment_cause
-from populace.infer.condition import condition
+import numpy as np
+
 from populace.infer.model import Model
 from populace.measurements import Measurements, in_words
+from populace.privacy.ledger import Ledger
 from populace.privacy.mechanisms import (
     WHOLE_ROWS,
     DiscreteGaussian,
@@ -25,21 +30,19 @@ from populace.privacy.mechanisms import (
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
+from populace.release.booking import check_booked
 from populace.release.checks import (
     Check,
     Verdict,
     check_budget,
     check_files,
     checked,
-    other_version,
     read_json,
     read_text,
     wrong,
 )
 from populace.release.codebook import codebook
-from populace.release.drawing import MOST_IMPLICATES, RowsFrom, Selection, expected_rows
-from populace.release.frame import read_table
-from populace.release.inside import first_outside
+from populace.release.drawing import MOST_IMPLICATES, RowsFrom, expected_rows
 from populace.release.intervals import check_intervals
 from populace.release.manifest import (
     ALWAYS,
@@ -54,42 +57,59 @@ from populace.release.manifest import (
 )
 from populace.release.page import markdown
 from populace.release.statement import Statement, state
-from populace.schema.coding import TableCodec
+from populace.release.verify_rows import check_redrawn, check_rows, not_redrawn, read_tables
+from populace.release.words import check_page, same_codebook, same_statement
 from populace.schema.columns import Origin
 from populace.schema.schema import Schema
-from populace.schema.where import Where
+from populace.untrusted import same_json
 
-# A share is told to six digits, and two machines may sum it in another order.
-SAME_SHARE = 1e-4
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def verify(folder: str | Path) -> Verdict:
-    """Check a release folder against its manifest, its record and its codebook.
+def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool = False) -> Verdict:
+    """Check a release folder against its manifest, its record and its codebook, and draw its rows again.
 
-    First come the names and the digests of the files; where they are wrong, nothing is read further.
+    First come the names and the digests of the files; where they are wrong, nothing is read further. With the `ledger`
+    that paid for it, the folder is compared with what is booked there. `quick` leaves out drawing the rows again.
     """
     folder = Path(folder)
+    books = None if ledger is None else Ledger.existing(ledger)
     manifest = Manifest.load(folder)
     checks = [checked("files", lambda: _files(folder, manifest))]
     if checks[-1].passed:
         checks.append(checked("digests", lambda: _digests(folder, manifest)))
     if checks[-1].passed:
-        checks += _contents(folder, manifest)
-    return Verdict(checks=tuple(checks))
+        # Numbers that nobody fitted may overflow; that is found out by what they come to.
+        with np.errstate(all="ignore"):
+            record, found = _contents(folder, manifest, quick=quick)
+        checks += found
+        if books is not None and record is not None:
+            checks.append(check_booked(folder, manifest, record=record, ledger=books))
+    outcomes = {check.name: check.passed for check in checks}
+    return Verdict(
+        checks=tuple(checks),
+        redrawn=None if manifest.estimated else outcomes.get("redrawn", False),
+        booked=None if books is None else outcomes.get("ledger", False),
+    )
 
 
-def _contents(folder: Path, manifest: Manifest) -> list[Check]:
+def _contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunRecord | None, list[Check]]:
     if manifest.estimated:
         from populace.release.verify_estimates import contents
 
         return contents(folder, manifest)
-    try:
-        parts = _Parts.load(folder)
-    except PopulaceError as failure:
-        if environment_cause(failure) is not None:
-            raise
-        return [Check(name="contents", passed=False, detail=failure.message)]
-    return [
+    loaded: list[_Parts] = []
+
+    def load() -> str:
+        loaded.append(_Parts.load(folder, manifest))
+        return "every file can be read"
+
+    first = checked("contents", load)
+    if not first.passed:
+        return None, [first]
+    parts, rows = loaded[0], _Rows(folder=folder, manifest=manifest, parts=loaded[0])
+    checks = [
         checked("real noise", lambda: _real_noise(manifest, parts)),
         checked("parents", lambda: _parents(manifest, parts)),
         checked("statement", lambda: _statement(manifest, parts)),
@@ -97,13 +117,19 @@ def _contents(folder: Path, manifest: Manifest) -> list[Check]:
         checked("measurements", lambda: _measurements(parts)),
         checked("intervals", lambda: check_intervals(folder, measurements=parts.measurements)),
         checked("domains", lambda: _learnt(parts)),
-        checked("codebook", lambda: _codebook(parts)),
-        checked("rows", lambda: _rows(folder, manifest, parts)),
+        checked("codebook", lambda: _codebook(manifest, parts)),
+        checked("rows", rows.check),
     ]
+    if quick:
+        checks.append(not_redrawn())
+    elif all(check.passed for check in checks):
+        checks.append(rows.redraw())
+    return parts.record, checks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Parts:
+    manifest: Manifest
     statement: Statement
     page: str
     codebook: dict[str, Any]
@@ -112,20 +138,73 @@ class _Parts:
     measurements: Measurements
     model: Model
 
+    @cached_property
+    def expected(self) -> Statement:
+        """The statement that follows from the record."""
+        rows, selection = self.statement["total"]["rows"], self.manifest.selection
+        return state(
+            self.record,
+            schema=self.schema,
+            answers=Answers.of(self.measurements),
+            rows=rows,
+            rows_from=RowsFrom.of(
+                self.schema,
+                asked=self.manifest.rows_asked,
+                some=selection is not None,
+                cut=0 < rows < expected_rows(self.schema, self.model.total, selection=selection),
+            ),
+            selection=selection,
+            implicates=self.manifest.implicates,
+            form=self.manifest.number,
+        )
+
     @classmethod
-    def load(cls, folder: Path) -> _Parts:
+    def load(cls, folder: Path, manifest: Manifest) -> _Parts:
         statement, record = read_json(folder / "statement.json", inner="record")
         book, text = read_json(folder / "codebook.json", inner="schema")
-        page = read_text(folder / "statement.md")
-        return cls(
+        total = statement.get("total")
+        if not isinstance(total, dict) or not isinstance(total.get("rows"), int) or not isinstance(text, str):
+            raise wrong("statement.json or codebook.json is not one that populace writes")
+        found = cls(
+            manifest=manifest,
             statement=statement,
-            page=page,
+            page=read_text(folder / "statement.md"),
             codebook=book,
             schema=Schema.parse(text, released=True),
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
             model=Model.load(folder),
         )
+        # Written again, they must be what they are: nothing more, nothing less, and no number spelt as something else.
+        model = {"gradual": False, **read_json(folder / "model.json", inner="total")[0]}
+        measured = read_json(folder / "measurements.json", inner="schema")[0]
+        if not same_json(model, found.model.to_json()):
+            raise wrong("model.json is not one that populace writes")
+        if not same_json({**measured, "schema": ""}, {**found.measurements.to_json(), "schema": ""}):
+            raise wrong("measurements.json is not one that populace writes")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """The synthetic tables of a folder, read once and checked twice."""
+
+    folder: Path
+    manifest: Manifest
+    parts: _Parts
+
+    @cached_property
+    def tables(self) -> list[pa.Table]:
+        return read_tables(self.folder, self.manifest, schema=self.parts.schema)
+
+    def check(self) -> str:
+        rows = self.parts.statement["total"]["rows"]
+        return check_rows(
+            self.tables, self.manifest, schema=self.parts.schema, model=self.parts.model, rows=rows
+        )
+
+    def redraw(self) -> Check:
+        return check_redrawn(self.tables, self.manifest, schema=self.parts.schema, model=self.parts.model)
 
 
 def _files(folder: Path, manifest: Manifest) -> str:
@@ -147,11 +226,7 @@ def _files(folder: Path, manifest: Manifest) -> str:
 
 def _digests(folder: Path, manifest: Manifest) -> str:
     for name, expected in manifest.files.items():
-        try:
-            found = digest(folder / name)
-        except OSError as failure:
-            raise wrong(f"{name} cannot be read: {failure.strerror or 'the system refuses'}") from failure
-        if found != expected:
+        if digest(folder / name) != expected:
             raise wrong(f"{name} was altered")
     return "every file is as the manifest has it"
 
@@ -188,31 +263,13 @@ def _parents(manifest: Manifest, parts: _Parts) -> str:
 
 
 def _statement(manifest: Manifest, parts: _Parts) -> str:
-    total, version = parts.statement["total"], manifest.versions.get("populace", "")
-    selection = manifest.selection
-    origin = RowsFrom.of(
-        parts.schema,
-        asked=manifest.rows_asked,
-        some=selection is not None,
-        cut=0 < total["rows"] < expected_rows(parts.schema, parts.model.total, selection=selection),
-    )
-    expected = state(
-        parts.record,
-        schema=parts.schema,
-        answers=Answers.of(parts.measurements),
-        rows=total["rows"],
-        rows_from=origin,
-        selection=selection,
-        implicates=manifest.implicates,
-    )
-    if parts.statement != expected:
-        differing = next(
-            key for key in {**expected, **parts.statement} if parts.statement.get(key) != expected.get(key)
-        )
-        raise wrong(f"“{differing}” does not follow from the record{other_version(version)}")
+    expected = parts.expected
+    differing = same_statement(parts.statement, expected, form=manifest.number)
+    if differing is not None:
+        raise wrong(f"“{differing[:60]}” does not follow from the record")
     measured = [item.marginal for item in parts.measurements.items]
-    if parts.page != markdown(expected, measured=measured, version=version):
-        raise wrong(f"statement.md does not say what statement.json says{other_version(version)}")
+    page = markdown(expected, measured=measured, version=manifest.versions.get("populace", ""))
+    check_page(parts.page, expected=page, statement=expected, form=manifest.number)
     if manifest != _retold(manifest, expected):
         raise wrong("the manifest does not say what the statement says")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
@@ -274,40 +331,8 @@ def _learnt(parts: _Parts) -> str:
     return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"
 
 
-def _codebook(parts: _Parts) -> str:
-    if parts.codebook != codebook(parts.schema, statement=parts.statement):
+def _codebook(manifest: Manifest, parts: _Parts) -> str:
+    expected = codebook(parts.schema, statement=parts.expected, form=manifest.number)
+    if not same_codebook(parts.codebook, expected, form=manifest.number):
         raise wrong("the codebook does not say what its schema says")
     return f"{len(parts.schema.columns)} columns as the schema has them"
-
-
-def _rows(folder: Path, manifest: Manifest, parts: _Parts) -> str:
-    first = next(name for name in TABLE_FILES if name in manifest.files)
-    where = _where(manifest.selection, parts)
-    for name in table_names(first, implicates=manifest.implicates):
-        table = read_table(folder / name, schema=parts.schema)
-        if table.num_rows != parts.statement["total"]["rows"]:
-            raise wrong(f"{name} does not have the number of rows that the statement gives")
-        outside = first_outside(table, schema=parts.schema)
-        if outside is not None:
-            raise wrong(f"column {outside!r} of {name} holds values outside its codebook")
-        rules = TableCodec(parts.schema).broken(table)
-        broken = next((text for text, count in rules.items() if count), None)
-        if broken is not None:
-            raise wrong(f"rows of {name} break a rule of the codebook: {broken}")
-        if where is not None and not where.holds(table).all():
-            raise wrong(f"rows of {name} are not where {where.text}")
-    kept = f" and keep its {len(rules)} rules" if rules else ""
-    some = f", all where {where.text}" if where is not None else ""
-    tables = f"{manifest.implicates} tables of " if manifest.implicates > 1 else ""
-    return f"{tables}{table.num_rows} rows, all within the codebook{kept}{some}"
-
-
-def _where(selection: Selection | None, parts: _Parts) -> Where | None:
-    """Return the condition of all rows, after making sure that the model has the share of them that is told."""
-    if selection is None:
-        return None
-    where = Where.of(selection.where, schema=parts.schema)
-    share = condition(parts.model, where.rules, text=where.text).share
-    if abs(share - selection.share) > SAME_SHARE * share:
-        raise wrong(f"the model has another share of rows where {where.text} than the statement gives")
-    return where

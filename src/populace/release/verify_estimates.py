@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError, environment_cause
 from populace.privacy.mechanisms import Law, law_from_json
+from populace.privacy.record import RunRecord
 from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
-from populace.release.checks import Check, check_budget, checked, other_version, read_json, read_text, wrong
+from populace.release.checks import Check, check_budget, checked, read_json, read_text, wrong
 from populace.release.codebook import codebook
 from populace.release.estimates import Estimates
 from populace.release.manifest import Manifest, estimate_command, estimate_parents
 from populace.release.page import markdown
+from populace.release.words import check_page, same_codebook, same_statement
 from populace.survey.estimate import answer
 from populace.survey.result import Estimate
 from populace.survey.tape import Player
+from populace.untrusted import same_json
 
 # Two machines may differ in the last digits that they compute.
 SAME = 1e-6
@@ -32,19 +34,30 @@ _BOOKED = {
 }
 
 
-def contents(folder: Path, manifest: Manifest) -> list[Check]:
+# What has a check of its own.
+_DERIVED = {"stamp": None, "schema_digest": None, "ledger_entry": None}
+
+
+def contents(folder: Path, manifest: Manifest) -> tuple[RunRecord | None, list[Check]]:
     """Check what the files of a folder say, after their names and digests."""
-    try:
-        found = Estimates.load(folder)
+    loaded: list[tuple[Estimates, Any, Any, Any, dict[str, str]]] = []
+
+    def load() -> str:
         statement, _ = read_json(folder / "statement.json", inner="record")
         book, _ = read_json(folder / "codebook.json", inner="schema")
         told, _ = read_json(folder / "estimates.json", inner="answers")
         texts = {name: read_text(folder / name) for name in ("statement.md", "estimates.csv")}
-    except PopulaceError as failure:
-        if environment_cause(failure) is not None:
-            raise
-        return [Check(name="contents", passed=False, detail=failure.message)]
-    return [
+        found = Estimates.load(folder)
+        if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
+            raise wrong("estimates.json is not one that populace writes")
+        loaded.append((found, statement, book, told, texts))
+        return "every file can be read"
+
+    first = checked("contents", load)
+    if not first.passed:
+        return None, [first]
+    found, statement, book, told, texts = loaded[0]
+    return found.record, [
         checked(
             "real noise", lambda: _real_noise(manifest, found, stamps=[told.get("stamp"), book.get("stamp")])
         ),
@@ -53,7 +66,7 @@ def contents(folder: Path, manifest: Manifest) -> list[Check]:
         checked("budget", lambda: check_budget(found.record)),
         checked("answers", lambda: _answers(found)),
         checked("estimates", lambda: _estimates(found, table=texts["estimates.csv"])),
-        checked("codebook", lambda: _codebook(found, book)),
+        checked("codebook", lambda: _codebook(manifest, found, book)),
     ]
 
 
@@ -77,12 +90,12 @@ def _parents(manifest: Manifest, found: Estimates, told: dict[str, Any]) -> str:
 
 
 def _statement(manifest: Manifest, found: Estimates, statement: Any, *, page: str) -> str:
-    expected, version = found.statement, manifest.versions.get("populace", "")
-    if statement != expected:
-        differing = next(key for key in {**expected, **statement} if statement.get(key) != expected.get(key))
-        raise wrong(f"“{differing}” does not follow from the record{other_version(version)}")
-    if page != markdown(expected, measured=[], version=version):
-        raise wrong(f"statement.md does not say what statement.json says{other_version(version)}")
+    expected = found.state(form=manifest.number)
+    differing = same_statement(statement, expected, form=manifest.number)
+    if differing is not None:
+        raise wrong(f"“{differing[:60]}” does not follow from the record")
+    written = markdown(expected, measured=[], version=manifest.versions.get("populace", ""))
+    check_page(page, expected=written, statement=expected, form=manifest.number)
     if manifest != replace(manifest, dataset=expected["dataset"], command=estimate_command(expected)):
         raise wrong("the manifest does not say what the statement says")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
@@ -129,7 +142,8 @@ def _close(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _codebook(found: Estimates, book: Any) -> str:
-    if book != codebook(found.schema, statement=found.statement):
+def _codebook(manifest: Manifest, found: Estimates, book: Any) -> str:
+    expected = codebook(found.schema, statement=found.statement, form=manifest.number)
+    if not same_codebook(book, expected, form=manifest.number):
         raise wrong("the codebook does not say what its schema says")
     return f"{len(found.schema.columns)} columns as the schema has them"

@@ -1,0 +1,45 @@
+"""The digests of a release in the ledger that paid for it: booked before the folder appears, compared ever after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from populace.privacy.ledger import Ledger
+from populace.privacy.record import RunRecord
+from populace.release.checks import Check, Outcome, checked, wrong
+from populace.release.manifest import NAME, Manifest, digest
+
+
+def book(folder: Path, *, manifest: Manifest, record: RunRecord, ledger: Path) -> None:
+    """Book the digests of a folder whose files are all on disk, before it takes its real name."""
+    Ledger.existing(ledger).book_release(
+        record.run, manifest=digest(folder / NAME), files=dict(manifest.files)
+    )
+
+
+def check_booked(folder: Path, manifest: Manifest, *, record: RunRecord, ledger: Ledger) -> Check:
+    """Compare a run's record with the ledger's, and a folder with what the ledger has booked for the run."""
+    found = checked("ledger", lambda: _compare_record(record, ledger=ledger))
+    if not found.passed:
+        return found
+    booked = ledger.releases(record.run)
+    if not booked:
+        return Check(
+            name="ledger",
+            outcome=Outcome.UNKNOWN,
+            detail="the run is the ledger's, which has no release of it booked",
+        )
+    return checked("ledger", lambda: _compare_files(folder, manifest, booked=[b.to_json() for b in booked]))
+
+
+def _compare_record(record: RunRecord, *, ledger: Ledger) -> str:
+    if ledger.record(record.run) != record:
+        raise wrong("the ledger has another record of the run, from which another statement follows")
+    return "the record is the ledger's"
+
+
+def _compare_files(folder: Path, manifest: Manifest, *, booked: list[dict[str, object]]) -> str:
+    found = {"manifest": digest(folder / NAME), "files": dict(manifest.files)}
+    if found not in booked:
+        raise wrong("it is none of the releases that the ledger has booked for the run")
+    return "the record, the manifest and every file are as the ledger has them"

@@ -1,0 +1,81 @@
+"""What of a release are words: they are compared in the current format alone, numbers in every format.
+
+A later version may say the same in better words. A release of an older format keeps the words that it was given; the
+manifest, and the ledger if it is at hand, have digests of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from populace.release.statement import FORMAT
+from populace.untrusted import altered, same_json
+
+_SENTENCES = ("reading", "warnings", "not_covered", "rules")
+_TEXTS = ("total", "where", "implicates")
+
+
+def same_statement(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
+    """Return the first key by which a statement differs from the expected one, words aside in older formats."""
+    if form != FORMAT:
+        told, expected = _numbers(told), _numbers(expected)
+    keys = [key for key in {**expected, **told} if key not in told or key not in expected]
+    keys += [key for key in expected if key in told and not same_json(told[key], expected[key])]
+    return keys[0] if keys else None
+
+
+def same_codebook(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
+    """Say whether a codebook is the expected one, words aside in older formats."""
+    if form != FORMAT:
+        told, expected = _columns(told), _columns(expected)
+    return same_json(told, expected)
+
+
+def check_page(page: str, *, expected: str, statement: Mapping[str, Any], form: int) -> None:
+    """Refuse a statement.md that is not the expected one; of older formats, one that promises another ε or δ."""
+    if form == FORMAT:
+        if page != expected:
+            raise altered("statement.md does not say what statement.json says")
+        return
+    for symbol, name in (("ε", "privacy loss ε"), ("δ", "failure probability δ")):
+        number = re.escape(str(statement[f"{'epsilon' if symbol == 'ε' else 'delta'}_exact"]))
+        row = re.findall(rf"^\| {name} \| ([^\s,|]+)", page, re.MULTILINE)
+        said = re.findall(rf"\b{symbol} = ([0-9][^\s,;)]*)", page)
+        if len(row) != 1 or not all(re.fullmatch(number, each) for each in (*row, *said)):
+            raise altered("statement.md does not promise what statement.json promises")
+
+
+def _numbers(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement with its sentences left empty."""
+    found = {key: _hushed(value) if key in _SENTENCES else value for key, value in statement.items()}
+    for key in _TEXTS:
+        if isinstance(found.get(key), Mapping):
+            found[key] = _without(found[key], "text")
+    if isinstance(found.get("domains"), list):
+        found["domains"] = [_without(line, "outside") for line in found["domains"]]
+    return found
+
+
+def _columns(codebook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a codebook with its sentences left empty."""
+    found = {key: _hushed(value) if key == "rules" else value for key, value in codebook.items()}
+    if isinstance(found.get("columns"), list):
+        found["columns"] = [_without(line, "outside") for line in found["columns"]]
+    return found
+
+
+def _without(told: Any, key: str) -> Any:
+    if not isinstance(told, Mapping) or key not in told:
+        return told
+    return {**told, key: _hushed(told[key])}
+
+
+def _hushed(value: Any) -> Any:
+    """Return words as if they were not said; anything but words stays as it is."""
+    if isinstance(value, str):
+        return ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return []
+    return value

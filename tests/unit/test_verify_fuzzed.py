@@ -1,0 +1,99 @@
+"""Whatever the files of a folder hold, `verify` leaves with 0, 2 or 4, soon, and by a check that was meant for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from verify_fuzzer import RAW, RELEASES, Forger, exit_code
+
+from populace.cli.main import main
+from populace.errors import PopulaceError, ReleaseError, ResourceError
+from populace.release import checks
+from populace.release.statement import FORMAT
+from populace.untrusted import parse_json, parsing, read_text
+
+NEWEST = RELEASES / str(FORMAT)
+KINDS = ("csv", "parquet", "learnt", "public", "estimates")
+
+
+def fuzz(source: Path, place: Path, *, seed: int, mutations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alter a release again and again; nothing may fall into the net below the readers."""
+
+    def refuse(name: str, failure: Exception) -> checks.Check:
+        raise AssertionError(f"{name}: {type(failure).__name__}") from failure
+
+    monkeypatch.setattr(checks, "unexpected", refuse)
+    forger = Forger(source, place, seed=seed)
+    found = set()
+    for number in range(mutations):
+        with forger.altered() as told:
+            start = time.process_time()
+            code, verdict = exit_code(place)
+            assert code in (0, 2, 4), (number, told)
+            assert code == 0 or verdict is None or not verdict.verified
+            assert time.process_time() - start < 5, (number, told)
+            found.add(code)
+    assert found >= {0, 2}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_releases_are_answered(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fuzz(NEWEST / kind, tmp_path / "out", seed=1, mutations=50, monkeypatch=monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_forged_releases_are_answered(
+    number: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fuzz(RELEASES / str(number) / kind, tmp_path / "out", seed=7, mutations=250, monkeypatch=monkeypatch)
+
+
+@pytest.mark.parametrize("raw", [*(r for r in RAW if len(r) < 20 and r != "1e-999"), "[" * 10**6])
+def test_json_is_bounded(raw: str) -> None:
+    with pytest.raises(ReleaseError, match="altered"):
+        parse_json(f'{{"a": {raw}}}', name="a.json")
+
+
+def test_what_a_machine_lacks_is_not_told_as_an_alteration(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="memory"), parsing("a.json"):
+        raise MemoryError
+    with pytest.raises(ResourceError, match="Permission"), parsing("a.json"):
+        raise PermissionError(13, "Permission denied")
+    (tmp_path / "large").touch()
+    with (tmp_path / "large").open("r+b") as file:
+        file.truncate(2**29)
+    with pytest.raises(ReleaseError, match="larger"):
+        read_text(tmp_path / "large")
+
+
+def test_the_net_below_the_readers_holds(tmp_path: Path) -> None:
+    def fails() -> str:
+        raise ZeroDivisionError
+
+    found = checks.checked("x", fails)
+    assert found.outcome is checks.Outcome.FAILED
+    assert "ZeroDivisionError" in found.detail
+
+    def lacks() -> str:
+        raise MemoryError
+
+    with pytest.raises(PopulaceError) as caught:
+        checks.checked("x", lacks)
+    assert caught.value.exit_code == 4
+
+
+def test_a_record_that_no_run_can_have_is_refused(tmp_path: Path) -> None:
+    """The search for the price of a negative δ did not end."""
+    forger = Forger(NEWEST / "csv", tmp_path / "out", seed=1)
+    for key, value in (("delta", "-1/1000000000"), ("epsilon", "-4"), ("cap", "0"), ("epsilon", "9" * 1900)):
+        told = json.loads((tmp_path / "out" / "statement.json").read_text("utf-8"))
+        told["record"][key] = value
+        (tmp_path / "out" / "statement.json").write_text(json.dumps(told), encoding="utf-8")
+        forger.reseal()
+        assert main(["verify", str(tmp_path / "out")]) == 2
+        forger.restore()
