@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import surveys
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, *, commands: Iterable[str] = tuple(COMMANDS)) -> None:
     """Write the files that each command finds, each into a folder of its name."""
     table = surveys.rows(80)
     table = table.append_column("who", pa.array([f"p{number}" for number in range(table.num_rows)]))
-    for command in COMMANDS:
+    for command in commands:
         place = folder / command
         surveys.files(place)
         (place / "split.toml").write_text(

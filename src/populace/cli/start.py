@@ -42,11 +42,29 @@ def _run() -> int:
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     if not any(name in os.environ for name in threads):
         os.environ.update(dict.fromkeys(threads[:2], "1"))
+    if has_limit():
+        # Arrow's own allocator would reserve a gibibyte of address space at once, and each thread its share of it.
+        for name, value in (
+            ("ARROW_DEFAULT_MEMORY_POOL", "system"),
+            ("ARROW_IO_THREADS", "1"),
+            (threads[2], "1"),
+        ):
+            os.environ.setdefault(name, value)
     # Modules and tables of one command live until its end: looking for cycles among them would find none.
     gc.set_threshold(100_000, 50, 100)
     from populace.cli.main import main
 
     return main(sys.argv[1:])
+
+
+def has_limit() -> bool:
+    """Say whether the address space of this process is limited."""
+    try:
+        import resource
+    except ImportError:
+        # It is not there on Windows, and cannot be loaded where there is no memory at all.
+        return os.name == "posix"
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def open_streams() -> None:

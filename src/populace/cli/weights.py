@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +70,7 @@ def weights(
     """
     from populace.release.bundle import Release
     from populace.release.frame import format_named, write_table
+    from populace.release.leftovers import hold
     from populace.release.survey_file import survey_file
     from populace.survey.design import Design
 
@@ -81,9 +83,14 @@ def weights(
         moved("weighting", 0.0)
         table = survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".populace-") as place:
-        whole = Path(place) / out.name
-        write_table(table, whole)
-        whole.rename(out)
+        lock = hold(Path(place))
+        try:
+            whole = Path(place) / out.name
+            write_table(table, whole)
+            whole.rename(out)
+        finally:
+            if lock is not None:
+                os.close(lock)
     if nobody := int((table.column(weight).to_numpy() == 0).sum()):
         say(
             f"note: {nobody} of {table.num_rows} rows stand for nobody: by the totals, no one is where they are (hint: "
