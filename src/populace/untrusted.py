@@ -227,8 +227,7 @@ def column_names(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file."""
     import pyarrow.parquet as pq
 
-    check_regular(path)
-    with parsing(path.name), pq.ParquetFile(path) as file:
+    with open_regular(path) as held, parsing(path.name), pq.ParquetFile(held) as file:
         return list(file.schema_arrow.names)
 
 
@@ -240,8 +239,7 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    check_regular(path)
-    with parsing(path.name), pq.ParquetFile(path) as file:
+    with open_regular(path) as opened, parsing(path.name), pq.ParquetFile(opened) as file:
         found = file.schema_arrow
         if list(found.names) != list(types) or list(found.types) != list(types.values()):
             raise altered(f"{path.name} does not have the columns and types that it should")
@@ -253,7 +251,11 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
         if not texts:
             return file.read()
     # Texts are read as codes first: a file of a few bytes may repeat a long one a million times.
-    with parsing(path.name), pq.ParquetFile(path, read_dictionary=texts) as file:
+    with (
+        open_regular(path) as opened,
+        parsing(path.name),
+        pq.ParquetFile(opened, read_dictionary=texts) as file,
+    ):
         table = file.read()
         check_room(path.name, size=sum(_bytes(table[name]) for name in texts))
         return table.cast(pa.schema(list(types.items())))
