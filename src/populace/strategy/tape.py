@@ -99,7 +99,9 @@ class Recorder(Facts):
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Ask, remember, answer."""
-        return self.measure_batches([(marginals, noise)])
+        found = self._oracle.measure(marginals, noise=noise)
+        self._tape.keep(*found)
+        return found
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Ask, remember, answer."""
