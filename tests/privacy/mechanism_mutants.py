@@ -237,15 +237,17 @@ def _candidates(change: Callable[[Any, Candidates], Candidates]) -> Iterator[Non
     class Changing:
         def __init__(self, oracle: Any) -> None:
             self._oracle = oracle
+            # A fault looks past the recorder of answers, at the rows.
+            self._behind = oracle._oracle
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._oracle, name)
 
         def score(self, candidates: Candidates, **options: Any) -> Any:
-            return self._oracle.score(change(self._oracle, candidates), **options)
+            return self._oracle.score(change(self._behind, candidates), **options)
 
         def choose(self, candidates: Candidates, **options: Any) -> Any:
-            return self._oracle.choose(change(self._oracle, candidates), **options)
+            return self._oracle.choose(change(self._behind, candidates), **options)
 
     def changed(strategy: Any) -> Any:
         return lambda oracle, **options: strategy(Changing(oracle), **options)
