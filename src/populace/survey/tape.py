@@ -14,7 +14,7 @@ import numpy as np
 from populace.errors import ReleaseError
 from populace.marginals import Counts
 from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import Exponential, Noise
+from populace.privacy.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.records import dataclass
 from populace.schema.schema import Schema
@@ -171,7 +171,7 @@ def asked_sum(asked: Sum) -> dict[str, Any]:
 
 def _number(answer: Any) -> Fraction:
     try:
-        return Fraction(answer)
+        return fraction_from_json(answer)
     except (TypeError, ValueError, ZeroDivisionError) as failure:
         raise _other() from failure
 
