@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench-env bench docs clean
+.PHONY: help setup demo test test-slow test-full check format bench-env bench docs clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +33,14 @@ demo: setup ## make a release from the embedded sample; the last line is its fol
 	@$(BIN)/populace demo
 
 test: setup ## run the fast tests and every example (under two minutes)
-	@$(PYTEST) -m "not slow" tests src docs README.md
+	@$(PYTEST) -m "not slow and not full" tests src docs README.md
 
 test-slow: setup ## run the long tests: kill loops, statistics, browser
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
+
+test-full: setup ## run every fault at every point, and every limit of memory; it writes docs/reference/faults.md anew
+	@$(BIN)/python -m pytest -m full --durations 10 tests
 
 check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -28,7 +28,8 @@ import pyarrow.csv
 from codebooks import imported
 from error import SHARED, here
 
-from populace.pipeline import draw_table, synthesize
+from populace.pipeline import synthesize
+from populace.release.rows import draw_table
 from populace.schema.ranges import Range
 from populace.schema.schema import Schema
 

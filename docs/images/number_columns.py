@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from populace.pipeline import draw_table, synthesize
+from populace.pipeline import synthesize
+from populace.release.rows import draw_table
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
 from populace.report.charts import CONFIG

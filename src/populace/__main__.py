@@ -1,6 +1,6 @@
 """`python -m populace` is `populace`."""
 
-from populace.cli.main import run
+from populace.cli.start import run
 
 if __name__ == "__main__":
     run()

@@ -12,10 +12,26 @@
     ├── ResourceError        4   disk, memory or permissions
     └── InternalError        1   something failed inside; what it was is not told, what was charged stays charged
 
+    Terminated             143   a signal, as KeyboardInterrupt is one; 128 and the number of the signal
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
 """
+
+from __future__ import annotations
+
+import errno
+
+# What a disk or the system says when it fails; what else it says is about the file that was asked for.
+_FAILED = (errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+# How the loader of libraries and the makers of threads say that there is no memory.
+_NO_MEMORY = (
+    "failed to map",
+    "cannot allocate",
+    "cannot create shared object",
+    "start new thread",
+    "out of memory",
+)
 
 
 class PopulaceError(Exception):
@@ -75,3 +91,34 @@ class InternalError(PopulaceError):
 
 class NotCompiled(UserWarning):
     """The loops in C were not built when populace was installed: the same results take longer."""
+
+
+class Terminated(BaseException):
+    """A signal other than Ctrl-C asked the process to end; like Ctrl-C, it is raised wherever the main thread is."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def environment_cause(failure: BaseException) -> MemoryError | OSError | None:
+    """Return the lack of memory or the failure of a disk that an exception comes from, if it does.
+
+    A file that could not be read for that reason was not altered.
+
+    >>> environment_cause(ImportError("libarrow.so: failed to map segment from shared object"))
+    MemoryError()
+    >>> environment_cause(ValueError("no number"))
+    """
+    seen: list[BaseException] = []
+    found: BaseException | None = failure
+    while found is not None and found not in seen:
+        if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno in _FAILED):
+            return found
+        if isinstance(found, ImportError | RuntimeError | SystemError | OSError):
+            said = str(found).lower()
+            if any(words in said for words in _NO_MEMORY):
+                return MemoryError()
+        seen.append(found)
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,14 @@ from populace.private.table import PrivateTable
 from populace.progress import Progress, silent
 from populace.release.estimates import Estimates
 from populace.reservation import as_schema, dataset_name, ledger_path, reserve
+from populace.run_state import current_state, run_state
 from populace.schema.hints import listing
 from populace.schema.schema import Schema
 from populace.schema.valued import numbered
 from populace.survey.design import Design
 from populace.survey.estimate import answer
 from populace.survey.queries import Queries
+from populace.survey.result import Estimate
 from populace.survey.tape import Recorder
 from populace.survey.ways import Ways
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 METHOD = "estimate"
 
 
+@run_state()
 def estimate(
     data: Any,
     *,
@@ -50,6 +55,7 @@ def estimate(
     Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
     done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
+    An exception after the reservation says in its notes what was booked, and holds the noisy answers, as `answers`.
     """
     spent, slack = parse_epsilon(epsilon), parse_delta(delta)
     schema = as_schema(schema)
@@ -82,13 +88,23 @@ def estimate(
     )
     (progress or silent)("adding up", 0.0)
     oracle = Recorder(Barrier(table, run=run, noise=source))
-    try:
-        rows = answer(oracle, design=design, queries=queries)
-    except BaseException as failure:
-        # Paid for: whatever becomes of the rest, an interrupt included, must not lose it.
-        vars(failure)["answers"] = oracle.tape
-        failure.add_note("what was answered is paid for and not lost: it is this exception's `answers`")
-        raise
+    rows: tuple[Estimate, ...] = ()
+
+    def collected() -> Mapping[str, Any]:
+        """Return what is to be kept: all answers, and the estimates where they were made."""
+        if not rows:
+            return {"answers": oracle.tape}
+        # A ledger that cannot be read just now has no record for estimates; the answers need none.
+        with suppress(Exception):
+            if not run.record().finished:
+                run.finish()
+        with suppress(Exception):
+            made = Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+            return {"answers": oracle.tape, "estimates": made}
+        return {"answers": oracle.tape}
+
+    current_state().paid = collected
+    rows = answer(oracle, design=design, queries=queries)
     run.finish()
     return Estimates(
         design=design,

@@ -20,7 +20,7 @@ from populace.errors import ReleaseError
 from populace.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.pretty import pretty
 from populace.privacy.mechanisms import ExponentialCount, Noise, fraction_from_json
-from populace.privacy.record import RunRecord
+from populace.privacy.record import RunRecord, short_up
 from populace.public import Borrowed
 from populace.records import dataclass
 from populace.schema.schema import Schema
@@ -150,12 +150,12 @@ class Measurements:
         )
 
     def __repr__(self) -> str:
-        epsilon, delta = (float(part) for part in self.record.guarantee)
+        epsilon, delta = (short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
             f"Measurements of “{self.record.dataset}”: {in_words(item.marginal for item in self.items)}"
             f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
-            f"  paid for with ε = {epsilon:g}, δ = {delta:g}{rehearsal}"
+            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
 
     @cached_property
@@ -189,7 +189,9 @@ class Measurements:
                 for name, tables in beside.items()
             }
         )
-        pq.write_table(cells, folder / "measurements.parquet", compression="zstd")
+        # Arrow opens only paths that are UTF-8.
+        with (folder / "measurements.parquet").open("wb") as file:
+            pq.write_table(cells, file, compression="zstd")
         text = pretty(self.to_json())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
@@ -282,6 +284,30 @@ def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
     ends = np.cumsum(sizes)[:-1]
     parts = np.split(cells["count"].to_numpy(), ends) if sizes else []
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+
+    verb: str
+    question: Mapping[str, Any]
+    law: Any
+    answer: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "verb": self.verb,
+            "question": dict(self.question),
+            "law": self.law,
+            "answer": self.answer,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Answered:
+        """Return what `to_json` wrote."""
+        return cls(verb=str(told["verb"]), question=told["question"], law=told["law"], answer=told["answer"])
 
 
 def repeats(items: Iterable[Measurement]) -> list[list[Measurement]]:

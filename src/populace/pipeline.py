@@ -15,9 +15,9 @@ from populace.errors import ReleaseError, UsageError
 from populace.infer.condition import Conditioned, check_possible, condition
 from populace.infer.known import check_known
 from populace.infer.model import Model
-from populace.infer.run import check_inference, fit_run
+from populace.infer.run import check_inference, fit_run, load_inference
 from populace.infer.structure import check_rules
-from populace.measurements import Measurement, Measurements
+from populace.measurements import Measurements
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.noise import NoiseSource
 from populace.privacy.record import PublicTable
@@ -30,6 +30,8 @@ from populace.release.bundle import Release
 from populace.release.drawing import MOST_IMPLICATES, Selection, expected_rows
 from populace.release.rows import draw_tables
 from populace.reservation import as_schema, dataset_name, ledger_path, private_names, reserve
+from populace.run_state import current_state, run_state
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.schema import Schema
 from populace.schema.where import Where
 from populace.strategy.learn import gridded, gridded_bins, learn, open_grids, set_aside, sized
@@ -43,12 +45,14 @@ from populace.strategy.methods import (
     spent_delta,
     spent_keys,
 )
+from populace.strategy.tape import Recorder, Tape
 from populace.strategy.workload import Workload, asked_workload
 
 # Below this share of a model's rows, there is nothing but noise.
 UNKNOWN = 1e-9
 
 
+@run_state()
 def synthesize(
     data: Any,
     *,
@@ -78,7 +82,8 @@ def synthesize(
     are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
     "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
-    What fails after the measurements were paid for raises an exception that holds them, as `measurements`.
+    What fails after the budget was reserved raises an exception whose notes say what was booked. It holds what was
+    measured by then, as `measurements`.
     """
     schema = as_schema(schema)
     check_drawn(schema, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
@@ -95,26 +100,17 @@ def synthesize(
         progress=progress,
         noise=noise,
     )
-    try:
-        return complete(
-            measurements,
-            inference=inference,
-            rows=rows,
-            where=where,
-            implicates=implicates,
-            seed=seed,
-            like=data,
-            ledger=ledger_path(ledger).absolute(),
-            progress=progress,
-        )
-    except BaseException as failure:
-        # Paid for: whatever becomes of the rest, an interrupt included, must not lose them.
-        vars(failure)["measurements"] = measurements
-        failure.add_note(
-            "what was measured is paid for and not lost: it is this exception's `measurements`. Save it, or go on with "
-            "`populace.pipeline.complete(measurements)`, free of cost"
-        )
-        raise
+    return complete(
+        measurements,
+        inference=inference,
+        rows=rows,
+        where=where,
+        implicates=implicates,
+        seed=seed,
+        like=data,
+        ledger=ledger_path(ledger).absolute(),
+        progress=progress,
+    )
 
 
 def check_drawn(
@@ -163,6 +159,7 @@ def complete(
     )
 
 
+@run_state()
 def measure(
     data: Any,
     *,
@@ -182,6 +179,7 @@ def measure(
     Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
     schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
     A `public` table is read as it is; what the method takes from it is kept beside the measurements.
+    An exception after the reservation holds what was measured by then, as `measurements`, and all other answers.
     """
     spent, offered = parse_epsilon(epsilon), parse_delta(delta)
     chosen = method_named(method)
@@ -205,7 +203,9 @@ def measure(
     wish = wanted(seen)
     check_rounds(chosen, wish, domain=seen.domain)
     aside = spent_keys(chosen, delta=slack, learning=keys)
-    check_noise(wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    check_noise(chosen, wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit))
+    strategy = METHODS[chosen]
+    load_inference(chosen, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
     run, source = reserve(
@@ -221,20 +221,23 @@ def measure(
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    learnt: tuple[Measurement, ...] = ()
+    tape = Tape(run, schema=schema)
+    current_state().paid = tape.collected
     if schema.open:
 
-        def opened(draft: Schema) -> Barrier:
-            return Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+        def opened(draft: Schema) -> Recorder:
+            barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+            return Recorder(barrier, tape=tape)
 
-        schema, learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
+        schema, tape.learnt = learn(opened, schema, grids=grids, progress=progress, keys=keys)
+        tape.schema = schema
         table = PrivateTable.of(data, schema=schema)
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
-    oracle = Barrier(table, run=run, noise=source, public=known)
-    answers = METHODS[chosen](oracle, workload=wish, progress=progress)
+    oracle = Recorder(Barrier(table, run=run, noise=source, public=known), tape=tape)
+    tape.final = strategy(oracle, workload=wish, progress=progress)
     run.finish()
-    return Measurements.of(schema, answers=learnt + answers, record=run.record())
+    return tape.measurements()
 
 
 def release_from(
@@ -353,8 +356,10 @@ def _refuse_unlikely(selection: Selection, *, expected: float, rows: int | None)
 
 def check_rows(rows: int | None, *, implicates: int = 1) -> None:
     """Refuse a number of rows that cannot be drawn, or too many tables of them."""
-    if rows is not None and rows < 0:
-        raise UsageError(f"{rows} rows cannot be drawn.", hint="give --rows 0 or more, or leave it out")
+    if rows is not None and not 0 <= rows <= WHOLE_LIMIT:
+        raise UsageError(
+            f"{rows} rows cannot be drawn.", hint=f"give --rows 0 to {WHOLE_LIMIT}, or leave it out"
+        )
     if not 1 <= implicates <= MOST_IMPLICATES:
         raise UsageError(
             f"{implicates} implicates cannot be drawn.", hint=f"give --implicates 1 to {MOST_IMPLICATES}"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from populace.errors import OverBudget, UsageError
 from populace.privacy.entropy import SystemEntropy
 from populace.privacy.ledger import Ledger, Run, default_path
 from populace.privacy.noise import ExactNoise, NoiseSource, is_secret
 from populace.privacy.record import Plan, PublicTable
+from populace.private.room import check_free
+from populace.run_state import Booking, booking_of, forget_booking
 from populace.schema.schema import Schema
+
+# A digest, or a key of git-annex, which also gives the size of the file.
+_CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^[A-Z0-9_]+(-[a-zA-Z][0-9]+)+--")
 
 
 def as_schema(schema: Schema | Path | str) -> Schema:
@@ -20,8 +27,22 @@ def as_schema(schema: Schema | Path | str) -> Schema:
 
 
 def dataset_name(data: Any) -> str:
-    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame."""
-    return Path(data).stem if isinstance(data, (str, Path)) else "table"
+    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame.
+
+    Symbolic links are followed, or one file had as many accounts as it has links.
+    """
+    if not isinstance(data, (str, Path)):
+        return "table"
+    given, real = Path(data), Path(os.path.realpath(data))
+    if given.name == real.name or not real.is_file():
+        return given.stem
+    if _CONTENT_ADDRESS.search(real.stem):
+        # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
+        raise UsageError(
+            f"{str(given)!r} is a link to a file that is named by its content, which cannot name an account.",
+            hint="name the dataset in the schema: dataset = … under [table]",
+        )
+    return real.stem
 
 
 def ledger_path(ledger: Path | str | None) -> Path:
@@ -52,19 +73,44 @@ def reserve(
     """Take a run's whole budget from its account, and return the run with the source of its noise.
 
     Without `noise` it is drawn exactly, from the operating system; any other source makes the run a rehearsal.
+    From here on the state of the run says what was booked, whatever becomes of the rest.
     """
+    from populace.release.statement import exact_text
+
+    check_free()
     source = noise or ExactNoise(SystemEntropy())
-    run = Ledger.open(ledger).reserve(
-        account,
-        epsilon=epsilon,
-        delta=delta,
-        unit=schema.unit,
-        method=method,
-        schema_digest=schema.digest,
-        rehearsal=not is_secret(source),
-        plan=plan,
-        keys=keys,
-        workload=workload,
-        public=public,
+    opened = Ledger.open(ledger)
+    booking = Booking(
+        dataset=account, epsilon=exact_text(epsilon), delta=exact_text(delta), ledger=ledger.absolute()
     )
+    try:
+        with booking_of(booking):
+            run = opened.reserve(
+                account,
+                epsilon=epsilon,
+                delta=delta,
+                unit=schema.unit,
+                method=method,
+                schema_digest=schema.digest,
+                rehearsal=not is_secret(source),
+                plan=plan,
+                keys=keys,
+                workload=workload,
+                public=public,
+            )
+    except BaseException as failure:
+        # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.
+        if isinstance(failure, OverBudget) or not _may_be_booked(account, ledger=opened, schema=schema):
+            forget_booking()
+        raise
     return run, source
+
+
+def _may_be_booked(account: str, *, ledger: Ledger, schema: Schema) -> bool:
+    """Say whether a ledger has a run that reserved and did nothing since, as one has that was just cut short."""
+    try:
+        known = any(each.dataset == account for each in ledger.accounts())
+        runs = ledger.runs(account) if known else ()
+    except Exception:
+        return True
+    return any(not (run.finished or run.spends) and run.schema_digest == schema.digest for run in runs)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, ResourceError
+from populace.errors import ReleaseError, ResourceError, environment_cause
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ def lacks_room(failure: Exception) -> bool:
     """Say whether something failed for want of memory: libraries cannot be loaded or threads started without any."""
     # Arrow has no other word for a thread that cannot be started than an exception of no kind in particular.
     unkind = type(failure).__name__ == "ArrowException"
-    return unkind or isinstance(failure, MemoryError | ImportError) or "start new thread" in str(failure)
+    return unkind or isinstance(failure, ImportError) or isinstance(environment_cause(failure), MemoryError)
 
 
 def _from_arrow(kind: type) -> bool:

@@ -62,6 +62,8 @@ class Street:
         return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
 
     def _read(self) -> SpyEngine:
+        # Whoever wants the engine has the rows read.
+        self.seen()
         return SpyEngine(self)
 
     def _tell(self) -> dict[str, Tally]:
@@ -239,12 +241,17 @@ def nothing_hangs_on(failure: BaseException) -> bool:
     return told and frames <= {"failures.py", Path(__file__).name}
 
 
+class Panic(BaseException):
+    """What libraries raise that are written in other languages: no Exception."""
+
+
 LOUD = {
     "memory": (MemoryError("Unable to allocate an array of 3 rows"), ResourceError),
     "overflow": (OverflowError("3 is too large"), InternalError),
     "key": (KeyError("Ulm"), InternalError),
     "arithmetic": (ZeroDivisionError("3 rows"), InternalError),
     "ours": (DataError("the data cannot be read as a table.", hint="check it"), DataError),
+    "a panic": (Panic("3 rows of Ulm"), InternalError),
     "an interruption": (KeyboardInterrupt(), KeyboardInterrupt),
 }
 

@@ -211,9 +211,11 @@ def test_answers_are_kept_where_no_estimates_can_be_made(
 
     monkeypatch.setattr(estimates, "answer", fail)
     assert bench.run() == 130
-    told = json.loads((bench.folder / "out-answers.json").read_text("utf-8"))
+    told = json.loads((bench.folder / "out-answers" / "answers.json").read_text("utf-8"))
     assert {each["verb"] for each in told} == {"sum"}
-    assert f"{len(told)} noisy answers are paid for" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"paid for and kept in {bench.folder / 'out-answers'}" in err
+    assert "are booked in" in err
 
 
 def test_groups_that_are_empty_are_too_few_to_say(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ import pytest
 from populace.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-VERBS = ["demo", "plan", "synth", "measure", "fit", "generate", "ledger", "verify", "schema"]
+VERBS = ["demo", "plan", "synth", "measure", "fit", "generate", "ledger", "verify", "clean", "schema"]
 LEAVES = [
-    *(["demo"], ["plan"], ["synth"], ["measure"], ["fit"], ["generate"], ["verify"]),
+    *(["demo"], ["plan"], ["synth"], ["measure"], ["fit"], ["generate"], ["verify"], ["clean"]),
     *(["ledger", "init"], ["ledger", "show"], ["ledger", "grant"], ["ledger", "verify"]),
     *(["schema", "check"], ["schema", "show"]),
 ]

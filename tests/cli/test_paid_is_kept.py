@@ -1,8 +1,10 @@
-"""What `synth` paid for is never lost: whatever fails afterwards, `fit` and `generate` go on from there."""
+"""What was paid for is never lost: whatever fails afterwards, `fit` and `generate` go on from there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,14 @@ from thinned import thinned
 
 import populace as pp
 from populace import pipeline
+from populace.cli import stages
 from populace.cli.main import main
-from populace.measurements import Measurements
+from populace.measurements import Batch, Measurement, Measurements
 from populace.privacy.ledger import Ledger
+from populace.private.barrier import Barrier
+from populace.private.engines.memory import MemoryEngine
 from populace.release.bundle import Release
+from populace.strategy import mst
 from tests.cli.desk import SCHEMA, Desk
 
 
@@ -29,7 +35,7 @@ FAILURES = [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 
 
 @pytest.mark.parametrize(
     ("where", "failure", "code"),
-    thinned([(where, *told) for where in ("fit_run", "draw_table", "save") for told in FAILURES], to=4),
+    thinned([(where, *told) for where in ("fit_run", "draw_tables", "save") for told in FAILURES], to=4),
 )
 def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     where: str,
@@ -48,6 +54,7 @@ def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     assert {path.name for path in kept.iterdir()} == {
         "measurements.parquet",
         "measurements.json",
+        "parents.json",
         "statement.json",
     }
     assert Measurements.load(kept).record.run == Ledger.existing(desk.ledger).runs("people")[-1].run
@@ -79,9 +86,105 @@ def test_what_is_kept_is_on_disk_before_the_work_begins_and_gone_when_it_is_done
     assert (earlier / "mine.txt").read_text() == "mine"
 
 
+def measure(desk: Desk, **changes: str) -> int:
+    words = [word for key, value in changes.items() for word in (f"--{key}", value)]
+    return main(
+        ["measure", desk.path("people.csv"), *desk.spending(), "--out", desk.path("measured"), *words]
+    )
+
+
+@pytest.mark.parametrize(("failure", "code"), FAILURES)
+def test_measure_keeps_what_it_cannot_save(
+    failure: BaseException,
+    code: int,
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "save_measured", failing(failure))
+        assert measure(desk, method="independent") == code
+    kept = desk.folder / "measured-measured"
+    assert f"kept in {kept}" in capsys.readouterr().err
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert main(["fit", str(kept), "--out", desk.path("model")]) == 0
+
+
+def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk under --out: the state folder, the ledger's folder and the temporary one are tried in turn."""
+    full, tried = stages.write_measured, []
+
+    def write(measurements: Measurements, folder: Path, **options: object) -> None:
+        tried.append(folder)
+        if len(tried) < 4:
+            raise OSError(28, "full")
+        full(measurements, folder, **options)
+
+    monkeypatch.setattr(stages, "write_measured", write)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: desk.path("temporary"))
+    monkeypatch.setattr(pipeline, "fit_run", failing(MemoryError()))
+    (desk.folder / "books").mkdir()
+    desk.ledger.rename(desk.folder / "books" / "ledger.db")
+    assert desk.synth(ledger=desk.path("books/ledger.db")) == 4
+    parents = ["", "state/populace/kept", "books", "temporary"]
+    assert tried == [desk.folder / parent / "release-measured" for parent in parents]
+    assert f"kept in {tried[-1]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [Desk.synth, measure])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError()])
+def test_answers_so_far_are_kept_when_a_later_question_fails(
+    verb: Callable[..., int],
+    failure: BaseException,
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So many that noise hides neither column, and a pair is chosen.
+    desk.write("people.csv", "sex,age\n" + "f,3\nm,4\n" * 2000)
+    asked = []
+    measured = Barrier.measure_batches
+
+    def third_fails(self: Barrier, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        asked.append(batches)
+        if len(asked) == 3:
+            raise failure
+        return measured(self, batches)
+
+    out = desk.folder / ("release" if verb is Desk.synth else "measured")
+    with monkeypatch.context() as patched:
+        patched.setattr(Barrier, "measure_batches", third_fails)
+        code = verb(desk, method="mst")
+    assert code == (130 if isinstance(failure, KeyboardInterrupt) else 4)
+    kept = out.with_name(f"{out.name}-measured")
+    assert f"kept in {kept}" in capsys.readouterr().err
+    held = Measurements.load(kept)
+    assert [item.marginal.clique for item in held.items] == [(), ("sex",), ("age",)]
+    told = json.loads((kept / "answers.json").read_text("utf-8"))
+    assert [each["verb"] for each in told] == ["choose"]
+    # The run is closed, so what was answered is as good as any other measurements.
+    assert main(["fit", str(kept), "--out", desk.path("model")]) == 0
+    assert main(["generate", desk.path("model"), "--out", desk.path("late")]) == 0
+    assert main(["verify", desk.path("late")]) == 0
+
+
+def test_answers_about_domains_are_kept_when_a_later_question_fails(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SCHEMA.replace('values = ["f", "m"]', 'values = "learn"')
+    desk.write("schema.toml", text)
+    monkeypatch.setattr(MemoryEngine, "counts", failing(MemoryError()))
+    assert desk.synth(method="mst") == 4
+    told = json.loads((desk.folder / "release-answers" / "answers.json").read_text("utf-8"))
+    assert [(each["verb"], each["question"]) for each in told] == [("discover", {"values of": "sex"})]
+    assert told[0]["answer"].keys() <= {"f", "m"}
+
+
 def test_in_python_the_exception_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "people.csv").write_text("sex,age\nf,3\nm,4\n")
-    monkeypatch.setattr(pipeline, "draw_table", failing(MemoryError()))
+    monkeypatch.setattr(pipeline, "draw_tables", failing(MemoryError()))
     with pytest.raises(MemoryError) as caught:
         pp.synthesize(
             tmp_path / "people.csv",
@@ -93,5 +196,21 @@ def test_in_python_the_exception_holds_them(tmp_path: Path, monkeypatch: pytest.
     measurements = caught.value.measurements  # type: ignore[attr-defined]
     assert measurements.record.run == Ledger.existing(tmp_path / "l.db").runs("people")[0].run
     assert "measurements" in caught.value.__notes__[0]
+    assert f"are booked in {tmp_path / 'l.db'}" in caught.value.__notes__[1]
     monkeypatch.undo()
     assert pipeline.complete(measurements).statement["epsilon"] == 1
+
+
+def test_in_python_a_question_that_fails_in_the_middle_leaves_the_answers_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "people.csv").write_text("sex,age\nf,3\nm,4\n")
+    monkeypatch.setattr(mst, "measure_tree", failing(KeyboardInterrupt()))
+    options = {"schema": pp.Schema.parse(SCHEMA), "epsilon": 1, "delta": "1e-6", "ledger": tmp_path / "l.db"}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        pipeline.measure(tmp_path / "people.csv", method="mst", **options)
+    assert len(caught.value.measurements.items) == 3  # type: ignore[attr-defined]
+    assert len(caught.value.__notes__) == 2
+    with pytest.raises(pp.OverBudget) as refused:
+        pipeline.measure(tmp_path / "people.csv", method="mst", **options)
+    assert not hasattr(refused.value, "__notes__")

@@ -29,10 +29,11 @@ def test_a_plan_tells_errors_budget_effort_and_verdict(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = desk.ledger.read_bytes()
-    assert main(words(desk)) == 0
+    assert main(words(desk, epsilon="1.00000001")) == 0
     told = capsys.readouterr().out
     for part in (
         "2,000 rows",
+        "ε = 1.00000001,",
         "nothing was spent",
         "age",
         "measure columns",

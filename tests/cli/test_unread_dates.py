@@ -1,4 +1,4 @@
-"""Dates in another form than the schema's are empty cells; the curator is told so from released rows."""
+"""Cells that a schema does not describe are empty cells; the curator is told so from noisy counts."""
 
 from __future__ import annotations
 
@@ -20,4 +20,20 @@ def test_dates_that_could_not_be_read_are_noted(
     data = desk.write("born.csv", "born\n" + days)
     words = ["--schema", schema, "--epsilon", "5", "--delta", "0", "--no-report", "--method", "independent"]
     assert main(["synth", data, *words, "--ledger", str(desk.ledger), "--out", desk.path("release")]) == 0
-    assert ("no value of 'born' that could be read" in capsys.readouterr().err) is warned
+    said = capsys.readouterr().err
+    assert (
+        "outside the domain of “born”: they hold nothing that can be read as the schema" in said
+    ) is warned
+    assert ("%d.%m.%Y" in said) is warned
+
+
+def test_values_that_the_schema_does_not_declare_are_noted(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = desk.write("sex.toml", '[columns.sex]\nkind = "categorical"\nvalues = ["M", "F"]\n')
+    for number, (cells, warned) in enumerate((("1\n2\n", True), ("M\nF\n", False))):
+        data = desk.write(f"sex{number}.csv", "sex\n" + cells * 500)
+        words = ["--schema", schema, "--epsilon", "1", "--delta", "1e-9", "--no-report"]
+        out = ["--ledger", str(desk.ledger), "--out", desk.path(f"release{number}")]
+        assert main(["synth", data, *words, *out]) == 0
+        assert ("of the rows (± " in capsys.readouterr().err) is warned

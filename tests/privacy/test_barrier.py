@@ -166,8 +166,12 @@ def test_secrecy_goes_by_type_not_by_claim(tmp_path):
     class Sly(SystemEntropy):
         pass
 
+    class Narrow(ExactNoise):
+        def add(self, exact, *, law):
+            return exact
+
     assert is_secret(ExactNoise(SystemEntropy()))
-    for source in (Silent(), ExactNoise(Sly()), ExactNoise(RehearsalEntropy(1))):
+    for source in (Silent(), Narrow(SystemEntropy()), ExactNoise(Sly()), ExactNoise(RehearsalEntropy(1))):
         assert not is_secret(source)
         with pytest.raises(UsageError, match="rehearsal"):
             make(tmp_path, rehearsal=False, noise=source)

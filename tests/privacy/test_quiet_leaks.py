@@ -226,7 +226,7 @@ def test_broken_pages_are_refused(tmp_path):
     whole[end - 20] ^= 1  # inside a key of the index on hash
     path.write_bytes(whole)
     with pytest.raises(LedgerError, match="pages"):
-        Ledger.existing(path)
+        Ledger.existing(path).verify()
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(2500)), DiscreteLaplace(Fraction(40))])

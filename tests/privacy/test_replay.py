@@ -17,9 +17,10 @@ from populace.evaluate.replay import LeakError, Meeting, check_distances
 from populace.infer.fit import fit
 from populace.infer.generator import Generator
 from populace.infer.run import fit_run
-from populace.pipeline import draw_table, release_from
+from populace.pipeline import release_from
 from populace.privacy.loss import price
 from populace.privacy.noise import ExactNoise
+from populace.release.rows import draw_table
 
 # Methods from the literature that are made of the same questions: a few pairs tell whether they ask by the rows.
 NAMED = ("gem", "mwem", "nist2018", "pmw", "privbayes")

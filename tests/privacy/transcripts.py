@@ -245,9 +245,9 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
         witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
         return witnesses[-1]
 
-    def insistent(oracle: Witness, **options: Any) -> Any:
+    def insistent(oracle: Any, **options: Any) -> Any:
         found = strategy(oracle, **options)
-        oracle.insist()
+        witnesses[-1].insist()
         return found
 
     with (

@@ -221,7 +221,7 @@ def test_it_prints_in_two_lines(release: Release) -> None:
         f"Release of “sample-population”: {rows} synthetic rows, 5 columns\n  ε = 1, δ = 1e-9 for one person"
     )
     assert repr(release.measurements) == (
-        "Measurements of “sample-population”: number of rows, 5 columns, 4 pairs\n  paid for with ε = 1, δ = 1e-09"
+        "Measurements of “sample-population”: number of rows, 5 columns, 4 pairs\n  paid for with ε = 1, δ = 1e-9"
     )
     assert repr(release.model) == f"Model of 5 columns, 6 cliques, {rows} rows"
     assert repr(release.measurements.items[1]).startswith("Measurement(sex, 2 cells, variance ")

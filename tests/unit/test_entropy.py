@@ -187,3 +187,31 @@ def test_below_refuses_an_empty_range(n: int) -> None:
 def test_a_negative_number_of_words_is_refused() -> None:
     with pytest.raises(UsageError, match="0 or more"):
         SystemEntropy().words(-1)
+
+
+@pytest.mark.parametrize("make", [SystemEntropy, lambda: RehearsalEntropy(3)], ids=["secret", "rehearsal"])
+def test_a_key_that_is_used_up_is_followed_by_another(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of 64 bytes here: no eight words of them come twice."""
+    monkeypatch.setattr(module, "_BYTES_PER_KEY", 64)
+    source = make()
+    pieces = [tuple(source.words(8).tolist()) for _ in range(20)]
+    assert len(set(pieces)) == 20
+    assert source._keys == 20
+
+
+def test_a_key_ends_before_its_blocks_are_numbered_from_0_again() -> None:
+    """ChaCha20 numbers blocks of 64 bytes with 32 bits."""
+    assert module._BYTES_PER_KEY + len(module._ZEROS) <= 2**38
+
+
+def test_a_secret_key_is_256_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    genuine = os.urandom
+    monkeypatch.setattr(module.os, "urandom", lambda size: asked.append(size) or genuine(size))
+    source = SystemEntropy()
+    assert asked == [32]
+    keys = [source._key(number) for number in range(50)]
+    assert {len(key) for key in keys} == {32}
+    # Each of the 32 bytes takes on many values: fewer than 10 of 50 come up less than once in 10³⁰ times.
+    assert min(len({key[place] for key in keys}) for place in range(32)) >= 10
+    assert min(len(set(key)) for key in keys) >= 10

@@ -275,9 +275,9 @@ class TestEnvironment:
         assert Ledger.existing(tmp_path / "copy.db").record(run.id) == run.record()
 
     def test_commits_are_flushed(self, ledger):
-        with ledger_file.transaction(ledger.path, begin="begin") as connection:
-            assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
-            assert connection.execute("pragma synchronous").fetchone() == (2,)
+        with ledger_file.transaction(ledger.path, begin=ledger_file.WRITE) as connection:
+            assert connection.execute("pragma journal_mode").fetchone() == ("delete",)
+            assert connection.execute("pragma synchronous").fetchone() == (3,)
 
     def test_default_path_follows_the_state_folder(self, monkeypatch, tmp_path):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -29,7 +29,9 @@ def measured(
     return cast(
         Measurements,
         SimpleNamespace(
-            items=items, schema=SimpleNamespace(domain=domain), record=SimpleNamespace(spends=spends)
+            items=items,
+            schema=SimpleNamespace(domain=domain, columns={}),
+            record=SimpleNamespace(spends=spends),
         ),
     )
 

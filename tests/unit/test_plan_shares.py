@@ -167,10 +167,11 @@ def test_rounded_shares_may_sum_to_a_little_more(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has the columns (none)"),
-        ("column,share\nsex,1\n", "has the columns column, share"),
-        ("column,value,share,count\n", "has the columns"),
-        ("column,value,share,share\nsex,f,.5,.5\n", "has the columns"),
+        ("", "has: (none)"),
+        ("column,share\nsex,1\n", "has: column, share"),
+        ("Ulm,s3cret,44\nBonn,x,4\n", "has: (none)"),
+        ("column,value,share,count\n", "of the columns of shares"),
+        ("column,value,share,share\nsex,f,.5,.5\n", "of the columns of shares"),
         ("column,value,share\n", "shares.csv tells nothing"),
         ("column,value,percent\n\nsex,f,51,5\n", "line 3 of shares.csv has more cells than the header"),
         ("column,value,to,share\nage,20,?,.5\n", "'?', which is no value of 'age'"),
@@ -421,3 +422,9 @@ def test_which_column_comes_first_does_not_matter():
     errors = {("a", "b"): 0.3, ("c", "d"): 0.1, ("a", "d"): 0.02, ("b", "c"): 0.5}
     found = told_pairs({}, errors=errors, sizes=sizes)
     assert found["a", "b"] == found["c", "d"] == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_first_line_that_is_no_header_is_not_quoted(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        told("Ulm,s3cret,44\nBonn,x,4\n", tmp_path)
+    assert "s3cret" not in str(caught.value)

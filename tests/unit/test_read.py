@@ -145,7 +145,7 @@ def test_long_files_are_read_in_pieces(path: Path, monkeypatch: pytest.MonkeyPat
         (b"AGE:CITY\n17:K\n", "no column 'AGE', 'CITY'", "is the first line a header"),
         (b"\x1f\x8b\x08\x00rest", "compressed by gzip", "unpack"),
         (b"PK\x03\x04rest", "spreadsheet", "export"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(200), "no column 'AGE', 'CITY'", "is the first line a header"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(200), "is an image", "give a table"),
         (b'AGE,"CITY\n17,x"\n', "the header of", "in one line"),
         (b"x" * (2**22 + 1), "no line breaks", "CSV or Parquet"),
     ],
@@ -206,14 +206,19 @@ def test_no_exception_carries_the_librarys_words(path: Path) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_a_damaged_parquet_file_is_refused_while_reading(path: Path) -> None:
+def test_a_damaged_parquet_file_is_no_refusal(path: Path) -> None:
+    """Damage among the rows is met after the charge, and is told in fixed words."""
     table = pa.table({"AGE": list(range(10_000)), "CITY": ["Paris"] * 10_000})
     pq.write_table(table, path, compression="zstd")
     damaged = bytearray(path.read_bytes())
     damaged[4:100] = b"\xff" * 96
     path.write_bytes(damaged)
-    with pytest.raises(DataError, match="cannot be read as a table"):
-        read_codes(open_source(path), SCHEMA)
+    source = open_source(path)
+    check_header(source, SCHEMA)
+    with pytest.raises(ResourceError, match="What was charged stays charged") as caught:
+        read_codes(source, SCHEMA)
+    assert caught.value.exit_code == 4
+    assert caught.value.__suppress_context__
 
 
 def test_names_and_kinds_of_files_must_agree(tmp_path: Path) -> None:

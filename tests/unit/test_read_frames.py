@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.errors import DataError
+from populace.errors import DataError, ResourceError
 from populace.private import sources
 from populace.private.read import check_header, open_source, read_codes
 from populace.schema.schema import Schema
@@ -193,7 +193,7 @@ def test_headers_of_frames_are_checked() -> None:
 
 def test_a_frame_that_fails_fails_in_fixed_words() -> None:
     lazy = pl.LazyFrame(ROWS).with_columns(pl.col("CITY").cast(pl.Int64).alias("AGE"))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(ResourceError, match="What was charged stays charged") as caught:
         codes(lazy)
     assert "Paris" not in str(caught.value)
     assert caught.value.__suppress_context__

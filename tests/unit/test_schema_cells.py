@@ -13,6 +13,7 @@ import pytest
 from populace.schema.codec import decode, encode
 from populace.schema.columns import Categorical
 from populace.schema.ranges import Beyond, Integer, Numeric
+from populace.schema.texts import LONGEST_TEXT, texts
 
 AGE = Integer(name="AGE", min=0, max=99, missing=("-9", "R"))
 MISSING, REFUSED, OTHER = 100, 101, 102
@@ -197,3 +198,19 @@ def test_one_odd_cell_does_not_change_how_others_are_read() -> None:
         assert encode(column, pa.array([17.0, 18.0, 0.5])).tolist()[:2] == alone
         assert encode(column, pa.array(["17", "18", "x"])).tolist()[:2] == alone
         assert encode(column, pa.array([Decimal(17), Decimal(18), Decimal("0.25")])).tolist()[:2] == alone
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_what_no_calendar_or_clock_shows_is_empty(zone: str | None) -> None:
+    instants = pa.array([0, 2**63 - 1, -(2**63), 10**12, None], pa.int64()).view(pa.timestamp("s", zone))
+    assert texts(instants).is_valid().tolist() == [True, False, False, False, False]
+    days = pa.array([0, 2**31 - 1, -(2**31), None], pa.int32()).view(pa.date32())
+    assert texts(days).tolist() == ["1970-01-01", None, None, None]
+    times = pa.array([45_000, -1, 86_400, None], pa.int32()).view(pa.time32("s"))
+    assert texts(times).tolist() == ["12:30:00", None, None, None]
+
+
+def test_a_text_longer_than_any_line_is_none() -> None:
+    for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
+        cells = pa.array(["a", "x" * (LONGEST_TEXT + 1), "b" * LONGEST_TEXT]).cast(kind)
+        assert texts(cells).is_valid().tolist() == [True, False, True]

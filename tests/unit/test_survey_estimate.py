@@ -11,6 +11,7 @@ import pytest
 from fake_survey import FakeSurvey
 
 from populace.errors import PopulaceError, SchemaError
+from populace.measurements import Answered
 from populace.schema.schema import Schema
 from populace.survey.design import Design
 from populace.survey.estimate import UNKNOWN, answer
@@ -19,7 +20,7 @@ from populace.survey.plan import Plan
 from populace.survey.public_rows import on_public_rows
 from populace.survey.queries import Queries
 from populace.survey.result import TOO_FEW, Estimate
-from populace.survey.tape import Answered, Player, Recorder
+from populace.survey.tape import Player, Recorder
 
 SCHEMA = Schema.parse("""
 [table]

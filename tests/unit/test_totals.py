@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_functions import LEVELS, UNKNOWN
 from test_rules import ACS
 
 from populace.errors import SchemaError
+from populace.schema.rules import Totals
 from populace.schema.schema import Schema
 
 TOTALS = (
@@ -97,3 +100,26 @@ def test_everything_comes_back_from_toml() -> None:
     assert again.columns["XINCOME"].universe == "XAGE >= 5"
     assert again.zeros == schema.zeros
     assert again.zeros[1].instead == {"NOC": "0"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "kind = 'integer'\nmin = 0\nmax = 6\ntop = 6\nbottom = 0",
+        "kind = 'numeric'\nedges = [0.001, 1, 2]\nbottom = 0.001\ntop = 2",
+        "kind = 'numeric'\nedges = [0.001, 1, 2]\nbottom = 0.001\nother = 'x'",
+        "kind = 'date'\nedges = ['2020-01-01', '2020-05-01', '2021-01-01']",
+    ],
+)
+def test_totals_of_every_code_come_back_from_toml(column: str) -> None:
+    """A bottom code has a text of its own: it is not that of empty cells, nor that of the bin above it."""
+    bare = Schema.parse(f"[columns.x]\n{column}\n")
+    counts = np.arange(1, 1 + bare.columns["x"].size)
+    schema = replace(bare, totals=(Totals(clique=("x",), counts=counts),))
+    again = Schema.parse(schema.to_toml())
+    assert again.totals[0].counts.tolist() == counts.tolist()
+    assert again == schema
+    only = [
+        replace(bare, totals=(Totals(clique=("x",), counts=row),)) for row in np.eye(counts.size, dtype=int)
+    ]
+    assert len({each.digest for each in only}) == counts.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from populace.records import dataclass
 
 if TYPE_CHECKING:
     from populace.schema.schema import Schema
+
+MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +25,36 @@ class Found:
     account: bool
 
 
-def look_up(dataset: str, *, ledger: Path | None) -> Found:
-    """Look for the account of a dataset. A ledger that does not verify is refused."""
+def look_up(dataset: str, *, ledger: Path | None, schema: Schema) -> Found:
+    """Look for the account of a dataset, and tell which others might be of the same people.
+
+    A ledger that does not verify is refused.
+    """
     from populace.privacy.ledger import Ledger, default_path
 
     path = ledger or default_path()
     there = path.exists()
-    known = there and any(account.dataset == dataset for account in Ledger.existing(path).accounts())
+    accounts = Ledger.existing(path).accounts() if there else ()
+    known = any(account.dataset == dataset for account in accounts)
+    if not known:
+        tell_same_schema(dataset, [other.dataset for other in accounts if schema.digest in other.schemas])
     return Found(path=path, dataset=dataset, ledger=there, account=known)
+
+
+def tell_same_schema(dataset: str, others: Sequence[str]) -> None:
+    """Tell on stderr that a new account may be a second one for people who have one: a copy of a file has a new name.
+
+    Rows are not compared: the ledger holds nothing about them.
+    """
+    if others:
+        named = ", ".join(repr(other) for other in others[:MAX_NAMED]) + (
+            ", …" if len(others) > MAX_NAMED else ""
+        )
+        say(
+            f"WARNING: {dataset!r} is a new account, and there are other accounts with the same schema: {named}.\n"
+            "hint: if these are the same people, stop and use that account: what is spent on two does not add up. "
+            "Name it by `dataset` in the schema"
+        )
 
 
 def begin(
@@ -49,7 +74,7 @@ def begin(
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)
-    found = look_up(described.dataset or dataset_name(data), ledger=ledger)
+    found = look_up(described.dataset or dataset_name(data), ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
     tell_deaf(method, workload=workload)
     tell_neighbours(described, method=method, public=public is not None)

@@ -1,35 +1,76 @@
-"""What every verb shares: where words go, how progress looks, and where a folder may be written."""
+"""What every verb shares: where words go, and how progress looks."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import secrets
+import re
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from populace.errors import ResourceError, UsageError
 from populace.progress import Progress, silent
 
 PATIENCE = 2.0  # seconds of work before a progress bar appears
 
 
+# What moves the cursor, changes the terminal or turns the direction of text; tabs and ends of lines do no harm.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
 def say(text: str) -> None:
-    """Tell the person at the terminal something; never data."""
-    print(text, file=sys.stderr, flush=True)
+    """Tell the person at the terminal something; never data. Words that nobody can hear are no error."""
+    # A run that is paid for must not fail because its terminal is gone or the log of its job is full.
+    with contextlib.suppress(OSError, ValueError):
+        _print(text, sys.stderr)
 
 
 def emit(text: str) -> None:
     """Write a result to stdout. A reader that left early, such as `head`, is no error."""
     try:
-        print(text, flush=True)
+        _print(text, sys.stdout)
     except BrokenPipeError:
         # Python flushes stdout once more at exit; give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    if stream is not None:
+        print(printable(text, encoding=getattr(stream, "encoding", None)), file=stream, flush=True)
+
+
+def printable(text: str, *, encoding: str | None = None) -> str:
+    r"""Return a text that no terminal takes for a command, in characters that an encoding has.
+
+    Escapes are those of JSON, which stays JSON by them.
+
+    >>> printable("a\x1b[2J name"), printable("ε ≤ 1", encoding="ascii")
+    ('a\\u001b[2J name', '\\u03b5 \\u2264 1')
+    """
+    text = _UNSAFE.sub(lambda found: _escaped(found.group()), text)
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(each if _has(encoding, each) else _escaped(each) for each in text)
+    return text
+
+
+def _has(encoding: str, character: str) -> bool:
+    try:
+        return bool(character.encode(encoding))
+    except UnicodeEncodeError:
+        return False
+
+
+def _escaped(character: str) -> str:
+    # Beyond the first plane JSON writes two halves.
+    halves = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 def emit_json(value: Any) -> None:
@@ -43,7 +84,7 @@ def progress() -> Iterator[Progress]:
 
     Nothing is drawn before two seconds have passed or when stderr is not a terminal.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield silent
         return
     bar = _Bar()
@@ -96,28 +137,6 @@ class _Bar:
             self._ended = True
             if self._drawn is not None:
                 self._drawn.stop()
-
-
-def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that cannot receive a result, before anything is spent."""
-    from populace.release.bundle import check_folder
-
-    check_folder(folder)
-    parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not parent.is_dir():
-        raise UsageError(
-            f"{parent} is a file, not a folder.", hint="give --out a folder that does not exist yet"
-        )
-    trial = parent / f".populace-{secrets.token_hex(8)}"
-    try:
-        # Asking for permission is not enough: a read-only disk grants it and then refuses.
-        trial.mkdir()
-        trial.rmdir()
-    except OSError as failure:
-        raise ResourceError(
-            f"{folder} cannot be written: {failure.strerror or 'the system refuses'}.",
-            hint="give --out a folder you may write to",
-        ) from failure
 
 
 def check_table(*, rows: int | None, implicates: int, table_format: str | None) -> None:

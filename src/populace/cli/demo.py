@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import emit, emit_json, progress, say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +42,14 @@ def demo(
     from populace.pipeline import synthesize
     from populace.privacy.budget import parse_delta, parse_epsilon
     from populace.privacy.ledger import Ledger
+    from populace.release.destination import check_destination
     from populace.samples.survey import sample
 
     if is_demo(out):
-        shutil.rmtree(out)
-    check_new_folder(out)
+        # Its folder stays: it may be a mount point.
+        for path in out.iterdir():
+            path.unlink()
+    check_destination(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     ledger = out.with_name(f"{out.name}.ledger.db")
     table, schema = sample()

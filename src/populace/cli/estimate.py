@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from fractions import Fraction
-from json import dumps as as_json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import emit, emit_json, progress, say
 from populace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +102,9 @@ def estimate(
         --expect 20000
     """
     from populace.cli.account import look_up, tell_account
+    from populace.cli.modules import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
     from populace.cli.notes import tell_weak_promise
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.estimates import estimate as run
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
@@ -121,27 +118,27 @@ def estimate(
         raise UsageError(
             "there is no folder to write to.", hint="give --out, or --expect to see what a run gives"
         )
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     described = Schema.load(schema)
     account = dataset or described.dataset or dataset_name(data)
-    found = look_up(account, ledger=ledger)
+    found = look_up(account, ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
-    with progress() as moved:
-        with keeping_answers(out):
-            estimates = run(
-                data,
-                schema=described,
-                design=design,
-                queries=queries,
-                epsilon=epsilon,
-                delta=delta,
-                ledger=ledger,
-                dataset=account,
-                progress=moved,
-            )
+    load_modules(*WRITING, *ESTIMATES, *(() if no_report else ESTIMATES_REPORT))
+    with safety_net(out, ledger=ledger) as net, progress() as moved:
+        estimates = run(
+            data,
+            schema=described,
+            design=design,
+            queries=queries,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=ledger,
+            dataset=account,
+            progress=moved,
+        )
+        net.keep()
         moved("writing the release", 0.5)
-        with keeping(estimates, out=out):
-            estimates.save(out, report=not no_report)
+        estimates.save(out, report=not no_report)
     tell_account(found)
     tell_noise(estimates)
     tell_people(estimates)
@@ -163,6 +160,7 @@ def tell_expected(
     """Write which privacy error each query will have, and what that rests on."""
     from populace.cli.notes import tell_weak_promise
     from populace.forecast.estimates import expect, row_weight
+    from populace.privacy.budget import parse_delta
     from populace.schema.schema import Schema
     from populace.survey.design import Design
     from populace.survey.queries import Queries
@@ -183,7 +181,7 @@ def tell_expected(
         ]
         lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
-    if Fraction(delta):
+    if parse_delta(delta):
         pure = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0)
         tell_better_without_delta(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
@@ -208,49 +206,6 @@ def tell_better_without_delta(found: Sequence[Expected], pure: Sequence[Expected
             f"note: with --delta 0 the privacy error of {smaller} of {len(told)} queries would be smaller, and the "
             "promise stronger: Gaussian noise needs many queries to be worth its delta"
         )
-
-
-@contextlib.contextmanager
-def keeping(estimates: Estimates, *, out: Path) -> Iterator[None]:
-    """Keep estimates that are paid for where their release cannot be written, without the report."""
-    try:
-        yield
-    except BaseException:
-        # It may be the ledger that could not be written: then they are kept without being booked.
-        unbooked = replace(estimates, ledger=None)
-        kept = _kept(out, "estimates", lambda place: estimates.save(place, report=False))
-        kept = kept or _kept(out, "estimates", lambda place: unbooked.save(place, report=False))
-        if kept is None:
-            say("note: the estimates are paid for, and could not be kept: no folder could be written")
-        else:
-            say(f"note: the estimates are paid for and kept in {kept}, without a report")
-        raise
-
-
-@contextlib.contextmanager
-def keeping_answers(out: Path) -> Iterator[None]:
-    """Keep noisy answers that are paid for where estimates could not be made of them."""
-    try:
-        yield
-    except BaseException as failure:
-        if answers := getattr(failure, "answers", ()):
-            told = as_json([each.to_json() for each in answers])
-            kept = _kept(out, "answers.json", lambda place: place.write_text(told, encoding="utf-8"))
-            where = f"kept in {kept}" if kept else "could not be kept: no file could be written"
-            say(f"note: {len(answers)} noisy answers are paid for and {where}")
-        raise
-
-
-def _kept(out: Path, name: str, write: Callable[[Path], object]) -> Path | None:
-    """Write something beside a folder, or else where the system keeps its temporary files, under a free name."""
-    for parent in (out.absolute().parent, Path(tempfile.gettempdir())):
-        names = (f"{out.name}-{number}-{name}" if number else f"{out.name}-{name}" for number in range(100))
-        place = next((parent / each for each in names if not (parent / each).exists()), None)
-        with contextlib.suppress(Exception):
-            if place is not None:
-                write(place)
-                return place
-    return None
 
 
 def tell_people(estimates: Estimates) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress
+from populace.cli.console import emit, emit_json, progress
 
 
 def fit(
@@ -32,8 +32,9 @@ def fit(
     """
     from populace.cli.stages import load_measured, save_fitted
     from populace.infer.run import fit_run
+    from populace.release.destination import check_destination
 
-    check_new_folder(out)
+    check_destination(out)
     measurements = load_measured(measured)
     with progress() as moved:
         model = fit_run(measurements, inference=inference, progress=moved)

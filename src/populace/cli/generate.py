@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, check_table, emit, emit_json, progress
+from populace.cli.console import check_table, emit, emit_json, progress
 
 
 def generate(
@@ -52,8 +52,9 @@ def generate(
     from populace.cli.notes import tell_cut
     from populace.cli.stages import load_fitted
     from populace.pipeline import release_from
+    from populace.release.destination import check_destination
 
-    check_new_folder(out)
+    check_destination(out)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
     measurements, fitted = load_fitted(model)
     with progress() as moved:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from populace.private.sources import Source
     from populace.schema.imports.draft import Seen
 
-_ARROW = b"ARROW1"
-
 
 def inspect(
     data: Annotated[
@@ -32,6 +30,7 @@ def inspect(
             help="Read the rows too, and write their values and ranges. Only for data that everybody may see.",
         ),
     ] = False,
+    ledger: options.KnownPrivate = None,
     json: options.Json = False,
 ) -> None:
     """Write a draft of a schema: names, and declared types where the file has them.
@@ -47,6 +46,11 @@ def inspect(
     from populace.private.read import open_source
     from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft, draft_from_rows, unfinished
 
+    if public:
+        from populace.private.unprotected import check_not_private
+        from populace.reservation import ledger_path, private_names
+
+        check_not_private(data, accounts=private_names(ledger_path(ledger)))
     arrow = _is_arrow(data)
     source = None if arrow else open_source(data)
     typed = (
@@ -73,15 +77,15 @@ def inspect(
 
 def _check_names(names: tuple[str, ...]) -> None:
     """Refuse a header that is none; its fields are not quoted, for they may be a row's."""
-    from populace.schema.numbers import number
+    from populace.private.signatures import may_be_header
 
     if any(not name.strip() for name in names):
         raise DataError("a column of the data has no name.", hint="name every column in the header")
     if len({name.strip() for name in names}) < len(names):
         raise DataError("two columns of the data have the same name.", hint="rename or remove one of them")
-    if 2 * sum(number(name) is not None for name in names) >= len(names):
+    if not may_be_header(names):
         raise DataError(
-            "the first line of the data does not look like a header: half of its fields or more are numbers.",
+            "the first line of the data does not look like a header: half of its fields or more look like values.",
             hint="put a line with the names of the columns first",
         )
 
@@ -89,6 +93,10 @@ def _check_names(names: tuple[str, ...]) -> None:
 def _sort(kind: Any) -> str:
     import pyarrow as pa
 
+    from populace.schema.texts import has_no_text
+
+    if has_no_text(kind):
+        return "nested"
     if pa.types.is_dictionary(kind):
         return _sort(kind.value_type)
     if pa.types.is_boolean(kind):
@@ -112,15 +120,16 @@ def _words(kind: Any) -> str:
         return "date and time"
     if pa.types.is_time(kind):
         return "time"
-    return {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}.get(
-        _sort(kind), "text"
-    )
+    words = {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}
+    return (words | {"nested": "list, structure or length of time"}).get(_sort(kind), "text")
 
 
 def _is_arrow(data: Path) -> bool:
+    from populace.private.signatures import ARROW
+
     try:
         with data.open("rb") as handle:
-            return handle.read(len(_ARROW)) == _ARROW
+            return handle.read(len(ARROW)) == ARROW
     except (OSError, ValueError):
         return False  # whoever opens it next says why
 
@@ -128,27 +137,27 @@ def _is_arrow(data: Path) -> bool:
 def _parquet_schema(data: Path) -> Any:
     import pyarrow.parquet as pq
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)):
+    with redact_open_errors(str(data)):
         return pq.read_schema(data)
 
 
 def _arrow_schema(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).schema
 
 
 def _arrow_table(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import plain_errors
+    from populace.private.failures import redact_open_errors
 
-    with plain_errors(str(data)), pa.OSFile(str(data)) as handle:
+    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).read_all()
 
 

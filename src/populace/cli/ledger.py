@@ -14,7 +14,7 @@ from populace.cli.account import tell_new_ledger
 from populace.cli.console import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from populace.privacy.books import Account
+    from populace.privacy.account import Account
     from populace.privacy.ledger import Ledger
     from populace.privacy.record import RunRecord
 
@@ -30,7 +30,8 @@ app = typer.Typer(
       populace ledger init --dataset people --epsilon 3 --delta 1e-8
       populace ledger show --dataset people
       populace ledger grant --dataset people --epsilon 1 --delta 1e-9
-      populace ledger verify
+      populace ledger head
+      populace ledger verify --head "$KEPT"
     """,
 )
 
@@ -129,19 +130,58 @@ def show(
 
 
 @app.command()
-def verify(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
-    """Check every entry of the ledger against the chain of digests.
+def head(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
+    """Print the number and the hash of the last entry, to be kept where nobody who writes the ledger can write.
 
-    It leaves with exit code 2 when an entry was altered or is missing.
+    A ledger that was put back to an older state verifies. `populace ledger verify --head` with what was kept shows it.
+
+    \b
+    Example:
+      populace ledger head >> /elsewhere/heads.txt
     """
     from populace.privacy.ledger import Ledger
 
     path = _path(ledger)
-    entries = Ledger.existing(path).verify()
+    last = Ledger.existing(path).head()
     if json:
-        emit_json({"ledger": str(path), "entries": entries, "verified": True})
+        emit_json({"ledger": str(path), "seq": last.seq, "hash": last.hash})
     else:
-        emit(f"{path}: {entries} entries, the chain is whole")
+        emit(str(last))
+
+
+@app.command()
+def verify(
+    kept: Annotated[
+        str | None,
+        typer.Option(
+            "--head", metavar="NUMBER:HASH", help="What `ledger head` printed earlier, or its hash alone."
+        ),
+    ] = None,
+    ledger: options.LedgerFile = None,
+    json: options.Json = False,
+) -> None:
+    """Check every entry of the ledger against the chain of digests.
+
+    It leaves with exit code 2 when an entry was altered or is missing, or when the ledger does not hold the head that
+    was kept: then it was rolled back.
+
+    \b
+    Examples:
+      populace ledger verify
+      populace ledger verify --head "$(tail -n 1 /elsewhere/heads.txt)"
+    """
+    from populace.privacy.ledger import Ledger
+
+    path = _path(ledger)
+    book = Ledger.existing(path)
+    found = None if kept is None else book.find_head(kept)
+    entries = book.verify()
+    if json:
+        told = {} if found is None else {"head": str(found)}
+        emit_json({"ledger": str(path), "entries": entries, "verified": True} | told)
+    else:
+        held = "" if found is None else f", and entry {found.seq} is as it was kept"
+        emit(f"{path}: {entries} entries, the chain is whole{held}")
 
 
 def _path(given: Path | None) -> Path:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
+import errno
 import json
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from populace.cli.console import emit, say
-from populace.errors import NotCompiled, PopulaceError
+from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, stop_code
+from populace.cli.start import run as run
+from populace.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
 from populace.records import dataclass
+from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
-DONE, OUR_BUG, USAGE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 4, 130
+DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
+LONGEST = 2000
+
+# With less, the libraries for numbers, tables and charts abort or hang: tests/faults/test_memory.py measures it.
+LEAST_BYTES, LEAST_BYTES_OF_FILES = 2**30, 2**29
+FILES_ALONE, NO_NUMBERS = ("inspect", "ledger", "schema"), ("clean",)
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -38,6 +44,7 @@ VERBS = (
     "split",
     "ledger",
     "verify",
+    "clean",
     "schema",
 )
 
@@ -66,7 +73,8 @@ HELP = """Publish confidential microdata with a proven differential-privacy guar
 
     \b
     Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
-                4 environment (disk, memory, permissions) · 130 interrupted · 1 our bug
+                4 environment (disk, memory, permissions), or the data failed after the budget was booked
+                130 interrupted (143 by SIGTERM) · 1 our bug
     With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
     """
 
@@ -106,41 +114,6 @@ def _root(
         raise typer.Exit
 
 
-def run() -> None:
-    """Run the command line and leave with its exit code."""
-    sys.meta_path.insert(0, NoPandas())
-    # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
-    threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    if not any(name in os.environ for name in threads):
-        os.environ.update(dict.fromkeys(threads[:2], "1"))
-    # Modules and tables of one command live until its end: looking for cycles among them would find none.
-    gc.set_threshold(100_000, 50, 100)
-    _leave(main(sys.argv[1:]))
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once: to take modules and tables apart one by one would take another tenth of a second.
-
-    All files are written and closed by now, and no thread is at work.
-    """
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        code = code or ENVIRONMENT
-    os._exit(code)
-
-
-class NoPandas:
-    """Says that pandas is not installed: pyarrow would import it, for half a second, and files need nothing of it."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        """Refuse pandas, and leave all else to others."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError("populace reads files without pandas", name=fullname)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """What went wrong, what to do about it, and what the shell is told."""
@@ -151,17 +124,21 @@ class Failure:
 
     def tell(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
-        told = {"error": self.message, "hint": self.hint, "exit_code": self.code}
-        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {self.message}\nhint: {self.hint}")
+        # Bad input may be of any length, and a message repeats some of it.
+        message = self.message if len(self.message) <= LONGEST else f"{self.message[:LONGEST]} …"
+        told = {"error": message, "hint": self.hint, "exit_code": self.code}
+        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every way to fail ends here, in words without data."""
     if list(arguments[:1]) == ["help"]:
         arguments = [*arguments[1:2], "--help"]
-    ended = _run(arguments)
+    with run_state() as state:
+        ended = _too_little_memory(arguments) or _run(arguments)
     if isinstance(ended, int):
         return ended
+    ended = _by_state(ended, state)
     ended.tell(as_json="--json" in arguments)
     return ended.code
 
@@ -180,28 +157,50 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             asked = [verb for verb in VERBS if verb in arguments[:1]]
             code = parser(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
         except PopulaceError as refusal:
+            if refusal.exit_code != ENVIRONMENT and (cause := environment_cause(refusal)) is not None:
+                return _environment(cause)
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
             return _usage(mistake)
-        except (KeyboardInterrupt, typer.Abort):
-            code = INTERRUPTED
-        except MemoryError:
-            return Failure(
-                message="there is not enough memory.",
-                hint="free some, use a larger machine, or coarsen the columns with the most values",
-                code=ENVIRONMENT,
-            )
-        except OSError as failure:
-            return _environment(failure)
-        except Exception:
-            return _bug(debug=debug)
+        except (KeyboardInterrupt, Terminated, typer.Abort) as stop:
+            return _stopped(stop_code(stop))
+        except (MemoryError, OSError) as failure:
+            return _environment(environment_cause(failure) or failure)
+        except SystemExit:
+            # The parser leaves in this way, and in no other, where a reader of a pipe is gone.
+            return _environment(BrokenPipeError(errno.EPIPE, ""))
+        except BaseException as failure:
+            # A panic of a library in Rust is no Exception.
+            cause = environment_cause(failure)
+            return _bug(debug=debug) if cause is None else _environment(cause)
     if code == INTERRUPTED:
-        return Failure(
-            message="interrupted.",
-            hint="what the ledger had booked by then stays spent; `populace ledger show` tells",
-            code=INTERRUPTED,
-        )
+        return _stopped(code)
     return code if isinstance(code, int) else DONE
+
+
+def _stopped(code: int) -> Failure:
+    """Tell a run that a signal ended; what it had booked is booked, whichever signal it was."""
+    return Failure(message=STOPPED, hint=STOPPED_HINT, code=code)
+
+
+def _by_state(failure: Failure, state: RunState) -> Failure:
+    """Return what a failure means where a budget is booked already: never that nothing was spent."""
+    if state.booking is None:
+        return failure
+    told = [failure.message, f"{state.booking}."]
+    hints = [failure.hint]
+    if state.result is not None:
+        told.append(f"Nothing is lost: {state.result} is complete.")
+    elif state.kept is not None:
+        told.append(f"What was answered is paid for and kept in {state.kept}.")
+        hints.append(state.hint)
+    elif state.answered():
+        told.append("What was answered could not be kept: no folder could be written.")
+    return Failure(
+        message=" ".join(told),
+        hint=". Then: ".join(hints),
+        code=ENVIRONMENT if failure.code in (USAGE, OverBudget.exit_code) else failure.code,
+    )
 
 
 def _tell_warning(message: object, category: type[Warning], *_: object, **__: object) -> None:
@@ -221,12 +220,37 @@ def _usage(mistake: Exception) -> int | Failure:
     return Failure(message=text, hint=f"`{command} --help` shows how it is used", code=USAGE)
 
 
-def _environment(failure: OSError) -> Failure:
+def _environment(failure: MemoryError | OSError) -> Failure:
+    if isinstance(failure, MemoryError) or failure.errno == errno.ENOMEM:
+        return Failure(
+            message="there is not enough memory.",
+            hint="free some, use a larger machine, or coarsen the columns with the most values",
+            code=ENVIRONMENT,
+        )
     reason = os.strerror(failure.errno).lower() if failure.errno else "a file could not be read or written"
     where = f" ({failure.filename})" if isinstance(failure.filename, str) else ""
     return Failure(
         message=f"the system refused: {reason}{where}.",
         hint="check the free space and the permissions of the folders in the command",
+        code=ENVIRONMENT,
+    )
+
+
+def _too_little_memory(arguments: Sequence[str]) -> Failure | None:
+    """Refuse an address space in which libraries under us would end the process or wait for ever, before they load."""
+    verb = next(iter(arguments), "")
+    if verb not in VERBS or verb in NO_NUMBERS or "--help" in arguments or "-h" in arguments:
+        return None
+    import resource
+
+    least = LEAST_BYTES_OF_FILES if verb in FILES_ALONE else LEAST_BYTES
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    there = min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=least)
+    if there >= least:
+        return None
+    return Failure(
+        message=f"this process may use {there >> 20} MiB of memory; `populace {verb}` needs {least >> 20} at least.",
+        hint="raise the limit (`ulimit -v` shows it in KiB), or run it where there is none",
         code=ENVIRONMENT,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress
+from populace.cli.console import emit, emit_json, progress
 
 
 def measure(
@@ -31,9 +31,11 @@ def measure(
     """
     from populace import pipeline
     from populace.cli.account import begin, tell_account
+    from populace.cli.modules import WRITING, load_modules
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.cli.stages import save_measured
 
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     described, found = begin(
         data,
         schema=schema,
@@ -44,7 +46,8 @@ def measure(
         public=public,
         ledger=ledger,
     )
-    with progress() as moved:
+    load_modules(*WRITING)
+    with safety_net(out, ledger=ledger), progress() as moved:
         measurements = pipeline.measure(
             data,
             schema=described,
@@ -56,7 +59,7 @@ def measure(
             ledger=ledger,
             progress=moved,
         )
-    save_measured(measurements, out)
+        save_measured(measurements, out)
     tell_account(found)
     if json:
         emit_json({"measurements": str(out)})

@@ -54,6 +54,7 @@ def tell_deaf(method: str, *, workload: object) -> None:
 def tell_left_out(data: Path, schema: Schema) -> None:
     """Note on stderr which columns of a file the schema does not name, from its header alone."""
     from populace.private.read import columns_read, open_source
+    from populace.private.signatures import is_like_value, may_be_header
     from populace.schema.hints import listing
 
     if not data.is_file():
@@ -61,30 +62,18 @@ def tell_left_out(data: Path, schema: Schema) -> None:
     names, wanted = open_source(data).names, columns_read(schema)
     known = {*wanted, *schema.columns}
     more = [name for name in names if name not in known]
-    # A first line that lacks columns is refused later; it may be no header.
-    if more and set(wanted) <= set(names):
+    # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
+    sure = may_be_header(names) and not all(map(is_like_value, wanted))
+    if more and set(wanted) <= set(names) and sure:
         say(f"note: not in the schema, so not read and not released: {listing(more)}")
 
 
 def tell_unread(release: Release) -> None:
-    """Note on stderr where most released rows have no value of a column of numbers or dates, as if none were read."""
-    from populace.schema.dates import Dated
-    from populace.schema.ranges import Range
+    """Note on stderr of which columns many rows lie outside the domain, by noisy counts that the release holds."""
+    from populace.release.domain_fit import out_of_domain
 
-    for name, column in release.measurements.schema.columns.items():
-        # A code of its own for everything else is often a value like any other.
-        if not isinstance(column, Range) or column.other is not None:
-            continue
-        codes = release.compared.get(name)
-        if codes is None or not len(codes):
-            continue
-        if 2 * int((codes == column.other_code).sum()) > len(codes):
-            hint = (
-                'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y"'
-                if isinstance(column, Dated)
-                else "are its numbers written with units, or its missing values as texts that the schema does not know?"
-            )
-            say(f"note: most rows have no value of {name!r} that could be read (hint: {hint})")
+    for found in out_of_domain(release.measurements):
+        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')} (hint: {found.hint})")
 
 
 def tell_cut(release: Release) -> None:

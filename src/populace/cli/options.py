@@ -83,6 +83,16 @@ LedgerFile = Annotated[
         show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
     ),
 ]
+KnownPrivate = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        readable=False,
+        help="The ledger whose accounts are private tables, which are refused as public ones. Nothing is charged.",
+        show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
+    ),
+]
 Rows = Annotated[
     int | None,
     typer.Option(
@@ -123,6 +133,7 @@ Seed = Annotated[
         "--seed",
         metavar="N",
         min=0,
+        max=2**64 - 1,
         help="Repeats the drawing of rows from the model. It never reaches the noise.",
         show_default="a fresh one, recorded in the manifest",
     ),

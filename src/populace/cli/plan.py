@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, progress, say
+from populace.cli.console import emit, emit_json, progress, say
 from populace.cli.notes import tell_weak_promise
 from populace.errors import UsageError
 
@@ -77,6 +77,7 @@ def plan(
     ] = None,
     method: options.Method = "auto",
     workload: options.Workload = None,
+    ledger: options.KnownPrivate = None,
     public: Annotated[
         Path | None,
         typer.Option(
@@ -99,7 +100,7 @@ def plan(
 ) -> None:
     """Tell what a run will give for its budget, before anything is spent.
 
-    It reads no private row and touches no ledger. The method runs against populations that are invented from the
+    It reads no private row and books nothing. The method runs against populations that are invented from the
     schema, uneven, usual and even ones, with as much noise as the budget buys. Errors are told as the share of rows
     that noise alone puts into the wrong place.
 
@@ -113,7 +114,9 @@ def plan(
     from populace.forecast.plan import plan as make_plan
 
     if out is not None:
-        check_new_folder(out)
+        from populace.release.destination import check_destination
+
+        check_destination(out)
     if epsilon is None and target_error is None:
         raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
     if public is not None:
@@ -124,7 +127,7 @@ def plan(
     if epsilon is not None:
         tell_weak_promise(epsilon=epsilon, delta=delta)
     if population > MANY_ROWS:
-        say(f"{population:,} rows are more than there are people: is the population right?")
+        say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (shares, like):
         if path is not None:
             say(f"{path} is treated as public: it is read without any protection.")
@@ -139,6 +142,7 @@ def plan(
             like=like,
             method=method,
             workload=workload,
+            ledger=ledger,
             progress=moved,
         )
         if out is not None:
@@ -163,7 +167,7 @@ def lines(found: Plan) -> Iterator[str]:
     domain = found.schema.domain
     yield (
         f"Plan for about {found.population:,} rows of {counted(len(domain), 'column')} with "
-        f"ε = {float(found.epsilon):g}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
+        f"ε = {exact_text(found.epsilon)}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
         "read; nothing was spent."
     )
     yield ""

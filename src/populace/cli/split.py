@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, emit, emit_json, say
+from populace.cli.console import emit, emit_json, say
 from populace.errors import UsageError
 
 _OWNER = 0o700
@@ -57,12 +57,13 @@ def split(
     from populace.privacy.entropy import SystemEntropy
     from populace.privacy.partition import Split, SplitKey
     from populace.private.piece_files import id_column, write_pieces
-    from populace.release.bundle import becoming
+    from populace.private.room import check_free
+    from populace.release.destination import becoming, check_destination
     from populace.reservation import dataset_name
     from populace.schema.schema import Schema
     from populace.survey.partition import accounts
 
-    check_new_folder(out)
+    check_destination(out)
     described = Schema.load(schema)
     id_column(described)
     if described.totals:
@@ -73,6 +74,7 @@ def split(
     wanted = Split(shares=_shares(shares), neighbours=described.unit.neighbours)
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
+    check_free()
     secret = SplitKey.kept(key, entropy=SystemEntropy())
     names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
     files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]
@@ -95,10 +97,7 @@ def split(
 
 
 def _shares(text: str) -> tuple[Fraction, ...]:
-    try:
-        return tuple(Fraction(part.strip()) for part in text.split(","))
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(
-            f"{text!r} is no list of shares.",
-            hint="give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8",
-        ) from None
+    from populace.privacy.budget import parse_number
+
+    hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
+    return tuple(parse_number(part, name="a share", hint=hint) for part in text.split(","))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shlex
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from populace.cli.console import say
@@ -17,7 +14,7 @@ from populace.errors import ReleaseError
 
 if TYPE_CHECKING:
     from populace.infer.model import Model
-    from populace.measurements import Measurements, Numbers
+    from populace.measurements import Answered, Measurements, Numbers
 
 PARENTS = "parents.json"
 
@@ -26,13 +23,22 @@ def save_measured(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
     from populace.infer.intervals import intervals
 
-    _write(measurements, folder, beside=intervals(measurements).columns())
+    write_measured(measurements, folder, beside=intervals(measurements).columns())
 
 
-def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Sequence[Numbers]]) -> None:
-    """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet."""
+def write_measured(
+    measurements: Measurements,
+    folder: Path,
+    *,
+    beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({}),
+    answers: Sequence[Answered] = (),
+) -> None:
+    """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet.
+
+    `answers` are those of a run that did not end, beside the measurements.
+    """
     from populace.release.answers import Answers
-    from populace.release.bundle import becoming
+    from populace.release.destination import becoming
     from populace.release.drawing import RowsFrom
     from populace.release.manifest import dump
     from populace.release.statement import state
@@ -48,57 +54,22 @@ def _write(measurements: Measurements, folder: Path, *, beside: Mapping[str, Seq
     with becoming(folder) as place:
         measurements.save(place, beside=beside)
         (place / "statement.json").write_text(dump(words), encoding="utf-8")
-
-
-@contextlib.contextmanager
-def keeping(measurements: Measurements, *, out: Path, inference: str) -> Iterator[None]:
-    """Keep what was paid for beside a release until that is whole; if it fails, say how to go on from there.
-
-    It is on disk before the work begins: a process that is killed has no last words.
-    """
-    kept = None
-    try:
-        kept = _set_down(measurements, out=out)
-        yield
-    except BaseException:
-        if kept is None:
-            say("note: what was measured is paid for, and could not be kept: no folder could be written")
-        else:
-            where, way = shlex.quote(str(kept)), "" if inference == "tree" else f" --inference {inference}"
-            say(
-                f"note: what was measured is paid for and kept in {kept} (hint: `populace fit {where}{way} --out "
-                f"model` and `populace generate model --out {shlex.quote(str(out))}` go on from there, free of cost; "
-                "say --rows, --where and other wishes for rows again)"
-            )
-        raise
-    if kept is not None:
-        shutil.rmtree(kept, ignore_errors=True)
-
-
-def _set_down(measurements: Measurements, *, out: Path) -> Path | None:
-    """Write measurements, without intervals, beside a folder or else where the system keeps its temporary files."""
-    for parent in (out.absolute().parent, Path(tempfile.gettempdir())):
-        names = (f"{out.absolute().name}-measured{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
-        free = next((parent / name for name in names if not os.path.lexists(parent / name)), None)
-        # The release may be whole for all that.
-        with contextlib.suppress(Exception):
-            if free is not None:
-                _write(measurements, free, beside={})
-                return free
-    return None
+        if answers:
+            others = dump([each.to_json() for each in answers])
+            (place / "answers.json").write_text(others, encoding="utf-8")
+        _seal(place)
 
 
 def save_fitted(model: Model, folder: Path, *, measured: Path) -> None:
-    """Write a model beside the measurements it was fitted to; `parents.json` names both by digest."""
+    """Write a model beside the measurements it was fitted to."""
     from populace.measurements import FILES
-    from populace.release.bundle import becoming
-    from populace.release.manifest import dump
+    from populace.release.destination import becoming
 
     with becoming(folder) as place:
         model.save(place)
         for name in FILES:
             shutil.copyfile(measured / name, place / name)
-        (place / PARENTS).write_text(dump(_digests(place)), encoding="utf-8")
+        _seal(place)
 
 
 def load_measured(folder: Path) -> Measurements:
@@ -129,28 +100,49 @@ def _check_holds(folder: Path, files: Sequence[str], *, what: str, verb: str) ->
         raise ReleaseError(f"{folder} holds no {what}: {', '.join(lacking)} not found.", hint=hint)
 
 
+def _seal(folder: Path) -> None:
+    """Write the digests of all files of a stage beside them: what comes later names its parents by them."""
+    from populace.release.manifest import digest, dump
+
+    found = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    (folder / PARENTS).write_text(dump(found), encoding="utf-8")
+
+
 def _check_seal(folder: Path, files: Sequence[str]) -> None:
-    """Compare files with the digests kept beside them: `parents.json` of a model, `manifest.json` of a release.
+    """Compare files with the digests kept beside them: `parents.json` of a stage, `manifest.json` of a release."""
+    from populace.release.manifest import NAME, Manifest
 
-    The folder of `populace measure` has neither; its two files are checked against each other when they are read.
-    """
-    from populace.release.manifest import NAME, Manifest, digest
-
-    sealed: Mapping[str, str]
     if (folder / PARENTS).is_file():
-        try:
-            sealed = dict(json.loads((folder / PARENTS).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            sealed = {}
+        sealed = _read_seal(folder)
+        checked = {*files, *sealed}
     elif (folder / NAME).is_file():
-        sealed = Manifest.load(folder).files
+        sealed, checked = Manifest.load(folder).files, set(files)
     else:
+        say(f"note: {folder} has no {PARENTS}: whether its files were altered since cannot be told")
         return
-    if any(sealed.get(name) != digest(folder / name) for name in files):
+    if any(sealed.get(name) != _digest(folder / name) for name in checked):
         raise ReleaseError(
             f"the files of {folder} do not belong together.",
             hint="give the folder that populace wrote, unaltered",
         )
+
+
+def _read_seal(folder: Path) -> Mapping[str, str]:
+    """Return the digests that a stage wrote; none where the file is not spelled as it was."""
+    from populace.release.manifest import dump
+
+    try:
+        text = (folder / PARENTS).read_text(encoding="utf-8")
+        sealed = dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}
+    return sealed if dump(sealed) == text else {}
+
+
+def _digest(path: Path) -> str | None:
+    from populace.release.manifest import digest
+
+    return digest(path) if path.is_file() else None
 
 
 def _all_files() -> tuple[str, ...]:
@@ -158,9 +150,3 @@ def _all_files() -> tuple[str, ...]:
     from populace.measurements import FILES as MEASUREMENTS
 
     return (*MEASUREMENTS, *MODEL)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    from populace.release.manifest import digest
-
-    return {name: digest(folder / name) for name in _all_files()}

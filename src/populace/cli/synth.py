@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_new_folder, check_table, emit, emit_json, progress
+from populace.cli.console import check_table, emit, emit_json, progress
 
 
 def synth(
@@ -43,12 +43,13 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
     from populace.cli.account import begin, tell_account
+    from populace.cli.modules import REPORT, WRITING, load_modules
     from populace.cli.notes import tell_cut, tell_lost, tell_unread
-    from populace.cli.stages import keeping
+    from populace.cli.safety_net import rehearse, safety_net
     from populace.pipeline import check_drawn, complete, measure
     from populace.reservation import ledger_path
 
-    check_new_folder(out)
+    rehearse(out, ledger=ledger)
     check_table(rows=rows, implicates=implicates, table_format=table_format)
     described, found = begin(
         data,
@@ -61,7 +62,8 @@ def synth(
         ledger=ledger,
     )
     check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
-    with progress() as moved:
+    load_modules(*WRITING, *(() if no_report else REPORT))
+    with safety_net(out, ledger=ledger, inference=inference) as net, progress() as moved:
         measurements = measure(
             data,
             schema=described,
@@ -73,20 +75,20 @@ def synth(
             ledger=ledger,
             progress=moved,
         )
-        with keeping(measurements, out=out, inference=inference):
-            release = complete(
-                measurements,
-                inference=inference,
-                rows=rows,
-                where=where,
-                implicates=implicates,
-                seed=seed,
-                like=data,
-                ledger=ledger_path(ledger),
-                progress=moved,
-            )
-            moved("writing the release" if no_report else "making the report", 0.0)
-            release.save(out, format=table_format, report=not no_report)
+        net.keep()
+        release = complete(
+            measurements,
+            inference=inference,
+            rows=rows,
+            where=where,
+            implicates=implicates,
+            seed=seed,
+            like=data,
+            ledger=ledger_path(ledger),
+            progress=moved,
+        )
+        moved("writing the release" if no_report else "making the report", 0.0)
+        release.save(out, format=table_format, report=not no_report)
     tell_account(found)
     tell_cut(release)
     tell_unread(release)

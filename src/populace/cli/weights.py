@@ -48,6 +48,7 @@ def weights(
             "--seed",
             metavar="N",
             min=0,
+            max=2**64 - 1,
             help="Repeats the drawing of replicates.",
             show_default="the release's own",
         ),

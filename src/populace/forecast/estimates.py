@@ -23,6 +23,7 @@ from populace.private.statistics.sums import added
 from populace.records import dataclass
 from populace.schema.dates import Dated
 from populace.schema.encoder import settled
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.ranges import Integer, Numeric
 from populace.schema.schema import Schema
 from populace.schema.valued import numbered
@@ -76,8 +77,11 @@ def expect(
     >>> 0.005 < found.worst < 0.05
     True
     """
-    if rows < 1:
-        raise UsageError(f"a sample of {rows} rows says nothing.", hint="give about how many rows there are")
+    if not 1 <= rows <= WHOLE_LIMIT:
+        raise UsageError(
+            f"a sample of {rows} rows says nothing.",
+            hint=f"give about how many rows there are, from 1 to {WHOLE_LIMIT}",
+        )
     budget = Budget.of(parse_epsilon(epsilon), parse_delta(delta), unit=schema.unit)
     check(design, queries, budget=budget)
     plan = Ways.of(design, queries).plan

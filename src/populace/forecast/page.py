@@ -17,6 +17,7 @@ from populace.forecast.verdict import COARSE, LEAST_LEFT, NO_USE, THIN, TOO_SMAL
 from populace.release.cost import Stage
 from populace.release.statement import exact_text
 from populace.report import charts
+from populace.report.scripts import conversion
 
 MOST_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
@@ -188,5 +189,6 @@ def _svg(spec: dict[str, Any]) -> str:
     import vl_convert
 
     fixed = spec | {"width": WIDTH if spec.get("width") == "container" else spec["width"]}
-    drawn: str = vl_convert.vegalite_to_svg(fixed)
+    with conversion("the charts of the page could not be drawn."):
+        drawn: str = vl_convert.vegalite_to_svg(fixed)
     return drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,9 +28,12 @@ from populace.forecast.told import Told
 from populace.forecast.verdict import Advice, Outcome, Predict, Verdict, advise
 from populace.marginals import MOST_ROWS, Clique
 from populace.privacy.budget import Number, parse_delta, parse_epsilon
+from populace.private.read import check_header, open_source
+from populace.private.unprotected import check_not_private
 from populace.progress import Progress, silent
 from populace.records import dataclass
-from populace.reservation import as_schema
+from populace.release.statement import at_least
+from populace.reservation import as_schema, ledger_path, private_names
 from populace.schema.schema import Schema
 from populace.strategy.methods import method_named
 from populace.strategy.workload import Workload, asked_workload
@@ -97,8 +101,8 @@ class Plan:
         like, advice = self.like, self.advice
         return {
             "population": self.population,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
+            "epsilon": at_least(self.epsilon),
+            "delta": at_least(self.delta),
             "method": self.method,
             "workload": self.workload,
             "spent": 0,
@@ -154,16 +158,18 @@ def plan(
     like: Any = None,
     method: str = "auto",
     workload: Workload | Path | str | None = None,
+    ledger: Path | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Plan:
     """Return what a run will give, from its schema, an approximate number of rows and its budget.
 
-    Nothing private is read and no ledger is touched: the method runs against populations that are invented from the
+    Nothing private is read and nothing is booked: the method runs against populations that are invented from the
     schema, with as much noise as the budget buys. With `target_error` the least ε is looked for with which columns
     err by no more on average; without `epsilon`, the plan is for that ε. `shares` say how often values of columns
     occur, as far as that is public: a CSV file, or `{"sex": {"f": 0.51}}`; what is left open is invented. `like` is a
-    table of the same schema that you declare public: whole runs are rehearsed on it, down to released rows.
+    table of the same schema that you declare public: whole runs are rehearsed on it, down to released rows. A file
+    that has an account in the ledger is private, and refused.
 
     >>> from populace.schema.schema import Schema
     >>> found = plan(Schema.from_sizes({"sex": 2, "age": 9}), population=5000, epsilon=1, delta="1e-9")
@@ -171,7 +177,12 @@ def plan(
     ('enough rows', True, 1)
     """
     told = progress or silent
+    if isinstance(like, str | os.PathLike):
+        check_not_private(like, accounts=private_names(ledger_path(ledger)))
     schema, rows = as_schema(schema), _rows(population)
+    if like is not None:
+        # Whatever is wrong with it is told before the work begins.
+        check_header(open_source(like), schema)
     chosen, wanted = method_named(method), asked_workload(workload)
     _check_foreseeable(chosen)
     offered = parse_delta(delta)

@@ -65,7 +65,9 @@ def _in_file(file: TextIO, *, name: str) -> tuple[float | None, list[Line]]:
     header = list(reader.fieldnames or ())
     measures = [measure for measure in header if measure in WHOLES]
     if not {"column", "value"} <= {*header} or len(measures) != 1 or len({*header}) < len(header):
-        raise UsageError(f"{name} has the columns {', '.join(header) or '(none)'}.", hint=FORM)
+        # Other names are not quoted: the file may be another one, and its first line a row.
+        known = [part for part in header if part in ("column", "value", "to", *WHOLES)]
+        raise UsageError(f"of the columns of shares, {name} has: {', '.join(known) or '(none)'}.", hint=FORM)
     (measure,) = measures
     lines = []
     for row in reader:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -119,8 +121,7 @@ class _System:
 
     def __init__(self, blocks: Sequence[_Block], *, objective: Objective, total: float) -> None:
         # SciPy is slow to import and only needed under rules.
-        from scipy.sparse import bmat, csr_matrix, diags, identity
-        from scipy.sparse.linalg import splu
+        from scipy.sparse import csr_matrix, diags
 
         domain = objective.domain
         self._total = total
@@ -177,18 +178,8 @@ class _System:
 
         crossed = sum_up @ self._spread
         stiff = sum_up @ diags(loose) @ sum_up.T - crossed @ diags(self._shrink) @ crossed.T
-        scale = float(stiff.diagonal().mean())
-        matrix = bmat(
-            [
-                [stiff + _SLACK * scale * identity(conditions), -shared],
-                [-shared.T, -_SLACK / scale * identity(sums)],
-            ],
-            format="csc",
-        )
         self._sum_up, self._send = sum_up, sum_up.T.tocsr()
-        self._factored = splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
+        self._factored = _factored(stiff, shared)
         self._right = np.zeros(conditions + sums)
 
     def agreeing(self, towards: Table) -> Table:
@@ -212,6 +203,32 @@ class _System:
     def _invert(self, flat: Table) -> Table:
         found: Table = self._loose * flat - self._spread @ (self._shrink * (self._observe @ flat))
         return found
+
+
+def _factored(stiff: Any, shared: Any) -> Any:
+    """Return the factors of [[S, −B], [−Bᵀ, 0]] with a trace of slack on its diagonal.
+
+    Where weights differ by many orders, as between noisy counts and public totals, a slack that is the same everywhere
+    is lost in rounding; there it follows the diagonal, row by row.
+    """
+    from scipy.sparse import bmat, diags
+    from scipy.sparse.linalg import splu
+
+    diagonal = stiff.diagonal()
+    scale = float(diagonal.mean())
+    own = np.where(diagonal > 0, diagonal, scale)
+    even = np.full(own.size, scale), np.full(shared.shape[1], 1 / scale)
+    uneven = own, shared.T @ (1 / own)
+    for (first, second), slack in ((even, _SLACK), (uneven, _SLACK), (uneven, 1e3 * _SLACK)):
+        blocks = [[stiff + diags(slack * first), -shared], [-shared.T, diags(-slack * second)]]
+        with suppress(RuntimeError):
+            return splu(
+                bmat(blocks, format="csc"),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
+    return splu(bmat(blocks, format="csc"))
 
 
 def _shared(objective: Objective, blocks: Sequence[_Block]) -> dict[Clique, list[int]]:

@@ -55,6 +55,12 @@ class Model:
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
+        # Sums over another layout may differ in the last digit, and rows with them: a model that is loaded again must
+        # be laid out as the one that was saved.
+        for name in ("potentials", "within", "targets"):
+            tables = getattr(self, name).items()
+            laid = {key: np.asarray(table, dtype=np.float64, order="C") for key, table in tables}
+            object.__setattr__(self, name, laid)
         grouped = self.full_domain
         sound = (
             math.isfinite(self.total)

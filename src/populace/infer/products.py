@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -47,8 +48,13 @@ class Products:
             ]
             for i, node in enumerate(nodes)
         ]
-        self._factors = [[f for f, home in enumerate(homes) if home == i] for i in range(len(nodes))]
-        self._children = [[k for k, parent in enumerate(parents) if parent == i] for i in range(len(nodes))]
+        self._factors: list[list[int]] = [[] for _ in nodes]
+        for f, home in enumerate(homes):
+            self._factors[home].append(f)
+        self._children: list[list[int]] = [[] for _ in nodes]
+        for k, parent in enumerate(parents):
+            if parent >= 0:
+                self._children[parent].append(k)
         self._orders = []
         for i in range(len(nodes)):
             shapes = [table.shape for table in self._fixed[i]]
@@ -111,12 +117,25 @@ def _multiplied(parts: list[Table], *, order: Sequence[tuple[int, int]], out: Ta
 
 
 def _cheapest(shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """Return which two of several tables to multiply next, the smallest product first; it becomes the last table."""
-    held = dict(enumerate(shapes))
+    """Return which two of several tables to multiply next, the smallest product first; it becomes the last table.
+
+    Of equal products the one of the earliest tables comes first. Tables of one shape cost the same, so only the first
+    ones of each shape are compared: the root of a wide model has thousands of branches, and few shapes.
+    """
+    held: dict[tuple[int, ...], deque[int]] = {}
+    for number, shape in enumerate(shapes):
+        held.setdefault(shape, deque()).append(number)
     order: list[tuple[int, int]] = []
-    while len(held) > 1:
-        pair = min(combinations(held, 2), key=lambda pair: math.prod(map(max, held[pair[0]], held[pair[1]])))
-        one, other = (held.pop(k) for k in pair)
-        held[len(shapes) + len(order)] = tuple(map(max, one, other))
-        order.append(pair)
+    for number in range(len(shapes), 2 * len(shapes) - 1):
+        found = [
+            (math.prod(map(max, one, other)), min(a[0], b[0]), max(a[0], b[0]), one, other)
+            for (one, a), (other, b) in combinations(held.items(), 2)
+        ]
+        found += [(math.prod(one), same[0], same[1], one, one) for one, same in held.items() if len(same) > 1]
+        _, first, second, one, other = min(found)
+        for shape in (one, other):
+            held[shape].popleft()
+        held = {shape: same for shape, same in held.items() if same}
+        held.setdefault(tuple(map(max, one, other)), deque()).append(number)
+        order.append((first, second))
     return order

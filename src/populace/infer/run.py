@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 
 from populace.errors import ReleaseError, UsageError
 from populace.infer.assemble import assemble
@@ -19,6 +20,18 @@ WEIGHING = ("mwem", "pmw")
 # The methods whose model is a copy of what they told, or one that they define.
 OWN = ("copula", "gem", "stability", "histogram", "histogram-exponential", "field-groups")
 INFERENCES = ("tree", "gum")
+# What only some methods are fitted with, and is loaded when they are.
+_MODULES = {
+    "copula": ("populace.infer.copula", "scipy.special"),
+    "dpsyn": ("populace.infer.parted",),
+    "field-groups": ("populace.infer.histogram",),
+    "gem": ("populace.infer.mixture",),
+    "histogram": ("populace.infer.histogram",),
+    "histogram-exponential": ("populace.infer.histogram",),
+    "mwem": ("populace.infer.weights",),
+    "pmw": ("populace.infer.weights",),
+    "stability": ("populace.infer.told",),
+}
 
 
 def fit_run(
@@ -102,6 +115,15 @@ def fit_items(
     return assemble(
         items, domain=domain, rules=rules, totals=totals, public=public, gradual=gradual, progress=progress
     )
+
+
+def load_inference(method: str, *, rules: Rules) -> None:
+    """Load what the model of a method is fitted with, before anything is paid for: an import can fail as a disk can."""
+    for name in _MODULES.get(method, ()):
+        import_module(name)
+    if rules != NO_RULES and method != "independent":
+        # Tables over several columns are brought into agreement with rules by sparse least squares.
+        import_module("scipy.sparse.linalg")
 
 
 def check_inference(inference: str, *, method: str, where: str | None = None) -> None:

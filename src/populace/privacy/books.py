@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from difflib import get_close_matches
 from fractions import Fraction
-from shlex import quote
 from typing import Any
 
 from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
-from populace.privacy.events import GENESIS, Event, Kind, Row, damaged, opened
+from populace.privacy.account import Account, other_relation, other_unit, too_much
+from populace.privacy.events import GENESIS, Event, Kind, Row, canonical, damaged, opened
 from populace.privacy.mechanisms import fraction_from_json
 from populace.privacy.record import RunRecord, short
 from populace.privacy.release_record import ReleaseRecord
 from populace.privacy.spends import SpendRecord
 from populace.records import dataclass
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What one dataset may spend, and what its runs have taken of it.
-
-    The first run fixes whom the account protects: `unit` is their name, `id` the column whose values tell them
-    apart (None: every row is one of them). Before that run, both are None.
-    """
-
-    dataset: str
-    neighbours: Neighbours
-    unit: str | None
-    id: str | None
-    epsilon: Fraction
-    delta: Fraction
-    taken_epsilon: Fraction
-    taken_delta: Fraction
-    void: bool
-    rehearsal: bool
-    runs: tuple[str, ...]
-
-    @property
-    def left_epsilon(self) -> Fraction:
-        """The ε that later runs may still reserve."""
-        return self.epsilon - self.taken_epsilon
-
-    @property
-    def left_delta(self) -> Fraction:
-        """The δ that later runs may still reserve."""
-        return self.delta - self.taken_delta
+Archive = Callable[[str], Iterable[Row]]
+_BROKEN = (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 @dataclass(slots=True)
 class Books:
-    """The state of all accounts after some rows of the log."""
+    """The state of all accounts after some rows of the log, and the runs among these rows.
+
+    Books that began at a checkpoint know the sums of earlier runs alone. While `archive` gives the rows of a run, such
+    a run is read when somebody asks for it.
+    """
 
     seq: int = 0
     hash: str = GENESIS
@@ -61,25 +39,68 @@ class Books:
     # The sum of prices of each run: adding them all up again at every spend would take time squared.
     used: dict[str, Fraction] = field(default_factory=dict)
     releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
+    base: int = 0
+    """The row of the checkpoint that these books began at; 0 where all rows were read."""
+    archive: Archive | None = None
 
     def copy(self) -> Books:
         """Return books that can be written on without changing these; accounts and runs are frozen values."""
         return Books(
-            self.seq, self.hash, dict(self.accounts), dict(self.runs), dict(self.used), dict(self.releases)
+            seq=self.seq,
+            hash=self.hash,
+            accounts=dict(self.accounts),
+            runs=dict(self.runs),
+            used=dict(self.used),
+            releases=dict(self.releases),
+            base=self.base,
         )
+
+    def begin_at(self, state: str, *, seq: int, digest: str) -> None:
+        """Let empty books begin at a checkpoint: the state of all accounts after one row."""
+        try:
+            accounts = [Account.from_json(told) for told in json.loads(state)["accounts"]]
+        except _BROKEN as failure:
+            raise damaged(f"its checkpoint cannot be read ({type(failure).__name__})") from failure
+        self.accounts = {account.dataset: account for account in accounts}
+        self.seq, self.hash, self.base = seq, digest, seq
+
+    def state(self) -> str:
+        """Return the state of all accounts, as a checkpoint keeps it."""
+        return canonical({"accounts": [account.to_json() for account in self.accounts.values()]})
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
         event = opened(row, seq=self.seq + 1, previous=self.hash)
-        try:
+        with _damage_told(row):
             self.write(event, row=row)
-        except (KeyError, IndexError, TypeError, ValueError, ArithmeticError) as failure:
-            raise damaged(f"row {row.seq} cannot be read ({type(failure).__name__})") from failure
-        except PopulaceError as failure:
-            raise damaged(f"row {row.seq} breaks the rules ({failure.message})") from failure
+
+    def knows(self, run: str | None) -> bool:
+        """Say whether there is such a run, and read it if it lies before the checkpoint."""
+        if run is not None and run not in self.runs and (archive := self.archive) is not None:
+            # Its rows must suffice: a spend whose reservation is missing is damage, and no reason to look again.
+            self.archive = None
+            for row in archive(run):
+                self._recall(row)
+            self.archive = archive
+        return run in self.runs
+
+    def _recall(self, row: Row) -> None:
+        """Take in a row of a run from before the checkpoint, whose sums the accounts hold already."""
+        event = opened(row, seq=row.seq, previous=row.previous)
+        with _damage_told(row):
+            if event.kind is Kind.RESERVE:
+                self._begin(_reservation(event, digest=row.hash))
+            elif event.kind is Kind.SPEND:
+                self._spend(event, digest=row.hash)
+            elif event.kind is Kind.FINISH:
+                self._end(event, digest=row.hash)
+            else:
+                self._release(event, digest=row.hash)
 
     def write(self, event: Event, *, row: Row) -> None:
         """Apply one event, or refuse it and leave the books as they were."""
+        if event.kind in (Kind.GRANT, Kind.RESERVE, Kind.SPEND):
+            self._check_private(event.dataset)
         if event.kind is Kind.OPEN:
             self._open(event)
         elif event.kind is Kind.GRANT:
@@ -108,7 +129,7 @@ class Books:
 
     def run(self, run: str | None) -> RunRecord:
         """Return the record of a run."""
-        if run is None or run not in self.runs:
+        if run is None or not self.knows(run):
             raise LedgerError(
                 f"the ledger does not know the run {run}.",
                 hint="give the ledger that the run was booked in; an older copy of it lacks later runs",
@@ -137,7 +158,7 @@ class Books:
         )
 
     def _grant(self, event: Event) -> None:
-        account = self._private(event.dataset)
+        account = self.account(event.dataset)
         epsilon, delta = _amount(event.body)
         if account.delta + delta >= 1:
             raise UsageError(
@@ -149,20 +170,19 @@ class Books:
         )
 
     def _reserve(self, event: Event, *, digest: str) -> None:
-        account = self._private(event.dataset)
-        if event.run is None or event.run in self.runs:
+        account = self.account(event.dataset)
+        if event.run is None or self.knows(event.run):
             raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
-        record = RunRecord.reserved(event.body, run=event.run, dataset=event.dataset, digest=digest)
+        record = _reservation(event, digest=digest)
         _amount(event.body)
         if record.neighbours is not account.neighbours:
-            raise _other_relation(account, record.neighbours)
+            raise other_relation(account, record.neighbours)
         if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
-            raise _other_unit(account, record.unit)
+            raise other_unit(account, record.unit)
         record.check_cap()
         if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
-            raise _too_much(account, record)
-        self.runs[event.run] = record
-        self.used[event.run] = Fraction(0)
+            raise too_much(account, record)
+        self._begin(record)
         self.accounts[event.dataset] = replace(
             account,
             unit=record.unit.name,
@@ -171,10 +191,14 @@ class Books:
             taken_delta=account.taken_delta + record.delta,
             rehearsal=account.rehearsal or record.rehearsal,
             runs=(*account.runs, event.run),
+            schemas=tuple(dict.fromkeys((*account.schemas, record.schema_digest))),
         )
 
+    def _begin(self, record: RunRecord) -> None:
+        self.runs[record.run] = record
+        self.used[record.run] = Fraction(0)
+
     def _spend(self, event: Event, *, digest: str) -> None:
-        self._private(event.dataset)
         run = self._active(event)
         record = SpendRecord.booked(event.body)
         left = run.cap - self.used[run.run]
@@ -197,16 +221,20 @@ class Books:
         self.used[run.run] += record.price
 
     def _finish(self, event: Event, *, digest: str) -> None:
-        run = self._active(event)
+        epsilon, delta = self._end(event, digest=digest)
         account = self.account(event.dataset)
-        epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
-        run.check_return((epsilon, delta))
-        self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
         self.accounts[event.dataset] = replace(
             account,
             taken_epsilon=account.taken_epsilon - epsilon,
             taken_delta=account.taken_delta - delta,
         )
+
+    def _end(self, event: Event, *, digest: str) -> tuple[Fraction, Fraction]:
+        run = self._active(event)
+        epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
+        run.check_return((epsilon, delta))
+        self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
+        return epsilon, delta
 
     def _release(self, event: Event, *, digest: str) -> None:
         """Take in what a run published. It costs nothing: the run paid for it, finished or not."""
@@ -214,14 +242,12 @@ class Books:
         record = ReleaseRecord.from_json(event.body, entry=digest)
         self.releases[run.run] = (*self.releases.get(run.run, ()), record)
 
-    def _private(self, dataset: str) -> Account:
-        account = self.account(dataset)
-        if account.void:
+    def _check_private(self, dataset: str) -> None:
+        if self.account(dataset).void:
             raise OverBudget(
                 f"the account of {dataset!r} is void: its rows were published without privacy, at infinite cost.",
                 hint="no budget can restore a guarantee for these rows",
             )
-        return account
 
     def _active(self, event: Event) -> RunRecord:
         run = self._own_run(event)
@@ -249,56 +275,16 @@ def _amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
     return epsilon, delta
 
 
-def _too_much(account: Account, run: RunRecord) -> OverBudget:
-    lacking = [
-        f"{name} {short(asked)} is asked, {short(left)} of {short(whole)} is left, {short(asked - left)} short"
-        for name, asked, left, whole in (
-            ("epsilon", run.epsilon, account.left_epsilon, account.epsilon),
-            ("delta", run.delta, account.left_delta, account.delta),
-        )
-        if asked > left
-    ]
-    return OverBudget(
-        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
-        hint="other rows of a release that exists are free (`populace generate`); else ask for less, or decide to give "
-        f"the account more, which weakens its promise by as much: `populace ledger grant{_lacking(account, run)}`",
-    )
+def _reservation(event: Event, *, digest: str) -> RunRecord:
+    return RunRecord.reserved(event.body, run=str(event.run), dataset=event.dataset, digest=digest)
 
 
-def _lacking(account: Account, run: RunRecord) -> str:
-    """Return the options of a grant that would do; none where only delta is short, since no grant is of delta alone."""
-    amounts = [
-        max(Fraction(0), run.epsilon - account.left_epsilon),
-        max(Fraction(0), run.delta - account.left_delta),
-    ]
-    # What is not told exactly is told a little larger.
-    told = [
-        short(amount if Fraction(short(amount)) >= amount else amount * Fraction(10001, 10000))
-        for amount in amounts
-    ]
-    return f" --dataset {quote(account.dataset)} --epsilon {told[0]} --delta {told[1]}" if amounts[0] else ""
-
-
-def _other_relation(account: Account, asked: Neighbours) -> UsageError:
-    return UsageError(
-        f"the account of {account.dataset!r} is for {account.neighbours.value} neighbours, this run for {asked.value}.",
-        hint=f'an account carries one relation: set neighbours = "{account.neighbours.value}" in the schema',
-    )
-
-
-def _other_unit(account: Account, asked: Unit) -> UsageError:
-    if account.unit != asked.name:
-        return UsageError(
-            f"the account of {account.dataset!r} protects each {account.unit}, this run each {asked.name}.",
-            hint="protect the same unit in every run: guarantees for different units do not add up",
-        )
-    wanted = "leave out id" if account.id is None else f'set id = "{account.id}"'
-    return UsageError(
-        f"in the account of {account.dataset!r} one {account.unit} is {_extent(account.id)}, "
-        f"in this run {_extent(asked.id)}.",
-        hint=f"{wanted} in the schema: guarantees for different units do not add up (rows_per_unit may differ)",
-    )
-
-
-def _extent(column: str | None) -> str:
-    return "one row" if column is None else f"all rows with one value of {column!r}"
+@contextmanager
+def _damage_told(row: Row) -> Iterator[None]:
+    """Tell of a row that cannot be taken in as damage of the log."""
+    try:
+        yield
+    except _BROKEN as failure:
+        raise damaged(f"row {row.seq} cannot be read ({type(failure).__name__})") from failure
+    except PopulaceError as failure:
+        raise damaged(f"row {row.seq} breaks the rules ({failure.message})") from failure

@@ -32,6 +32,9 @@ LEAST_EPSILON, MOST_EPSILON = Fraction(1, 10**9), Fraction(10**6)
 LEAST_DELTA = Fraction(1, 10**300)
 _MOST_DIGITS = 400
 _SHORT_BITS = 32
+# An answer with smooth noise takes no more, whatever is left: its noise is nothing beside its bound by then, and laws
+# of a greater price leave the range in which they are searched for.
+MOST_SMOOTH_EPSILON = Fraction(512)
 
 
 def parse_epsilon(value: Number) -> Fraction:
@@ -40,7 +43,7 @@ def parse_epsilon(value: Number) -> Fraction:
     >>> parse_epsilon(0.1), parse_epsilon("1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
-    epsilon = _exact(value, name="epsilon", hint="give a positive number, such as 1 or 0.5")
+    epsilon = parse_number(value, name="epsilon", hint="give a positive number, such as 1 or 0.5")
     if epsilon <= 0:
         raise UsageError(f"epsilon is {value}.", hint="give a positive number, such as 1 or 0.5")
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
@@ -58,7 +61,7 @@ def parse_delta(value: Number) -> Fraction:
     (True, Fraction(0, 1))
     """
     hint = "give a number of at least 0 and below 1, such as 1e-9"
-    delta = _exact(value, name="delta", hint=hint)
+    delta = parse_number(value, name="delta", hint=hint)
     if not 0 <= delta < 1:
         raise UsageError(f"delta is {_shown(value)}.", hint=hint)
     if 0 < delta < LEAST_DELTA:
@@ -68,8 +71,12 @@ def parse_delta(value: Number) -> Fraction:
     return delta
 
 
-def _exact(value: object, *, name: str, hint: str) -> Fraction:
-    """Return a number exactly as it is written, and refuse everything that is not one."""
+def parse_number(value: object, *, name: str, hint: str) -> Fraction:
+    """Return a number exactly as it is written, and refuse everything that is not one.
+
+    >>> parse_number("1/3", name="the share", hint="give a number")
+    Fraction(1, 3)
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Fraction | Decimal):
         raise UsageError(f"{name} is {_shown(value)}, not a number.", hint=hint)
     if isinstance(value, Fraction):
@@ -183,7 +190,8 @@ class Budget:
     def smooth_epsilon(self, share: Fraction, *, answers: int = 1) -> Fraction:
         """Return the ε that each of some answers with smooth noise may have, together for at most a share.
 
-        It is the ε between tables that differ by one row: a unit of several rows takes as many times as much.
+        It is the ε between tables that differ by one row: a unit of several rows takes as many times as much. What
+        exceeds `MOST_SMOOTH_EPSILON` is not spent.
 
         >>> from populace.schema.unit import Unit
         >>> Budget.of(Fraction(6), Fraction(0), unit=Unit(rows=3, id="id")).smooth_epsilon(Fraction(1, 2))
@@ -191,10 +199,10 @@ class Budget:
         """
         each, rows = self._each(share, answers=answers), self.unit.marginal_l1
         if self.currency is Currency.GDP:
-            return greatest_pure_epsilon(each) / rows
-        if self.currency is Currency.ZCDP:
-            return _root_down(2 * each) / rows
-        return each / rows
+            found = greatest_pure_epsilon(each)
+        else:
+            found = _root_down(2 * each) if self.currency is Currency.ZCDP else each
+        return min(found / rows, MOST_SMOOTH_EPSILON)
 
     def smooth_noise(
         self, share: Fraction, *, t: Fraction, answers: int = 1, aim: Aim | None = None

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from populace.errors import LedgerError
+from populace.errors import LedgerError, UsageError
 from populace.records import dataclass
 
 GENESIS = "0" * 64
@@ -38,6 +39,35 @@ class Event:
     dataset: str
     run: str | None = None
     body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last row of a log, by its number and its hash: everything before it is sealed in these.
+
+    >>> str(Head(0, GENESIS))[:8]
+    '0:000000'
+    """
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+def parse_head(text: str) -> tuple[int | None, str]:
+    """Return the number and the hash of a head that somebody kept, or its hash alone.
+
+    >>> parse_head("7:" + "a" * 64)[0], parse_head("a" * 64)[0]
+    (7, None)
+    """
+    if not (found := re.fullmatch(r"(?:([0-9]{1,18}):)?([0-9a-f]{64})", text.strip())):
+        raise UsageError(
+            f"{text!r} is not the head of a ledger.",
+            hint="give NUMBER:HASH as `populace ledger head` printed it",
+        )
+    return None if found[1] is None else int(found[1]), found[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +129,12 @@ def canonical(value: object) -> str:
 def seal_of_head(seq: int, digest: str) -> str:
     """Return the seal of the head record, which names the last row."""
     return hashlib.sha256(canonical([_SEALED, "head", seq, digest]).encode()).hexdigest()
+
+
+def seal_of_checkpoint(seq: int, digest: str, state: str) -> str:
+    """Return the seal of a checkpoint: the state of all accounts after the row with this number and hash."""
+    inner = hashlib.sha256(state.encode()).hexdigest()
+    return hashlib.sha256(canonical([_SEALED, "checkpoint", seq, digest, inner]).encode()).hexdigest()
 
 
 def damaged(what: str) -> LedgerError:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
 
-from populace.errors import OverBudget, UsageError
+from populace.errors import LedgerError, OverBudget
 from populace.privacy import ledger_file as file
-from populace.privacy.books import Account, Books
+from populace.privacy import ledger_log as log
+from populace.privacy import ledger_place as place
+from populace.privacy.account import Account, check_name
+from populace.privacy.books import Books
 from populace.privacy.budget import Budget, Number, parse_delta, parse_epsilon
-from populace.privacy.events import Event, Kind, damaged, sealed
+from populace.privacy.events import Event, Head, Kind, parse_head, sealed
 from populace.privacy.loss import price
 from populace.privacy.mechanisms import Spend
 from populace.privacy.record import Plan, PublicTable, RunRecord
@@ -24,7 +27,6 @@ from populace.privacy.stability import key_delta
 from populace.schema.unit import Neighbours, Unit
 
 Decision = Callable[[Books], Sequence[Event]]
-_LONGEST_NAME = 200
 
 
 def default_path() -> Path:
@@ -65,16 +67,44 @@ class Ledger:
     def existing(cls, path: Path | str) -> Ledger:
         """Open a ledger that must be there already."""
         ledger = cls(Path(path), books=Books())
-        ledger.verify()
+        ledger._current()
         return ledger
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
     def verify(self) -> int:
-        """Check every row from the first to the last, and return how many there are."""
-        self._books = Books()
-        return self._transact("begin", lambda connection, _: file.check_pages(connection)).seq
+        """Check every row from the first to the last, and the checkpoint against them; return how many rows there are.
+
+        Opening a ledger trusts its checkpoint and reads what follows; this reads everything and trusts nothing.
+        """
+        self._transact(file.READ, lambda connection, _: file.check_pages(connection))
+
+        def read(after: Head) -> log.Part:
+            found: list[log.Part] = []
+            self._transact(
+                file.READ, lambda connection, _: found.append(log.read_part(connection, after=after))
+            )
+            return found[-1]
+
+        return log.check_parts(read)
+
+    def head(self) -> Head:
+        """Return the last row's number and hash; kept elsewhere, they show whether rows were taken back."""
+        books = self._current()
+        return Head(seq=books.seq, hash=books.hash)
+
+    def find_head(self, kept: str) -> Head:
+        """Return the row that was the last when somebody kept it; refuse a ledger that no longer holds it."""
+        seq, digest = parse_head(kept)
+        found: list[int | None] = []
+        self._transact(file.READ, lambda connection, _: found.append(file.seq_of(connection, digest)))
+        if found[-1] is None or seq not in (None, found[-1]):
+            raise LedgerError(
+                f"{self.path} does not hold the entry that was kept: it was rolled back, or is another ledger.",
+                hint="find the file that holds it; an older copy lacks what was spent since",
+            )
+        return Head(seq=found[-1], hash=digest)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return all accounts, in the order in which they were opened."""
@@ -86,16 +116,16 @@ class Ledger:
 
     def record(self, run: str) -> RunRecord:
         """Return all that the rows say about one run."""
-        return self._current().run(run)
+        return self._with_runs(lambda _: (run,)).run(run)
 
     def runs(self, dataset: str) -> tuple[RunRecord, ...]:
         """Return all that the rows say about the runs of one account, in the order in which they began."""
-        books = self._current()
+        books = self._with_runs(lambda books: books.account(dataset).runs)
         return tuple(books.run(run) for run in books.account(dataset).runs)
 
     def releases(self, run_id: str) -> tuple[ReleaseRecord, ...]:
         """Return what one run has published, in the order in which it was booked."""
-        books = self._current()
+        books = self._with_runs(lambda _: (run_id,))
         return books.releases.get(books.run(run_id).run, ())
 
     def open_account(
@@ -108,7 +138,12 @@ class Ledger:
     ) -> Account:
         """Open an account with a budget that all its runs share."""
         event = _opening(dataset, parse_epsilon(epsilon), parse_delta(delta), neighbours=neighbours)
-        return self._write(lambda _: [event]).account(dataset)
+
+        def decide(books: Books) -> Sequence[Event]:
+            check_name(dataset, others=books.accounts)
+            return [event]
+
+        return self._write(decide).account(dataset)
 
     def grant(self, dataset: str, *, epsilon: Number, delta: Number) -> Account:
         """Give an account more; the guarantee for its rows becomes weaker by as much."""
@@ -163,6 +198,8 @@ class Ledger:
         def decide(books: Books) -> Sequence[Event]:
             nonlocal opened
             opened = dataset not in books.accounts
+            if opened:
+                check_name(dataset, others=books.accounts)
             return [opening, reserving] if opened else [reserving]
 
         try:
@@ -223,26 +260,38 @@ class Ledger:
                 row = sealed(event, seq=books.seq + 1, previous=books.hash)
                 books.write(event, row=row)
                 file.append(connection, row)
+            log.keep_checkpoint(connection, books)
 
-        return self._transact("begin immediate", work)
+        return self._transact(file.WRITE, work)
 
     def _current(self) -> Books:
-        return self._transact("begin", lambda *_: None)
+        return self._transact(file.READ, lambda *_: None)
 
-    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, Books], None]) -> Books:
+    def _with_runs(self, wanted: Callable[[Books], Iterable[str]]) -> Books:
+        """Return the newest books with the runs that are wanted, also those from before the checkpoint."""
+        books = self._current()
+        if not books.base or all(run in books.runs for run in wanted(books)):
+            return books
+        return self._transact(file.READ, lambda _, books: [books.knows(run) for run in wanted(books)])
+
+    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, Books], object]) -> Books:
         """Bring the books up to date and work on them inside one transaction; keep them only if it was committed."""
         since = time.monotonic()
         while True:
-            books = self._books.copy()
-            file.check_file(self.path)
+            books, path = self._books.copy(), place.real_path(self.path)
+            opened = place.check_file(path)
+            if begin == file.WRITE:
+                place.remove_drafts(path)
             try:
-                with file.transaction(self.path, begin=begin) as connection:
-                    _catch_up(connection, books)
+                with file.transaction(path, begin=begin) as connection:
+                    log.catch_up(connection, books)
                     work(connection, books)
+                    books.archive = None
             except sqlite3.Error as failure:
                 if file.busy(failure) and file.wait(since):
                     continue
                 file.refuse(failure, self.path)
+            place.check_same(path, opened)
             self._books = books
             return books
 
@@ -307,20 +356,6 @@ class Run:
         return self.record().digest
 
 
-def _catch_up(connection: sqlite3.Connection, books: Books) -> None:
-    """Read the rows that others have added; those read before must still be there."""
-    if file.hash_at(connection, books.seq) != books.hash:
-        raise damaged("rows that were there before are gone or altered")
-    for row in file.rows_after(connection, books.seq):
-        books.read(row)
-    file.check_head(connection, seq=books.seq, digest=books.hash)
-
-
 def _opening(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Neighbours) -> Event:
-    if not dataset.strip() or len(dataset) > _LONGEST_NAME or not dataset.isprintable():
-        raise UsageError(
-            f"{dataset[:_LONGEST_NAME]!r} cannot name an account.",
-            hint=f"name the dataset with 1 to {_LONGEST_NAME} printable characters",
-        )
     body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours.value}
     return Event(kind=Kind.OPEN, dataset=dataset, body=body)

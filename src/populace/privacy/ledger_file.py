@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from populace.errors import LedgerError, PopulaceError, ResourceError
-from populace.privacy.events import GENESIS, Row, damaged, seal_of_head
+from populace.privacy.events import GENESIS, Row, damaged, seal_of_checkpoint, seal_of_head
+from populace.privacy.ledger_place import foreign
+from populace.records import dataclass
 
 APPLICATION_ID = 0x706F7075
 FORMAT = 1
 WAIT_SECONDS = 60.0
+READ, WRITE = "begin", "begin immediate"
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH)
 
 _TABLES = f"""
 create table events (
@@ -32,6 +36,22 @@ insert into head values (1, 0, '{GENESIS}', '{seal_of_head(0, GENESIS)}');
 pragma application_id = {APPLICATION_ID};
 pragma user_version = {FORMAT};
 """
+
+_CHECKPOINT_TABLE = """
+create table if not exists checkpoint (
+  one integer primary key check (one = 1), seq integer not null, hash text not null, state text not null,
+  seal text not null
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The state of all accounts after one row, so that opening a ledger need not read the rows before it."""
+
+    seq: int
+    hash: str
+    state: str
 
 
 def make_folder(path: Path) -> None:
@@ -57,7 +77,8 @@ def create(path: Path) -> None:
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             _durable(connection, path)
-            connection.executescript(_TABLES)
+            connection.executescript(f"begin; {_TABLES} commit;")
+        _check_draft(draft)
         with suppress(FileExistsError):
             _publish(draft, path)
     except OSError as failure:
@@ -65,9 +86,18 @@ def create(path: Path) -> None:
     except sqlite3.Error as failure:
         refuse(failure, path)
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-journal"):
             with suppress(OSError):
                 draft.with_name(draft.name + suffix).unlink()
+
+
+def _check_draft(draft: Path) -> None:
+    """Flush a draft and read it again: a disk that filled up in between must be noticed before it has its name."""
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    with closing(_connected(draft)) as connection:
+        check_pages(connection)
+        check_head(connection, seq=0, digest=GENESIS)
 
 
 def _no_place(path: Path, failure: OSError) -> ResourceError:
@@ -84,11 +114,7 @@ def _publish(draft: Path, path: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        # No hard links on this disk. A crash in the next lines leaves a file that is refused, never a fresh ledger.
-        with path.open("xb") as target:
-            target.write(draft.read_bytes())
-            target.flush()
-            os.fsync(target.fileno())
+        _copy(draft, path)
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -97,31 +123,35 @@ def _publish(draft: Path, path: Path) -> None:
             os.close(folder)
 
 
+def _copy(draft: Path, path: Path) -> None:
+    """Publish a draft where there are no hard links; a crash here leaves a file that is refused, not a fresh ledger."""
+    with path.open("xb") as target:
+        try:
+            target.write(draft.read_bytes())
+            target.flush()
+            os.fsync(target.fileno())
+        except OSError:
+            path.unlink()
+            raise
+
+
 @contextmanager
 def transaction(path: Path, *, begin: str) -> Iterator[sqlite3.Connection]:
     """Open the file, hold one transaction, and commit it to disk; on any error nothing is kept.
 
-    A connection lives only this long, so a fork can never share one, and threads need no lock of ours.
+    A plain "begin" reads alone, so it works where nothing can be written. A connection lives only this long, so a fork
+    can never share one, and threads need no lock of ours.
     """
-    with closing(_connected(path)) as connection:
+    with closing(_connected_to_read(path) if begin == READ else _connected(path)) as connection:
         connection.execute(begin)
         yield connection
         connection.execute("commit")
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """Return a connection to a ledger that exists, in autocommit mode: transactions begin only where we say so."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=WAIT_SECONDS, isolation_level=None
-    )
+    """Return a connection to a ledger that exists, ready to be written."""
+    connection = _opened(path, "mode=rw")
     try:
-        if connection.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
-            raise _foreign(path)
-        if (found := connection.execute("pragma user_version").fetchone()[0]) != FORMAT:
-            raise LedgerError(
-                f"{path} is a ledger of format {found}; this version reads format {FORMAT}.",
-                hint="use the version of populace that wrote it",
-            )
         _durable(connection, path)
     except BaseException:
         connection.close()
@@ -129,38 +159,60 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _durable(connection: sqlite3.Connection, path: Path) -> None:
-    mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
-    if mode != "wal":
-        raise ResourceError(
-            f"{path} lies where SQLite cannot keep a write-ahead log.",
-            hint="keep the ledger on a local disk, not on a network drive",
-        )
-    # A commit returns only after the disk has it; fullfsync matters on macOS alone.
-    connection.execute("pragma synchronous = full")
-    connection.execute("pragma fullfsync = on")
+def _connected_to_read(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, except that it rolls back what a crash left half written.
 
-
-def check_file(path: Path) -> None:
-    """Refuse a path that cannot be a ledger, by its directory entry alone.
-
-    The file is not opened here: closing it again would drop the locks that SQLite holds in this process.
+    A ledger of an earlier version keeps a write-ahead log, which SQLite cannot read where it may make no files; where
+    there is no such log, the file is whole, and is read as one that nobody changes.
     """
     try:
-        status = path.stat()
-    except FileNotFoundError:
-        raise LedgerError(
-            f"there is no ledger at {path}.",
-            hint="check the path; for a dataset without earlier runs `populace ledger init` makes one",
-        ) from None
-    except OSError as failure:
+        return _opened(path, "mode=rw")
+    except sqlite3.Error as failure:
+        if _code(failure) not in _UNWRITABLE:
+            raise
+        for suffix in ("-wal", "-journal"):
+            if os.path.lexists(f"{path}{suffix}"):
+                raise ResourceError(
+                    f"the ledger {path} was left in the middle of a change, which cannot be settled here.",
+                    hint=f"it needs {path.name} and {path.name}{suffix} together, in a folder that can be written",
+                ) from failure
+        return _opened(path, "mode=ro&immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    """Return a connection to a file that is a ledger, in autocommit mode: transactions begin only where we say so."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}", uri=True, timeout=WAIT_SECONDS, isolation_level=None
+    )
+    try:
+        if connection.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
+            raise foreign(path)
+        if (found := connection.execute("pragma user_version").fetchone()[0]) != FORMAT:
+            raise LedgerError(
+                f"{path} is a ledger of format {found}; this version reads format {FORMAT}.",
+                hint="use the version of populace that wrote it",
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _durable(connection: sqlite3.Connection, path: Path) -> None:
+    """Let a commit return only when the file itself holds it, also after a loss of power.
+
+    With a rollback journal what was committed is in the file. A write-ahead log would hold it beside the file, where
+    another name of the file, a copy of it or a tidy colleague misses it.
+    """
+    mode = connection.execute("pragma journal_mode = delete").fetchone()[0]
+    if mode != "delete":
         raise ResourceError(
-            f"{path} cannot be reached ({failure.strerror}).", hint="check the path and its permissions"
-        ) from failure
-    if not path.is_file():
-        raise _foreign(path)
-    if status.st_size == 0:
-        raise damaged(f"{path} is empty")
+            f"{path} lies where SQLite cannot keep a journal.",
+            hint="keep the ledger on a local disk, not on a network drive",
+        )
+    # Extra: the folder is flushed too, or a journal that was deleted may come back and undo a commit.
+    connection.execute("pragma synchronous = extra")
+    connection.execute("pragma fullfsync = on")
 
 
 def check_pages(connection: sqlite3.Connection) -> None:
@@ -178,12 +230,59 @@ def rows_after(connection: sqlite3.Connection, seq: int) -> Iterator[Row]:
     return (Row(*values) for values in found)
 
 
+def rows_of_run(connection: sqlite3.Connection, run: str, *, until: int) -> Iterator[Row]:
+    """Return the rows of one run up to a number, in order."""
+    found = connection.execute(
+        "select seq, kind, dataset, run, body, previous, hash from events where run = ? and seq <= ? order by seq",
+        (run, until),
+    )
+    return (Row(*values) for values in found)
+
+
+def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
+    """Return the newest checkpoint, None where there is none yet, and refuse one that was altered."""
+    if not checkpoint_seq(connection):
+        return None
+    for seq, digest, state, seal in connection.execute("select seq, hash, state, seal from checkpoint"):
+        if not isinstance(state, str) or seal != seal_of_checkpoint(seq, digest, state):
+            raise damaged("its checkpoint was altered")
+        return Checkpoint(seq, digest, state)
+    return None
+
+
+def checkpoint_seq(connection: sqlite3.Connection) -> int:
+    """Return the row of the newest checkpoint, 0 where there is none yet."""
+    if not connection.execute("select 1 from sqlite_schema where name = 'checkpoint'").fetchone():
+        return 0
+    found = connection.execute("select seq from checkpoint").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+    """Keep a checkpoint in place of the one before; a ledger of an earlier version gets the table for it."""
+    connection.execute(_CHECKPOINT_TABLE)
+    connection.execute("create index if not exists events_of_runs on events (run)")
+    seal = seal_of_checkpoint(checkpoint.seq, checkpoint.hash, checkpoint.state)
+    connection.execute(
+        "insert or replace into checkpoint values (1, ?, ?, ?, ?)",
+        (checkpoint.seq, checkpoint.hash, checkpoint.state, seal),
+    )
+
+
 def hash_at(connection: sqlite3.Connection, seq: int) -> str:
     """Return the hash of one row; that of the row before the first is all zeros."""
     if seq == 0:
         return GENESIS
     found = connection.execute("select hash from events where seq = ?", (seq,)).fetchone()
     return "" if found is None else str(found[0])
+
+
+def seq_of(connection: sqlite3.Connection, digest: str) -> int | None:
+    """Return the number of the row with a hash, None where there is none."""
+    if digest == GENESIS:
+        return 0
+    found = connection.execute("select seq from events where hash = ?", (digest,)).fetchone()
+    return None if found is None else int(found[0])
 
 
 def check_head(connection: sqlite3.Connection, *, seq: int, digest: str) -> None:
@@ -225,7 +324,7 @@ def _translated(failure: sqlite3.Error, path: Path) -> PopulaceError:
     code = _code(failure)
     if code == sqlite3.SQLITE_FULL:
         return ResourceError(f"there is no room to write the ledger {path}.", hint="make room on its disk")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH):
+    if code in _UNWRITABLE:
         return ResourceError(
             f"the ledger {path} cannot be written.",
             hint="check the permissions of the file and of its folder",
@@ -241,15 +340,8 @@ def _translated(failure: sqlite3.Error, path: Path) -> PopulaceError:
             hint="check its disk, and keep the ledger on a local one",
         )
     if code == sqlite3.SQLITE_NOTADB:
-        return _foreign(path)
+        return foreign(path)
     return damaged(f"SQLite cannot read {path} ({failure})")
-
-
-def _foreign(path: Path) -> LedgerError:
-    return LedgerError(
-        f"{path} is not a ledger.",
-        hint="give the ledger that holds the earlier runs on these people; a new one would forget them",
-    )
 
 
 def _code(failure: sqlite3.Error) -> int:

@@ -7,8 +7,11 @@ ledger or a release; the accounts carry a tag that it cannot be told from. Proof
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import secrets
+import stat
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +28,8 @@ from populace.schema.unit import Neighbours
 _BYTES = 32
 _PLACE = 16
 _MODE = 0o600
+# How the name of a key begins before it is whole.
+DRAFT = ".populace-key-"
 
 
 class SplitKey:
@@ -44,32 +49,30 @@ class SplitKey:
 
     @classmethod
     def kept(cls, path: Path, *, entropy: Entropy) -> SplitKey:
-        """Return the key of a file, which nobody else may read; the first time it is drawn and written."""
+        """Return the key of a file, which nobody else may read; the first time it is drawn and written.
+
+        The file appears whole or not at all, and one process alone makes it: a second key would be a second split.
+        """
         try:
-            # Made by one process alone: a second key would be a second split.
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-        except FileExistsError:
-            return cls._read(path)
+            if not os.path.lexists(path):
+                with contextlib.suppress(FileExistsError):
+                    _write_once(path, cls.draw(entropy)._secret)
         except OSError as error:
             raise ResourceError(
                 f"{str(path)!r} cannot be written: {error.strerror}.", hint="choose another place for the key"
             ) from None
-        with os.fdopen(handle, "wb") as file:
-            key = cls.draw(entropy)
-            file.write(key._secret)
-            file.flush()
-            os.fsync(file.fileno())
-        return key
+        return cls._read(path)
 
     @classmethod
     def _read(cls, path: Path) -> SplitKey:
         try:
-            if path.stat().st_mode & 0o077:
-                raise UsageError(
-                    f"others may read the key in {str(path)!r}.",
-                    hint=f"chmod 600 {path}: a split must stay secret",
-                )
-            return cls(path.read_bytes())
+            # Without waiting for somebody to write to a pipe.
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            try:
+                _check_key_file(path, os.fstat(handle))
+                return cls(os.read(handle, _BYTES + 1))
+            finally:
+                os.close(handle)
         except OSError as error:
             raise ResourceError(
                 f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
@@ -95,6 +98,65 @@ class SplitKey:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key is never copied or pickled")
+
+
+def _write_once(path: Path, secret: bytes) -> None:
+    """Write a new key under another name, to disk, and only then give it its own, unless that is taken."""
+    draft = path.with_name(f"{DRAFT}{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
+            file.write(secret)
+            file.flush()
+            os.fsync(file.fileno())
+        _give_name(draft, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _give_name(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A disk without hard links. A crash in the next lines leaves a file that is refused, never a second key.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
+            try:
+                file.write(draft.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                path.unlink()
+                raise
+
+
+def _check_key_file(path: Path, about: os.stat_result) -> None:
+    """Refuse a file that holds no key: from what the system says about it, before it is read."""
+    if not stat.S_ISREG(about.st_mode):
+        raise UsageError(
+            f"{str(path)!r} is no regular file.", hint="name the file of a key, or one that is not there yet"
+        )
+    if about.st_mode & 0o077:
+        raise UsageError(
+            f"others may read the key in {str(path)!r}.", hint=f"chmod 600 {path}: a split must stay secret"
+        )
+    if about.st_size < _BYTES:
+        raise UsageError(
+            f"{str(path)!r} holds {about.st_size} of the {_BYTES} bytes of a key: it was cut short.",
+            hint="populace makes no pieces with such a key: if none were made with the whole one, remove the file and "
+            "run it again; otherwise bring the key back from a copy, for a new one is a second split, which costs more",
+        )
+    if about.st_size > _BYTES:
+        raise UsageError(
+            f"{str(path)!r} is no key: a key has {_BYTES} bytes.",
+            hint="name the file of a key, or one that is not there yet",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -374,3 +375,13 @@ def short(value: Fraction) -> str:
     """
     digits, mark, exponent = f"{float(value):.6g}".partition("e")
     return f"{digits}{mark}{int(exponent)}" if mark else digits
+
+
+def short_up(value: Fraction) -> str:
+    """Return a number for a promise or a price, to six digits and never below it.
+
+    >>> short_up(Fraction(1, 3)), short_up(Fraction("1.00000001")), short_up(Fraction("1e-9"))
+    ('0.333334', '1.00001', '1e-9')
+    """
+    context = Context(prec=6, rounding=ROUND_CEILING)
+    return short(Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator))))

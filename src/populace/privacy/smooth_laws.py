@@ -286,7 +286,9 @@ def _power_loss(power: float, exponent: float, s: float, t: float) -> float:
     """Return the greatest loss at the points that are looked at: the search of `certified_price`, unproved."""
     z, own = _LOOKS, _LOOKS**power
     found = []
-    for lam, a, b in (-t, math.exp(-t), math.exp(-t) * s), (0.0, 1.0, s), (t, math.exp(t), s):
-        for above in 1 + (a * z + b) ** power, own + (a + b * z) ** power:
-            found.append(exponent * float(np.max(np.log(above / (1 + own)))) - lam)
+    # A power above all floats is a loss above 700, more than answers take; one below all of them is never the greatest.
+    with np.errstate(over="ignore", divide="ignore"):
+        for lam, a, b in (-t, math.exp(-t), math.exp(-t) * s), (0.0, 1.0, s), (t, math.exp(t), s):
+            for above in 1 + (a * z + b) ** power, own + (a + b * z) ** power:
+                found.append(exponent * float(np.max(np.log(above / (1 + own)))) - lam)
     return max(found)

@@ -314,7 +314,8 @@ def _about(law: Family, *, cost: float, t: float) -> float:
         if low < _LEAST_S:
             return 0.0
         low /= 2
-    while law.loss(s=2 * low, t=t) <= cost:
+    # No noise is narrower than S divided by the greatest s that may be booked, whatever is paid.
+    while 4 * low <= 2.0 ** _REACH["s"][1] and law.loss(s=2 * low, t=t) <= cost:
         low *= 2
     step = low
     for _ in range(30):

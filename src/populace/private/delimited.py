@@ -17,7 +17,8 @@ import pyarrow.csv
 
 from populace.errors import DataError
 from populace.private import lines
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_open_errors, redact_row_errors
+from populace.private.signatures import START, refuse_other_formats, refuse_other_texts
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv
@@ -32,18 +33,6 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-_OTHER_FORMATS = {
-    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
-    b"\x1f\x8b": "compressed by gzip",
-    b"BZh": "compressed by bzip2",
-    b"\xfd7zXZ": "compressed by xz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd",
-    b"ARROW1": "an Arrow file",
-    b"$FL2": "an SPSS file",
-    b"%PDF": "a PDF",
-    b"SQLite format 3": "a SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
-}
 
 
 class DelimitedSource:
@@ -53,15 +42,16 @@ class DelimitedSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with plain_errors(str(path)), path.open("rb") as handle:
-            start = handle.read(64)
-            _refuse_other_formats(path, start)
+        with redact_open_errors(str(path)), path.open("rb") as handle:
+            start = handle.read(START)
             self._encoding, mark = _encoding(start)
+            refuse_other_formats(path, start)
             self._ends = lines.line_ends(self._encoding)
             handle.seek(mark)
             header = _header(handle, ends=self._ends, path=path)
             self._body = mark + len(header)
             text = _header_text(header, encoding=self._encoding)
+            refuse_other_texts(path, text)
             self._separator = separator(text)
             self.names = _names(text, separator=self._separator, path=path)
         # A line may be long where the header is; the header is public.
@@ -69,12 +59,17 @@ class DelimitedSource:
         # Where fields are parted by semicolons, numbers are usually written 3,14.
         self.decimal = "," if self._separator == ";" else "."
 
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return nothing: every field is a text."""
+        del columns
+        return []
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch, as bytes."""
         # The file's own names may repeat, or be no UTF-8: the reader gets plain ones.
         plain = [f"c{place}" for place in range(len(self.names))]
         chosen = [plain[self.names.index(name)] for name in columns]
-        with plain_errors(str(self._path)), self._path.open("rb") as handle:
+        with redact_row_errors(str(self._path)), self._path.open("rb") as handle:
             handle.seek(self._body)
             for block in lines.whole_lines(handle, ends=self._ends, longest=self._longest):
                 text = lines.as_utf8(block, encoding=self._encoding, ends=self._ends)
@@ -156,13 +151,3 @@ def _names(header: str, *, separator: str, path: Path) -> tuple[str, ...]:
             hint='write the names in one line, and a quotation mark inside a quoted name twice ("")',
         )
     return tuple(name.decode() for name in found) if header else ()
-
-
-def _refuse_other_formats(path: Path, start: bytes) -> None:
-    if not start:
-        raise DataError(
-            f"{str(path)!r} is empty.", hint="a table needs at least a header line with the column names"
-        )
-    for magic, name in _OTHER_FORMATS.items():
-        if start.startswith(magic):
-            raise DataError(f"{str(path)!r} is {name}.", hint="unpack or export it to CSV or Parquet first")

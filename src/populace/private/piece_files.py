@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from populace.errors import UsageError
 from populace.privacy.partition import Split, SplitKey
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, columns_read, open_source
 from populace.private.values import first_rows, written
 from populace.schema.schema import Schema
@@ -46,7 +46,7 @@ def write_pieces(data: Path, *, schema: Schema, split: Split, key: SplitKey, pat
             hint="write numbers with a point, and columns apart by commas, or as Parquet",
         )
     names = columns_read(schema)
-    with plain_errors("the data"):
+    with redact_row_errors("the data"):
         batches = list(source.batches(names))
         empty = pa.table({name: pa.array([], pa.string()) for name in names})
         table = pa.Table.from_batches([_plain(batch) for batch in batches]) if batches else empty

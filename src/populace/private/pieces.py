@@ -10,7 +10,7 @@ import numpy as np
 from populace.marginals import Counts
 from populace.privacy.partition import Split, SplitKey
 from populace.private.engines.memory import MemoryEngine
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, open_source, read_rows
 from populace.private.sources import Source
 from populace.private.statistics.rows import SurveyRows
@@ -67,7 +67,7 @@ class _Pieces:
         if name is None:
             return _by_content(rows)
         ids = []
-        with plain_errors("the data"):
+        with redact_row_errors("the data"):
             for batch in self._source.batches([name]):
                 ids.append(written(batch.column(name)))
             if not ids:

@@ -11,7 +11,8 @@ import numpy as np
 
 from populace.errors import DataError, ResourceError
 from populace.private.delimited import DelimitedSource
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
+from populace.private.signatures import PARQUET, is_like_value
 from populace.private.sources import FrameSource, ParquetSource, Source
 from populace.private.statistics.rows import SurveyRows
 from populace.private.values import first_rows, written
@@ -21,8 +22,6 @@ from populace.schema.hints import did_you_mean, folded, listing
 from populace.schema.schema import Schema
 from populace.schema.texts import Array, Floats
 from populace.schema.valued import Numbers, numbered
-
-_PARQUET = b"PAR1"
 
 
 def open_source(data: Any) -> Source:
@@ -34,7 +33,7 @@ def open_source(data: Any) -> Source:
         return FrameSource(data)
     path = Path(data)
     start = _first_bytes(path)
-    if start == _PARQUET:
+    if start == PARQUET:
         return ParquetSource(path)
     if path.suffix.lower() in (".parquet", ".pq") and start:
         raise DataError(f"{str(path)!r} is not a Parquet file.", hint="if it is CSV, name it .csv")
@@ -42,7 +41,7 @@ def open_source(data: Any) -> Source:
 
 
 def check_header(source: Source, schema: Schema) -> None:
-    """Refuse a table that lacks a column of the schema, or has it twice."""
+    """Refuse a table that lacks a column of the schema, has it twice, or declares a type for it that has no codes."""
     wanted = columns_read(schema)
     missing = [name for name in wanted if name not in source.names]
     if missing:
@@ -51,6 +50,12 @@ def check_header(source: Source, schema: Schema) -> None:
     if repeated:
         raise DataError(
             f"the data has column {listing(repeated)} more than once.", hint="rename or remove one of them"
+        )
+    nested = source.without_text(wanted)
+    if nested:
+        raise DataError(
+            f"column {listing(nested)} holds lists, structures or lengths of time, which have no codes.",
+            hint="take it out of the schema, or turn it into texts, numbers or dates first",
         )
 
 
@@ -76,7 +81,7 @@ def _read(
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
     told: dict[str, list[Floats]] = {name: [] for name in readers}
     ids: list[Array] = []
-    with plain_errors("the data"):
+    with redact_row_errors("the data"):
         for batch in source.batches(columns_read(schema)):
             cells = {name: batch.column(name) for name in codec.reads}
             coded = codec.encode(cells, decimal=source.decimal)
@@ -110,7 +115,8 @@ def _hint(missing: list[str], source: Source, schema: Schema) -> str:
     if not any(source.names):
         return "the header names no columns"
     alike = {folded(name) for name in source.names}
-    known = [name for name in columns_read(schema) if folded(name) in alike]
+    # Names like 0 or 1 are found in rows too.
+    known = [name for name in columns_read(schema) if folded(name) in alike and not is_like_value(name)]
     if 2 * len(known) < len(columns_read(schema)):
         return "is the first line a header with the column names, and does the schema belong to this data?"
     near = did_you_mean(missing[0], [name for name in source.names if name not in schema.columns])
@@ -126,7 +132,7 @@ def _first_bytes(path: Path) -> bytes:
         if path.exists() and not path.is_file():
             raise DataError(f"{str(path)!r} is not a regular file.", hint="save the data to a file first")
         with path.open("rb") as handle:
-            return handle.read(len(_PARQUET))
+            return handle.read(len(PARQUET))
     except FileNotFoundError:
         raise DataError(f"there is no file {str(path)!r}.", hint="check the path") from None
     except ValueError:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from populace.errors import DataError
-from populace.private.failures import plain_errors
-from populace.schema.texts import Array, texts
+from populace.private.failures import redact_open_errors, redact_row_errors
+from populace.schema.texts import Array, has_no_text, texts
 
 BATCH_ROWS = 2**16
 
@@ -32,6 +32,9 @@ class Source(Protocol):
     def decimal(self) -> str:
         """The mark between whole and broken part that its numbers may have beside the point."""
 
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
 
@@ -44,15 +47,20 @@ class ParquetSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with plain_errors(str(path)):
+        with redact_open_errors(str(path)):
             schema = pq.read_schema(path)
         self.names = tuple(schema.names)
+        self._types = {field.name: field.type for field in schema}
         # Repeated texts stay a dictionary on their way in.
         self._texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
 
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+        return [name for name in columns if has_no_text(self._types[name])]
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
-        with plain_errors(str(self._path)), self._path.open("rb") as handle:
+        with redact_row_errors(str(self._path)), self._path.open("rb") as handle:
             file = pq.ParquetFile(handle, read_dictionary=[name for name in columns if name in self._texts])
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns))
 
@@ -88,17 +96,33 @@ class FrameSource:
             ) from None
         self.names = tuple(str(name) for name in columns)
 
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+        with redact_open_errors("the frame"):
+            return [name for name in columns if _declares_no_text(self._frame, name)]
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
         import narwhals as nw
 
-        with plain_errors("the frame"):
+        with redact_row_errors("the frame"):
             chosen = self._frame.select(list(columns))
             eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
             for start in range(0, len(eager), BATCH_ROWS):
                 part = eager[start : start + BATCH_ROWS]
                 arrays = [_arrow(part.get_column(name)) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _declares_no_text(frame: Any, name: str) -> bool:
+    """Say whether the declared type of a column can be no text, number or date. Python objects declare nothing."""
+    import narwhals as nw
+
+    if isinstance(frame, nw.LazyFrame):
+        kind = frame.collect_schema()[name]
+        return bool(kind.is_nested() or kind == nw.Duration)
+    # No row of it: a type is there without any.
+    return has_no_text(_arrow(frame.get_column(name)[:0]).type)
 
 
 # Cells of these very types that are equal have one text. Moments in two time zones may be equal and have two: the first
@@ -111,11 +135,21 @@ def _arrow(column: Any) -> Array:
 
     Columns of Python objects go cell by cell, because Arrow would choose their type from all cells together.
     """
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        try:
+            return native.combine_chunks()
+        except pa.ArrowException:
+            # Some types cannot be joined; their texts can.
+            return pa.chunked_array(map(texts, native.chunks), pa.string()).combine_chunks()
     if not _holds_objects(column):
         try:
             found = column.to_arrow()
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except MemoryError:
+            raise
+        except Exception:
+            # Libraries fail in ways of their own over types that Arrow does not have.
             pass
     cells = column.to_list()
     try:
@@ -135,22 +169,23 @@ def _holds_objects(column: Any) -> bool:
 
 def _cell(cell: Any, known: dict[Any, str | None]) -> str | None:
     """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
-    if isinstance(cell, str):
-        return cell.encode(errors="replace").decode()
-    if type(cell) not in _ALIKE:
-        return _lone_text(cell)
-    # 1, 1.0 and True are one key to a dictionary.
-    key = (type(cell), cell)
-    if key not in known:
-        known[key] = _lone_text(cell)
-    return known[key]
+    try:
+        if isinstance(cell, str):
+            return cell.encode(errors="replace").decode()
+        if type(cell) not in _ALIKE:
+            return _lone_text(cell)
+        # 1, 1.0 and True are one key to a dictionary.
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = _lone_text(cell)
+        return known[key]
+    except Exception:
+        # Objects may fail at anything.
+        return None
 
 
 def _lone_text(cell: Any) -> str | None:
     if isinstance(cell, int) and abs(cell) >= 2**63:
         return str(cell) if abs(cell) < 10**4000 else ("inf" if cell > 0 else "-inf")
-    try:
-        text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
-    except Exception:
-        return None
+    text: str | None = texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
     return text

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.errors import DataError, UsageError
-from populace.private.failures import plain_errors
+from populace.privacy.account import comparable
+from populace.private.failures import redact_row_errors
 from populace.private.read import check_header, columns_read, open_source, read_codes
 from populace.private.sources import Source
 from populace.public import Public
@@ -33,15 +34,30 @@ def check_apart(public: Any, *, data: Any, accounts: Collection[str]) -> None:
             "the public table is the private table: its exact counts would be in the release.",
             hint="give a table that everybody may know, or leave --public out",
         )
+    check_not_private(public, accounts=accounts)
+
+
+def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
+    """Refuse a table as public whose name is that of an account: its rows are known to be private."""
     if isinstance(public, str | os.PathLike):
-        path = Path(public)
-        private = [name for name in (path.stem, path.name) if name in accounts]
+        known = {comparable(name) for name in accounts}
+        private = [name for name in _names(Path(public)) if comparable(name) in known]
         if private:
             raise UsageError(
                 f"{private[0]!r} names a private table: it has an account, or this run opens one. A public table is "
                 "read without protection.",
                 hint="were the two tables swapped? If this one truly is public, give a copy of it under another name",
             )
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """Return the names that a file's account may have; a link to a private table is private too."""
+    try:
+        real = path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        # Whoever opens it says what is wrong with it.
+        real = path
+    return path.stem, path.name, real.stem, real.name
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -93,7 +109,10 @@ def written_digest(source: Source, *, columns: Sequence[str]) -> str:
     whole = _Hashed()
     texts_of = pa.schema([(name, pa.string()) for name in columns])
     options = pa.csv.WriteOptions(quoting_style="all_valid")
-    with plain_errors("the public table"), pa.csv.CSVWriter(whole, texts_of, write_options=options) as file:
+    with (
+        redact_row_errors("the public table"),
+        pa.csv.CSVWriter(whole, texts_of, write_options=options) as file,
+    ):
         for batch in source.batches(columns):
             file.write_batch(
                 pa.record_batch([_texts(batch.column(name)) for name in columns], schema=texts_of)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.marginals import Counts
-from populace.private.failures import plain_errors
+from populace.private.failures import redact_row_errors
 from populace.private.sources import Source
 from populace.records import dataclass
 from populace.schema.columns import Column
@@ -37,7 +37,7 @@ def read_tallies(source: Source, schema: Schema) -> dict[str, Tally]:
     columns = [name for name, column in schema.columns.items() if isinstance(column, UnknownValues)]
     parts: dict[str, list[Array]] = {name: [] for name in columns}
     ids: list[Array] = []
-    with plain_errors("the data"):
+    with redact_row_errors("the data"):
         for batch in source.batches([*columns, *([] if unit.id is None else [unit.id])]):
             for name in columns:
                 parts[name].append(written(batch.column(name)))
@@ -72,7 +72,7 @@ def written(values: Array) -> Array:
     """Return cells as a dictionary of texts: equal ones are equal whatever blanks or type they have, "" is empty."""
     cells, places = distinct(values)
     # Once more: cells that differ may be written alike.
-    alike = pc.fill_null(trimmed(texts(pa.concat_arrays([cells, pa.nulls(1, cells.type)]))), "")
+    alike = pc.fill_null(trimmed(pa.concat_arrays([texts(cells), pa.nulls(1, pa.string())])), "")
     coded = alike.dictionary_encode()
     # An empty cell has place −1: the entry appended at the end.
     rows = np.where(places < 0, len(cells), places)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from populace.marginals import Clique
 from populace.measurements import Measurements
 from populace.records import dataclass
+from populace.release.domain_fit import out_of_domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """The columns of each table of counts that was measured, and of each that was taken; how many rows were told.
 
-    `survey` are sentences about the design of a survey, where estimates were made.
+    `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
+    columns of which many rows lie outside the domain.
 
     >>> Answers(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
@@ -21,6 +23,7 @@ class Answers:
     lent: tuple[Clique, ...] = ()
     told: int | None = None
     survey: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, measurements: Measurements) -> Answers:
@@ -30,6 +33,7 @@ class Answers:
             measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
             lent=() if public is None else tuple(public.tables),
             told=None if told is None else len(told.counts),
+            outside=tuple(found.text for found in out_of_domain(measurements)),
         )
 
     @property

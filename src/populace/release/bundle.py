@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.errors import ReleaseError
 from populace.generate import generate
 from populace.infer.intervals import Intervals, intervals
 from populace.infer.model import Model
@@ -23,6 +19,7 @@ from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.booking import book
 from populace.release.codebook import codebook
+from populace.release.destination import becoming, check_folder, sync_files
 from populace.release.drawing import RowsFrom, Selection, expected_rows
 from populace.release.frame import (
     Format,
@@ -267,61 +264,3 @@ def write(
         if ledger is not None:
             sync_files(place)
             book(place, manifest=manifest, record=release.measurements.record, ledger=ledger)
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that already holds something, so that no release is mixed with another."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
-    try:
-        taken = folder.is_dir() and any(folder.iterdir())
-    except OSError as failure:
-        raise _no_place(folder, failure) from failure
-    if taken:
-        raise UsageError(f"the folder {folder} is not empty.", hint="name a folder that does not exist yet")
-
-
-@contextlib.contextmanager
-def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a hidden folder that takes its real name when everything in it is on disk, and vanishes otherwise.
-
-    `mode` is who may open it, from the first, less what the umask takes away.
-    """
-    check_folder(folder)
-    folder = folder.absolute()
-    place = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
-    try:
-        place.mkdir(parents=True, mode=mode)
-        yield place
-        sync_files(place)
-        # An empty folder of that name is replaced; one that was filled meanwhile is not.
-        place.rename(folder)
-        _sync(folder.parent)
-    except OSError as failure:
-        raise _no_place(folder, failure) from failure
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def sync_files(folder: Path) -> None:
-    """Wait until a folder and its files are on disk."""
-    for path in folder.iterdir():
-        _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _no_place(folder: Path, failure: OSError) -> ResourceError:
-    reason = failure.strerror or "the system refuses"
-    return ResourceError(
-        f"{folder} could not be written: {reason}.",
-        hint="make room or choose another folder; what the ledger booked stays booked, so save again from the "
-        "measurements where you can",
-    )

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError, ReleaseError, ResourceError
+from populace.errors import PopulaceError, ReleaseError, ResourceError, environment_cause
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.manifest import NAME, Manifest
@@ -85,6 +85,8 @@ def checked(name: str, check: Callable[[], str]) -> Check:
     except ResourceError:
         raise
     except PopulaceError as failure:
+        if environment_cause(failure) is not None:
+            raise no_memory(f"what the check of “{name}” needs") from failure
         return Check(name=name, outcome=Outcome.FAILED, detail=failure.message)
     except Exception as failure:
         if lacks_room(failure):

@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from populace.measurements import Answered
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.booking import book
-from populace.release.bundle import becoming, check_folder, sync_files
 from populace.release.checks import read_json, wrong
 from populace.release.codebook import codebook
+from populace.release.destination import becoming, check_folder, sync_files
 from populace.release.drawing import RowsFrom
 from populace.release.manifest import NAME, Manifest, describe_estimates, dump, versions
 from populace.release.page import markdown
@@ -28,7 +29,7 @@ from populace.survey.estimate import weighed
 from populace.survey.plain import plain, restored
 from populace.survey.queries import Queries, Query
 from populace.survey.result import Estimate
-from populace.survey.tape import Answered, Player
+from populace.survey.tape import Player
 from populace.survey.ways import Ways
 from populace.untrusted import parsing, word
 

@@ -6,14 +6,14 @@ import io
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy.typing as npt
 
 from populace.errors import ReleaseError, UsageError
 from populace.schema.columns import Categorical
 from populace.schema.schema import Schema
-from populace.untrusted import altered, check_regular, parsing, read_parquet
+from populace.untrusted import altered, open_regular, parsing, read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,22 +86,24 @@ def write_table(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet
 
     table = table.replace_schema_metadata(None)
-    if format_named(path.suffix[1:]) is Format.PARQUET:
-        pyarrow.parquet.write_table(table, path, compression="zstd")
-    elif table.num_columns == 1:
-        _write_one_column(table, path)
-    else:
-        pyarrow.csv.write_csv(table, path)
+    # Arrow opens only paths that are UTF-8.
+    with path.open("wb") as file:
+        if format_named(path.suffix[1:]) is Format.PARQUET:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+        elif table.num_columns == 1:
+            _write_one_column(table, file)
+        else:
+            pyarrow.csv.write_csv(table, file)
 
 
-def _write_one_column(table: pa.Table, path: Path) -> None:
+def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
     """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
     import pyarrow as pa
     import pyarrow.csv
 
     (column,) = table.columns
     if pa.types.is_string(column.type):
-        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), path)
+        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file)
         return
     written = io.BytesIO()
     pyarrow.csv.write_csv(table, written)
@@ -109,7 +111,7 @@ def _write_one_column(table: pa.Table, path: Path) -> None:
     header = io.BytesIO()
     pyarrow.csv.write_csv(table.slice(0, 0), header)
     cells = written.getvalue()[len(header.getvalue()) :].splitlines()
-    path.write_bytes(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
+    file.write(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
 
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
@@ -123,7 +125,6 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
-    check_regular(path)
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     if format_named(path.suffix[1:]) is Format.PARQUET:
         table = _read_parquet(path, types)
@@ -133,9 +134,9 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
             null_values=[""],
             strings_can_be_null=True,
         )
-        with parsing(path.name):
+        with open_regular(path) as file, parsing(path.name):
             table = pyarrow.csv.read_csv(
-                path,
+                file,
                 read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _longest_row(schema))),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
                 convert_options=convert,

@@ -175,6 +175,7 @@ def state(
         warnings=[
             *_warnings(delta, found=found, rows=rows if rows_from is RowsFrom.NOISE else 0, schema=schema),
             *left_out(record, schema, answers=answers),
+            *answers.outside,
         ],
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=Used(

@@ -16,6 +16,7 @@ from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, combined, repeats
 from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount
 from populace.records import dataclass
+from populace.release.domain_fit import out_of_domain
 
 Codes = Mapping[str, npt.NDArray[Any]]
 Shares = npt.NDArray[np.float64]
@@ -42,6 +43,7 @@ class Reading(StrEnum):
     WEAK = "weak"
     LOST = "lost in noise"
     FAR = "far off"
+    OUTSIDE = "outside its domain"
 
 
 # The shares of rows from which a table is no longer close, no longer rough, and no longer of any use.
@@ -57,7 +59,8 @@ class Comparison:
     `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
     `noise_alone` is its expectation if the synthetic rows were the real ones. `beyond_noise` says that noise and the
     drawing of a finite number of rows do not suffice to explain the distance: the model misses something. `likely` is
-    how far the truth probably is, where that could be rehearsed.
+    how far the truth probably is, where that could be rehearsed. `outside` says that many rows lie outside the domain
+    of one of the columns: the shares may agree, and yet say little about the real values.
     """
 
     distance: float
@@ -65,6 +68,7 @@ class Comparison:
     beyond_noise: bool
     deviation: float
     likely: float | None = None
+    outside: bool = False
 
     @property
     def truth_within(self) -> float:
@@ -85,7 +89,7 @@ class Comparison:
             (LOST_FROM, Reading.WEAK),
         ):
             if self.truth_within < start:
-                return reading
+                return Reading.OUTSIDE if self.outside else reading
         return Reading.FAR if self.beyond_noise else Reading.LOST
 
 
@@ -130,9 +134,11 @@ def compared(
     Columns in groups of their codes are left out: there are finer tables of the same column.
     """
     shape, found = noise_shape(measurements), []
+    outside = {part.name for each in out_of_domain(measurements) for part in each.column.variables}
     for item in _shown(measurements):
         synthetic = tabulate(item.marginal, codes=codes, domain=measurements.schema.domain)
         comparison = compare(item, synthetic=synthetic, total=total, shape=shape)
+        comparison = replace(comparison, outside=not outside.isdisjoint(item.marginal.clique))
         found.append((item, synthetic, comparison.with_likely(likely.get(item.marginal))))
     return found
 

@@ -18,6 +18,7 @@ from populace.marginals import Counts, Marginal, tabulate
 from populace.measurements import Measurement, Measurements, Told, combined, counted, repeats
 from populace.records import dataclass
 from populace.release.cost import Stage, stages
+from populace.release.domain_fit import out_of_domain
 from populace.release.statement import Statement, promise
 from populace.report.bars import Bar, bars, largest_slots, neighbouring_slots
 from populace.report.compare import (
@@ -135,6 +136,7 @@ def build(
         promise=promise(statement),
         summary=(
             *_drawn(statement),
+            *_outside(measurements),
             *(
                 _summary(columns, pairs, alone=alone)
                 if measurements.told is None
@@ -172,6 +174,18 @@ def _drawn(statement: Statement) -> tuple[str, ...]:
             "the first. Their differences show the drawing of rows alone, not the noise."
         )
     return tuple(lines)
+
+
+def _outside(measurements: Measurements) -> tuple[str, ...]:
+    """Return which columns the schema does not fit, before anything is called close to what was measured."""
+    found = [each.column.name for each in out_of_domain(measurements)]
+    if not found:
+        return ()
+    few = ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+    return (
+        f"Many rows lie outside the domain of {few}: see the warnings above. Where rows agree with what was measured "
+        "there, they agree on cells that the schema does not describe.",
+    )
 
 
 def _column(

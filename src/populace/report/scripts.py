@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,14 +37,22 @@ def script() -> str:
 def _made() -> str:
     import vl_convert
 
-    try:
+    with conversion("the scripts of the report could not be put together."):
         found: str = vl_convert.javascript_bundle(WANTED)
-    except (ValueError, OSError, MemoryError) as failure:
-        raise ResourceError(
-            "the scripts of the report could not be put together.",
-            hint="free some memory and disk space, or install vl-convert-python again",
-        ) from failure
     return found
+
+
+@contextmanager
+def conversion(message: str) -> Iterator[None]:
+    """Turn whatever goes wrong in the library that draws charts into an error of ours; a panic is no Exception."""
+    try:
+        yield
+    except BaseException as failure:
+        if not isinstance(failure, Exception) and type(failure).__name__ != "PanicException":
+            raise
+        raise ResourceError(
+            message, hint="free some memory and disk space, or install vl-convert-python again"
+        ) from None
 
 
 def _place(version: str) -> Path | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
 from populace.errors import SchemaError
+from populace.schema.bounded import parse_json
 from populace.schema.columns import Key, repeated
 from populace.schema.hints import listing
 from populace.schema.tables import Table, as_text
@@ -76,6 +76,6 @@ def _file(table: Table, name: str, *, folder: Path | None) -> object:
         return dict(pairs)
 
     try:
-        return json.loads(text, parse_float=Decimal, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text, parse_float=Decimal, object_pairs_hook=once)
+    except ValueError as error:
         raise SchemaError(f"the map {str(path)!r} is not valid JSON: {error}.", hint=_SHAPE) from None

@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from populace.schema.dates import Dated, Time
-from populace.schema.formats import DAY, FIRST, LAST, MONTHS, SHORT_MONTHS, Format, full_year, spelling
-from populace.schema.texts import Array, Floats, Places, pc, trimmed
-
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+from populace.schema.formats import DAY, MONTHS, SHORT_MONTHS, Format, full_year, spelling
+from populace.schema.texts import Array, Floats, Places, pc, texts, trimmed, whole_seconds
 
 
 def is_moment(kind: pa.DataType, *, clock: bool) -> bool:
@@ -29,25 +27,8 @@ def moments(column: Dated, cells: Array) -> Floats:
     [1.0, 1.0, nan]
     """
     typed = is_moment(cells.type, clock=isinstance(column, Time))
-    found = typed_seconds(cells) if typed else text_seconds(cells, column.reads)
+    found = whole_seconds(cells) if typed else text_seconds(cells, column.reads)
     return found // column.unit
-
-
-def typed_seconds(cells: Array) -> Floats:
-    """Return dates, timestamps or times as whole seconds; NaN where a cell is empty or its year has not four digits.
-
-    >>> typed_seconds(pa.array([1.5, None]).cast(pa.int64(), safe=False).cast(pa.timestamp("s"))).tolist()
-    [1.0, nan]
-    """
-    kind = cells.type
-    if pa.types.is_date(kind):
-        whole = _whole(cells.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.int64()))
-        found = whole * DAY
-    else:
-        width = pa.int32() if pa.types.is_time32(kind) else pa.int64()
-        found = _whole(cells.cast(width).cast(pa.int64())) // _PER_SECOND[kind.unit]
-    known = (found >= FIRST * DAY) & (found < (LAST + 1) * DAY) & _whole(cells.is_valid()).astype(np.bool_)
-    return np.where(known, found, np.nan)
 
 
 def moment_texts(form: Format, moments: Places) -> Array:
@@ -76,7 +57,7 @@ def text_seconds(written: Array, regexes: Sequence[str]) -> Floats:
     >>> text_seconds(pa.array(["1970-01-02", "1970-02-30", "x"]), [ISO_DATE]).tolist()
     [86400.0, nan, nan]
     """
-    form = trimmed(written)
+    form = trimmed(texts(written))
     found = np.full(len(written), np.nan)
     for regex in regexes:
         groups = pc.extract_regex(form, pattern=f"^(?:{regex})$")

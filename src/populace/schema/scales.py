@@ -139,12 +139,18 @@ class Scale:
         return text if found is None else found
 
     def text(self, code: int) -> str:
-        """Return the text of a code that stands for one value."""
+        """Return the text of a code: its value, or one of the values that it stands for, which `code` gives back."""
         if code >= self.levels:
             return self.column.specials[code - self.levels]
         if isinstance(self.column, Categorical):
             return self.column.values[code]
-        return "" if self.spans is None else self._shown(self.spans.first[code])
+        if self.spans is None:
+            return ""
+        first, last = self.spans.first[code], self.spans.last[code]
+        if self.spans.open_first[code]:
+            return self._shown(first / 2 + last / 2)
+        # A bottom code has no first value.
+        return self._shown(first) or self._shown(last)
 
     def count(self, code: int) -> float:
         """Return how many values a code stands for; infinitely many in bins of decimals."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
-from decimal import Decimal
 from pathlib import Path
 
 from populace.errors import ResourceError, SchemaError
 from populace.marginals import Clique, Domain
 from populace.records import dataclass
+from populace.schema.bounded import parse_json, parse_toml
 from populace.schema.columns import Column
 from populace.schema.conditions import Layout
 from populace.schema.expressions import parse
 from populace.schema.groups import check_areas, check_groups, read_groups
 from populace.schema.hints import listing
+from populace.schema.numbers import WHOLE_LIMIT
 from populace.schema.ranges import Integer
 from populace.schema.reader import Kind, read_column, read_unit
 from populace.schema.rulebook import Rulebook, Zero, rulebook
@@ -57,6 +57,8 @@ class Schema:
     totals: tuple[Totals, ...] = ()
     layout: Layout = field(init=False, repr=False)
     """How the columns hang together."""
+    domain: Domain = field(init=False, repr=False)
+    """The sizes of the variables, in order."""
     book: Rulebook = field(init=False, repr=False)
     """The rules, worked out."""
 
@@ -77,9 +79,13 @@ class Schema:
                 f"column {self.unit.id!r} is the id and a column to release.",
                 hint="ids are not released: take it out of the columns",
             )
-        if self.max_rows is not None and self.max_rows < 1:
-            raise SchemaError(f"max_rows is {self.max_rows}.", hint="give a whole number of 1 or more")
+        if self.max_rows is not None and not 1 <= self.max_rows <= WHOLE_LIMIT:
+            raise SchemaError(
+                f"max_rows is {self.max_rows}.", hint=f"give a whole number from 1 to {WHOLE_LIMIT}"
+            )
         object.__setattr__(self, "layout", Layout(self.columns))
+        sizes = {name: column.size for name, column in self.variables.items()}
+        object.__setattr__(self, "domain", Domain(sizes))
         object.__setattr__(self, "book", rulebook(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
@@ -91,11 +97,6 @@ class Schema:
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-    @property
-    def domain(self) -> Domain:
-        """The sizes of the variables, in order."""
-        return Domain({name: column.size for name, column in self.variables.items()})
 
     @property
     def variables(self) -> Mapping[str, Column]:
@@ -261,8 +262,8 @@ def _read_text(path: Path) -> str:
 
 def _parse_toml(text: str, *, name: str) -> Table:
     try:
-        return Table("the schema", tomllib.loads(text, parse_float=Decimal))
-    except (ValueError, RecursionError) as error:
+        return Table("the schema", parse_toml(text))
+    except ValueError as error:
         raise SchemaError(
             f"{name} is not valid TOML: {error}.",
             hint=toml_hint(text, error)
@@ -316,13 +317,13 @@ def _canonical(column: Column) -> Column:
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
     def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if repeated := sorted({name for name, _ in pairs if sum(name == n for n, _ in pairs) > 1}):
+        if repeated := sorted(name for name, times in Counter(n for n, _ in pairs).items() if times > 1):
             raise SchemaError(f"the schema names {listing(repeated)} twice.", hint="name each column once")
         return dict(pairs)
 
     try:
-        sizes = json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
+        sizes = parse_json(text, object_pairs_hook=once)
+    except ValueError as error:
         raise SchemaError(
             f"{name} is not valid JSON: {error}.", hint='write {"column": size, …}, or a schema.toml'
         ) from None

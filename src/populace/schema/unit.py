@@ -7,6 +7,9 @@ from enum import Enum
 from populace.errors import SchemaError
 from populace.records import dataclass
 
+# Noise grows with the rows of a unit: beyond a million it hides every table, and prices get digits without end.
+MOST_ROWS = 10**6
+
 
 class Neighbours(Enum):
     """The relation between two tables that the guarantee must hide."""
@@ -31,8 +34,10 @@ class Unit:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise SchemaError(f"rows_per_unit is {self.rows}.", hint="give a whole number of 1 or more")
+        if not 1 <= self.rows <= MOST_ROWS:
+            raise SchemaError(
+                f"rows_per_unit is {self.rows}.", hint=f"give a whole number from 1 to {MOST_ROWS}"
+            )
         if self.rows > 1 and self.id is None:
             raise SchemaError(
                 f"rows_per_unit is {self.rows} but no id column says which rows belong together.",

@@ -20,6 +20,8 @@ from populace.strategy.oracle import Strategy
 from populace.strategy.workload import Workload
 
 AUTO = "adaptive"
+# All pairs of so many columns are 130,816; a method that looks at every one of them takes minutes there.
+MOST_COLUMNS = 512
 
 
 class Delta(Enum):
@@ -42,7 +44,8 @@ class Uses(Enum):
 class _Home:
     """Where a method is: a module beside this one, its function, and one that refuses before anything is spent.
 
-    A method with `queries` reads how a workload is asked in rounds; the function of that name refuses what it cannot.
+    A method with `queries` reads how a workload is asked in rounds; the function of that name refuses what it cannot,
+    and that of `shares` returns the least share of the budget that an answer gets.
     One with `slack` cannot use δ below some ε; the function of that name says so, from public facts alone.
     """
 
@@ -50,20 +53,23 @@ class _Home:
     strategy: str
     check: str | None = None
     queries: str | None = None
+    shares: str | None = None
     slack: str | None = None
     delta: Delta = Delta.SPENT
     public: Uses = Uses.NOTHING
     heeds: bool = True
     """Whether it heeds a workload."""
+    columns: int | None = None
+    """How many columns it can take, where it looks at all pairs of them."""
 
     def load(self, name: str) -> Any:
         return getattr(import_module(f"populace.strategy.{self.module}"), name)
 
 
 _HOMES = {
-    "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN),
-    "aim": _Home(module="aim", strategy="aim"),
-    "copula": _Home(module="copula", strategy="copula", heeds=False),
+    "adaptive": _Home(module="adaptive", strategy="adaptive", public=Uses.IF_GIVEN, columns=MOST_COLUMNS),
+    "aim": _Home(module="aim", strategy="aim", columns=MOST_COLUMNS),
+    "copula": _Home(module="copula", strategy="copula", heeds=False, columns=MOST_COLUMNS),
     "dpsyn": _Home(
         module="dpsyn",
         strategy="dpsyn",
@@ -72,6 +78,7 @@ _HOMES = {
         delta=Delta.KEYS,
         public=Uses.ALWAYS,
         heeds=False,
+        columns=MOST_COLUMNS,
     ),
     "field-groups": _Home(
         module="field_groups",
@@ -81,7 +88,7 @@ _HOMES = {
         public=Uses.IF_GIVEN,
         heeds=False,
     ),
-    "gem": _Home(module="gem", strategy="gem"),
+    "gem": _Home(module="gem", strategy="gem", columns=MOST_COLUMNS),
     "histogram": _Home(
         module="histogram", strategy="histogram", check="check_histogram", delta=Delta.NONE, heeds=False
     ),
@@ -94,10 +101,10 @@ _HOMES = {
     ),
     "independent": _Home(module="independent", strategy="independent", heeds=False),
     "mst": _Home(module="mst", strategy="mst", heeds=False),
-    "mwem": _Home(module="mwem", strategy="mwem"),
-    "nist2018": _Home(module="nist2018", strategy="nist2018", queries="check_queries"),
-    "pmw": _Home(module="pmw", strategy="pmw"),
-    "privbayes": _Home(module="privbayes", strategy="privbayes", heeds=False),
+    "mwem": _Home(module="mwem", strategy="mwem", columns=MOST_COLUMNS),
+    "nist2018": _Home(module="nist2018", strategy="nist2018", queries="check_queries", shares="least_share"),
+    "pmw": _Home(module="pmw", strategy="pmw", columns=MOST_COLUMNS),
+    "privbayes": _Home(module="privbayes", strategy="privbayes", heeds=False, columns=MOST_COLUMNS),
     "stability": _Home(
         module="stability", strategy="stability", check="check_stability", delta=Delta.KEYS, heeds=False
     ),
@@ -199,14 +206,21 @@ def heeds(method: str) -> bool:
     return method not in _HOMES or _HOMES[method].heeds
 
 
-def check_noise(workload: Workload, *, domain: Domain, budget: Budget) -> None:
+def check_noise(method: str, workload: Workload, *, domain: Domain, budget: Budget) -> None:
     """Refuse, before anything is spent, a budget so small that noise of some question might not fit 64 bits.
 
     No method gives an answer about a column less than a 1000th of an even share, or one about a pair, or about what is
-    wanted, less than a 100th.
+    wanted, less than a 100th, unless the curator says so: a method with `shares` tells the least share of its rounds.
     """
-    columns = len(domain)
+    columns, home = len(domain), _HOMES.get(method)
     parts = 1000 * columns + 100 * (math.comb(columns, 2) + len(workload.weights))
+    if home is not None and home.shares is not None:
+        least = home.load(home.shares)(workload, domain=domain, budget=budget)
+        if not budget.bears(least):
+            raise UsageError(
+                f"the workload leaves an answer {float(least):.1g} of the budget: noise might not fit 64 bits.",
+                hint="let the first round take about half, and give weights that differ less",
+            )
     if not budget.bears(Fraction(1, parts)):
         raise UsageError(
             f"epsilon is too small for {columns} columns: noise might not fit 64 bits.",
@@ -217,5 +231,11 @@ def check_noise(workload: Workload, *, domain: Domain, budget: Budget) -> None:
 def check_method(method: str, schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone and before anything is spent, what a method could not do."""
     home = _HOMES.get(method)
+    if home is not None and home.columns is not None and len(schema.domain) > home.columns:
+        raise UsageError(
+            f"the method {method!r} looks at all pairs of columns: of {len(schema.domain)} columns; "
+            f"{home.columns} is the most.",
+            hint="use --method mst or --method independent, or leave columns out of the schema",
+        )
     if home is not None and home.check is not None:
         home.load(home.check)(schema, epsilon=epsilon, delta=delta)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 
 from populace.infer.projection import norm_sub
-from populace.marginals import Candidates, Domain, Grouping, Marginal
+from populace.marginals import Candidates, Clique, Domain, Grouping, Marginal
 from populace.measurements import Measurement
 from populace.privacy.mechanisms import Noise
 from populace.progress import Progress
@@ -26,6 +25,8 @@ COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MOST_CELLS = 2**25
+# So many pairs are candidates, about a kilobyte each: all pairs of 512 columns.
+MOST_PAIRS = 2**17
 
 
 def mst(
@@ -39,7 +40,8 @@ def mst(
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
     A pair's score is the distance of its counts from what its noisy 1-ways and the public rules imply, less the
     error that measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
-    again beside the pairs. Pairs that would make the model too large under the rules are left out.
+    again beside the pairs. Pairs that would make the model too large under the rules are left out, and where there
+    are more than `MOST_PAIRS`, those of columns that stand far from each other in the schema.
     It ignores the workload.
     Source: McKenna, Miklau and Sheldon 2021; the penalty, the stop and the rules are ours.
     """
@@ -86,8 +88,9 @@ def choose_tree(
     law = oracle.budget.choice(CHOICE_SHARE, choices=most)
     cliques = [marginal.clique for marginal in candidates.marginals]
     chosen: list[int] = []
+    joining = list(range(len(cliques)))
     for _ in range(most):
-        joining = [n for n, pair in enumerate(cliques) if part[pair[0]] != part[pair[1]]]
+        joining = [n for n in joining if part[cliques[n][0]] != part[cliques[n][1]]]
         among = room.admitted(joining, pairs=cliques, chosen=chosen)
         if not among:
             break
@@ -124,7 +127,7 @@ def pair_candidates(
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
-    pairs = combinations([name for name in domain if grouped[name] > 1], 2)
+    pairs = nearest_pairs([name for name in domain if grouped[name] > 1], most=MOST_PAIRS)
     for clique in smallest(pairs, domain=grouped, cells=MOST_CELLS):
         estimate = total * known.pair(clique)
         noisy = estimate + rng.normal(0.0, deviation, estimate.shape)
@@ -135,3 +138,21 @@ def pair_candidates(
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
+
+
+def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
+    """Yield all pairs of columns, or, where there are more than so many, those that stand nearest to each other.
+
+    Which columns go together is not known before a pair is counted; questions of one subject stand side by side.
+
+    >>> list(nearest_pairs("abcd", most=5))
+    [('a', 'b'), ('a', 'c'), ('b', 'c'), ('b', 'd'), ('c', 'd')]
+    """
+    count, reach = len(names), 0
+    # Columns at a distance d make count − d pairs.
+    while reach < count - 1 and most >= count - reach - 1:
+        reach += 1
+        most -= count - reach
+    for place, name in enumerate(names):
+        for other in names[place + 1 : place + 1 + reach]:
+            yield name, other

@@ -168,6 +168,15 @@ def check_queries(workload: Workload, *, domain: Domain) -> None:
             )
 
 
+def least_share(workload: Workload, *, domain: Domain, budget: Budget) -> Fraction:
+    """Return the least share of the budget that any marginal of both rounds gets, however many columns it groups."""
+    rounds = workload.rounds or Rounds()
+    listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
+    share = rounds.share if listed else COLUMN_SHARE
+    shares = parted_share(budget, [rounds.column(name).weight for name in domain], share=share)
+    return min([*shares, *parted_share(budget, list(listed.values()), share=1 - share)])
+
+
 def _within_memory(marginals: Mapping[Clique, Marginal], *, domain: Domain) -> dict[Clique, Marginal]:
     """Return the marginals, in their order, that can be counted and kept at once: the smallest ones."""
     cells = {clique: math.prod(marginal.shape(domain)) for clique, marginal in marginals.items()}

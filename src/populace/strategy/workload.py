@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -17,10 +15,12 @@ from types import MappingProxyType
 from populace.errors import ResourceError, UsageError
 from populace.marginals import Clique, Domain, Grouping
 from populace.records import dataclass
+from populace.schema.bounded import parse_toml
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.numbers import exact
 from populace.schema.schema import Schema
 from populace.schema.tables import Table
+from populace.strategy.all_marginals import AllMarginals, SmallTriples
 from populace.strategy.rounds import TABLES, Rounds, read_coarse, read_rounds
 
 NAMES = ("pairs", "triples")
@@ -38,8 +38,8 @@ class Workload:
 
     It is a public choice. Methods that choose what to measure look at it; it never changes what a run may spend.
 
-    >>> Workload.pairs(Domain({"a": 2, "b": 3, "c": 2})).weights
-    mappingproxy({('a', 'b'): Fraction(1, 1), ('a', 'c'): Fraction(1, 1), ('b', 'c'): Fraction(1, 1)})
+    >>> dict(Workload.pairs(Domain({"a": 2, "b": 3, "c": 2})).weights)
+    {('a', 'b'): Fraction(1, 1), ('a', 'c'): Fraction(1, 1), ('b', 'c'): Fraction(1, 1)}
     """
 
     weights: Mapping[Clique, Fraction] = field(hash=False)
@@ -49,6 +49,8 @@ class Workload:
     """How its marginals are asked in two rounds, for a method that does so."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.weights, AllMarginals):
+            return
         weights: dict[Clique, Fraction] = {}
         for clique, given in self.weights.items():
             if not clique or len(set(clique)) != len(clique):
@@ -62,13 +64,12 @@ class Workload:
     @classmethod
     def pairs(cls, domain: Domain) -> Workload:
         """Return all pairs of variables."""
-        return cls(weights=dict.fromkeys(combinations(domain, 2), _ONE), name="pairs")
+        return cls(weights=AllMarginals(domain), name="pairs")
 
     @classmethod
     def triples(cls, domain: Domain, *, cells: int = TRIPLE_CELLS) -> Workload:
         """Return all pairs, and all triples of at most so many cells; the smallest where there are very many."""
-        cliques = [*combinations(domain, 2), *_triples(list(domain), domain=domain, cells=cells)]
-        return cls(weights=dict.fromkeys(cliques, _ONE), name="triples")
+        return cls(weights=AllMarginals(domain, cells=cells, most=MOST_TRIPLES), name="triples")
 
     @classmethod
     def default(cls, domain: Domain) -> Workload:
@@ -90,8 +91,8 @@ class Workload:
         [(('AGE', 'SEX'), 2), (('AGE', 'EDU'), 1), (('SEX', 'EDU'), 1)]
         """
         try:
-            document = Table("the workload", tomllib.loads(text, parse_float=Decimal))
-        except (ValueError, RecursionError) as error:
+            document = Table("the workload", parse_toml(text))
+        except ValueError as error:
             raise UsageError(
                 f"the workload is not valid TOML: {error}.",
                 hint='write [[marginals]] and under it columns = ["AGE", "SEX"]',
@@ -99,7 +100,8 @@ class Workload:
         document.allow((*NAMES, "marginals", *TABLES))
         domain = schema.domain
         shared: list[Clique] = list(combinations(_variables(document, "pairs", schema=schema), 2))
-        shared += _triples(_variables(document, "triples", schema=schema), domain=domain, cells=TRIPLE_CELLS)
+        among = _variables(document, "triples", schema=schema)
+        shared += SmallTriples(among, domain=domain, cells=TRIPLE_CELLS, most=MOST_TRIPLES)
         named, coarse = _named(document, schema=schema)
         weights = dict.fromkeys(shared, _ONE) | named
         rounds = None
@@ -116,6 +118,9 @@ class Workload:
 
     def under(self, schema: Schema) -> Workload:
         """Return the workload in the order of a schema's variables; refuse what the schema does not have."""
+        every = self.weights if isinstance(self.weights, AllMarginals) and self.rounds is None else None
+        if every is not None and list(every.domain) == list(schema.variables):
+            return self
         if not self.weights and self.rounds is None and len(schema.variables) > 1:
             raise UsageError(
                 "the workload asks for nothing.", hint='name some marginals, or ask for "pairs" or "triples"'
@@ -295,18 +300,6 @@ def _clique(names: Sequence[str], *, schema: Schema) -> Clique:
         )
     }
     return tuple(name for name in schema.variables if name in found)
-
-
-def _triples(names: Sequence[str], *, domain: Domain, cells: int) -> list[Clique]:
-    """Return the triples of at most so many cells; where there are very many, the smallest of them."""
-    sizes = [domain[name] for name in names]
-    found: list[tuple[int, int, int]] = []
-    for i, j in combinations(range(len(names)), 2):
-        room = cells // (sizes[i] * sizes[j])
-        found += [(i, j, k) for k in range(j + 1, len(names)) if sizes[k] <= room]
-    if len(found) > MOST_TRIPLES:
-        found = sorted(found, key=lambda each: math.prod(sizes[n] for n in each))[:MOST_TRIPLES]
-    return [(names[i], names[j], names[k]) for i, j, k in sorted(found)]
 
 
 def _weight(given: object, *, place: str) -> Fraction:

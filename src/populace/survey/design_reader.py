@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 
 from populace.errors import ResourceError, SchemaError, UsageError
 from populace.marginals import Grouping, Marginal
+from populace.schema.bounded import parse_toml
 from populace.schema.hints import listing
 from populace.schema.numbers import exact
 from populace.schema.scales import Scale
@@ -68,8 +67,8 @@ def load_text(path: str | Path, *, what: str) -> str:
 def load_toml(text: str, *, name: str, hint: str) -> Table:
     """Return a TOML text as a table; numbers stay exact."""
     try:
-        return Table(name, tomllib.loads(text, parse_float=Decimal))
-    except (ValueError, RecursionError) as error:
+        return Table(name, parse_toml(text))
+    except ValueError as error:
         raise UsageError(f"{name} is not valid TOML: {error}.", hint=hint) from None
 
 

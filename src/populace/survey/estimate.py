@@ -19,7 +19,7 @@ from populace.survey.oracle import SumBatch, SurveyOracle
 from populace.survey.plan import Plan, Question
 from populace.survey.quantiles import Bins
 from populace.survey.queries import Queries, Query, Statistic
-from populace.survey.result import TOO_FEW, Estimate, Group, possible_error
+from populace.survey.result import TOO_FEW, Estimate, Group, finite, possible_error
 from populace.survey.sums import Sum
 from populace.survey.told import Answers, Noisy, Told
 from populace.survey.ways import Ways, group_texts
@@ -65,7 +65,7 @@ def answer(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[E
             replace(row, query=query, group=group)
             for row, (query, group) in zip(rows, told.owners, strict=True)
         ]
-    return tuple(row for query in queries for row in found if row.query == query.name)
+    return tuple(finite(row) for query in queries for row in found if row.query == query.name)
 
 
 def concluded(oracle: SurveyOracle, *, plan: Plan) -> tuple[Estimate, ...]:

@@ -85,6 +85,7 @@ class Terms:
 class Spread:
     """A sampling variance as it was found: `value` holds `bias` on average beside the variance, and `noise`.
 
+    The bias of a spread between units is above 0; that of squares less the square of a noisy mean lies below.
     The value less the noise, over its mean, is χ² with `degrees`, over them.
     `bias_degrees` are given where the value is a spread between units, so that the bias is the mean of what their noise
     adds: from how many units it comes, were all alike. `most` is then the largest that the variance can be, as far as a
@@ -102,7 +103,7 @@ class Spread:
     def variance(self) -> float:
         """The variance as a standard error tells it: as it was found, or what it may be where noise matters."""
         found = self.value - self.bias
-        clear = self.bias + self.noise.deviation <= CLEAR * found
+        clear = abs(self.bias) + self.noise.deviation <= CLEAR * found
         return found if clear and found > 0 else float(np.median(self.draws()))
 
     @property
@@ -122,7 +123,7 @@ class Spread:
         kept = found[found > self.bias] - self.bias
         if kept.size < FEWEST:
             # Of a variance this far below its noise nothing is known but that noise can hide it.
-            return np.abs(self.noise.draws(first=20)) + self.bias * math.sqrt(2 / self.degrees)
+            return np.abs(self.noise.draws(first=20)) + abs(self.bias) * math.sqrt(2 / self.degrees)
         # As many as there were, so that they meet other draws one by one.
         return np.resize(kept, DRAWS)[_order(40)]
 

@@ -106,3 +106,16 @@ def too_few(query: str, *, group: Group = ()) -> Estimate:
     'too few to say'
     """
     return Estimate(query=query, group=group, estimate=None, note=TOO_FEW)
+
+
+def finite(row: Estimate) -> Estimate:
+    """Return a row as it is, or as one that cannot be told where one of its numbers is infinite or none.
+
+    What was paid for must not be lost to a number that no file can hold.
+
+    >>> finite(Estimate(query="income", estimate=5.0, low=float("nan"), high=9.0)).note
+    'too few to say'
+    """
+    parts = (row.estimate, row.sampling_error, row.imputation_error, row.privacy_error, row.low, row.high)
+    told = [part for part in (*parts, row.degrees) if part is not None]
+    return row if all(map(math.isfinite, told)) else too_few(row.query, group=row.group)

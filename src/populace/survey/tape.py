@@ -13,39 +13,15 @@ import numpy as np
 
 from populace.errors import ReleaseError
 from populace.marginals import Counts
+from populace.measurements import Answered
 from populace.privacy.budget import Budget
 from populace.privacy.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth_noise import SmoothNoise
-from populace.records import dataclass
 from populace.schema.schema import Schema
 from populace.survey.oracle import SumBatch, SurveyOracle
 from populace.survey.plain import plain
 from populace.survey.questions import BinChoice, SmoothQuestion
 from populace.survey.sums import Sum
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
-
-    verb: str
-    question: Mapping[str, Any]
-    law: Any
-    answer: Any
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "verb": self.verb,
-            "question": dict(self.question),
-            "law": self.law,
-            "answer": self.answer,
-        }
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Answered:
-        """Return what `to_json` wrote."""
-        return cls(verb=str(told["verb"]), question=told["question"], law=told["law"], answer=told["answer"])
 
 
 class Recorder:

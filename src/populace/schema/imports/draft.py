@@ -38,6 +38,7 @@ _BY_TYPE = {
     "decimal": 'kind = "numeric" with edges, or min, max and bins = "learn", '
     'or "categorical" with values if these are codes: fill in',
     "text": 'kind = "categorical" with values, or values = "learn": fill in',
+    "nested": "no code can stand for it: remove it, or turn it into texts, numbers or dates; fill in",
     "time": 'kind = "date", "datetime" or "time" with min and max: fill in',
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from populace.errors import ResourceError, SchemaError, UsageError
+from populace.schema.bounded import parse_json
 from populace.schema.imports import codebook
 from populace.schema.imports.document import Document
 from populace.schema.imports.excerpts import from_excerpt, is_dictionary, is_excerpt
@@ -69,8 +69,8 @@ def read_text(path: Path) -> str:
 
 def _json(path: Path, text: str) -> Mapping[str, Any]:
     try:
-        content = json.loads(text, object_pairs_hook=lambda pairs: _once(path, pairs))
-    except (ValueError, RecursionError):
+        content = parse_json(text, object_pairs_hook=lambda pairs: _once(path, pairs))
+    except ValueError:
         if codebook.is_codebook(text):
             raise SchemaError(
                 f"{str(path)!r} is a codebook: it explains codes, but does not say which columns a table has.",

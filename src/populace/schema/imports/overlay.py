@@ -6,8 +6,6 @@ An overlay is TOML of the same form as a schema. It adds keys to columns or repl
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -16,6 +14,7 @@ from typing import Any
 
 from populace.errors import SchemaError, UsageError
 from populace.records import dataclass
+from populace.schema.bounded import parse_json, parse_toml
 from populace.schema.hints import did_you_mean, listing
 from populace.schema.imports.binning import first_number
 from populace.schema.imports.document import Document, Keys
@@ -102,8 +101,8 @@ def load_overlay(name: str) -> Overlay:
 
 def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
     try:
-        content = _plain(tomllib.loads(text, parse_float=Decimal))
-    except (ValueError, RecursionError) as error:
+        content = _plain(parse_toml(text))
+    except ValueError as error:
         raise SchemaError(
             f"overlay {name!r} is not valid TOML: {error}.",
             hint=toml_hint(text, error) or "write it as a schema is written",
@@ -172,11 +171,11 @@ def _with_map(keys: Keys, *, place: str, folder: Path) -> Keys:
             f"{place}: {error.message}", hint="the path of a map is taken from the overlay's folder"
         ) from None
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         if isinstance(found, list):
             found = {"|".join(map(str, row[:-1])): row[-1] for row in found}
         return {**keys, "map": {str(source): str(value) for source, value in found.items()}}
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+    except (ValueError, TypeError, AttributeError, IndexError):
         raise SchemaError(
             f"{place}: {keys['map']!r} is not a map.",
             hint='write {"value": "result", …}, or [["value", …, "result"], …] for several columns',

@@ -1,0 +1,71 @@
+"""populace clean: what interrupted runs left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from populace.cli import options
+from populace.cli.console import emit, emit_json, say
+from populace.errors import UsageError
+
+
+def clean(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="[FOLDER]", readable=False, help="Where to look: not in folders within it."),
+    ] = Path(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Remove what interrupted runs left behind.
+
+    A run that is killed, or whose machine fails, can leave hidden folders that were not finished, some of which hold
+    private rows, and drafts of ledgers and keys. They lie beside what was to be written: in the folder of --out, of
+    --ledger and of --key. Only what populace alone writes is removed, and nothing that a process is still writing.
+    Measurements that are paid for are never removed: they are listed with the commands that go on from them.
+
+    \b
+    Examples:
+      populace clean
+      populace clean /data/releases --dry-run
+    """
+    from populace.release.leftovers import Fate, find_leftovers, remove_leftover
+
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}.", hint="name the folder that runs wrote into")
+    found = list(find_leftovers(folder))
+    if not dry_run:
+        found = [(remove_leftover(each.path) or each) if each.fate is Fate.REMOVE else each for each in found]
+    if json:
+        emit_json(
+            {
+                "folder": str(folder),
+                "dry_run": dry_run,
+                "leftovers": [
+                    {
+                        "path": str(each.path),
+                        "what": each.what,
+                        "fate": _fate(each.fate, dry_run=dry_run),
+                        "detail": each.detail,
+                    }
+                    for each in found
+                ],
+            }
+        )
+        return
+    for each in found:
+        detail = f" ({each.detail})" if each.detail else ""
+        emit(f"{_fate(each.fate, dry_run=dry_run):12}  {each.path}: {each.what}{detail}")
+    if not found:
+        say(f"nothing was left behind in {folder}")
+
+
+def _fate(fate: object, *, dry_run: bool) -> str:
+    from populace.release.leftovers import Fate
+
+    if fate is Fate.REMOVE:
+        return "would remove" if dry_run else "removed"
+    return fate.value if isinstance(fate, Fate) else ""

@@ -1,0 +1,150 @@
+"""What is paid for is kept: one net under every verb that spends, from the reservation until its result is in place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from populace.errors import PopulaceError, ResourceError
+from populace.run_state import RunState, current_state
+
+if TYPE_CHECKING:
+    from populace.measurements import Answered
+
+OWNER = 0o700
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class SafetyNet:
+    """Keeps what the current run was answered, in the first place that takes it."""
+
+    def __init__(self, out: Path, *, ledger: Path | None, inference: str) -> None:
+        self._out = out
+        self._ledger = ledger
+        self._inference = inference
+        self._state: RunState = current_state()
+
+    def keep(self) -> None:
+        """Write what was answered so far, unless it is kept already.
+
+        Before long work this is on disk: a process that is killed has no last words.
+        """
+        if self._state.kept is not None:
+            return
+        answered = self._state.answered()
+        for what, write in self._writers(answered):
+            for place in places(self._out, what=what, ledger=self._ledger):
+                # The result may be whole for all that, and the next place may take it.
+                with contextlib.suppress(Exception):
+                    place.parent.mkdir(parents=True, exist_ok=True, mode=OWNER)
+                    write(place)
+                    place.chmod(OWNER)
+                    self._state.kept, self._state.hint = place, self._hint(answered, place)
+                    return
+
+    def drop(self) -> None:
+        """Remove what was kept: the result that holds it is in place."""
+        if self._state.kept is not None:
+            shutil.rmtree(self._state.kept, ignore_errors=True)
+        self._state.kept, self._state.hint = None, ""
+
+    def _writers(self, answered: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[Path], object]]]:
+        """Yield under which names which parts can be kept, the best first."""
+        answers = answered.get("answers", ())
+        if measurements := answered.get("measurements"):
+            from populace.cli.stages import write_measured
+
+            yield "measured", lambda place: write_measured(measurements, place, answers=answers)
+        if estimates := answered.get("estimates"):
+            yield "estimates", lambda place: estimates.save(place, report=False)
+        if answers:
+            yield "answers", lambda place: write_answers(answers, place)
+
+    def _hint(self, answered: Mapping[str, Any], kept: Path) -> str:
+        if "measurements" in answered:
+            way = "" if self._inference == "tree" else f" --inference {self._inference}"
+            return (
+                f"`populace fit {shlex.quote(str(kept))}{way} --out model` and `populace generate model --out "
+                f"{shlex.quote(str(self._out))}` go on from there, free of cost; say --rows, --where and other wishes "
+                "for rows again"
+            )
+        if "estimates" in answered:
+            return f"{shlex.quote(str(kept))} is the release without a report; `populace verify` checks it"
+        return "each noisy answer there stands beside its question and the law of its noise"
+
+
+@contextlib.contextmanager
+def safety_net(out: Path, *, ledger: Path | None, inference: str = "tree") -> Iterator[SafetyNet]:
+    """Yield a net that keeps what is paid for if the work under it fails, by an interrupt too, in the middle too."""
+    net = SafetyNet(out, ledger=ledger, inference=inference)
+    state = current_state()
+    try:
+        yield net
+        state.result = out
+    except BaseException:
+        with uninterrupted():
+            if state.booking is not None:
+                net.keep()
+        raise
+    net.drop()
+
+
+def rehearse(out: Path, *, ledger: Path | None) -> None:
+    """Try the end of a run before anything is paid for: the folder it writes, and one that keeps what it paid for."""
+    from populace.release.destination import check_destination
+
+    check_destination(out)
+    for place in places(out, what="measured", ledger=ledger):
+        with contextlib.suppress(PopulaceError):
+            return check_destination(place)
+    raise ResourceError(
+        f"there is no place to keep what is paid for if {out} cannot be written in the end.",
+        hint="make room or give permission beside --out, with the ledger or among the temporary files",
+    )
+
+
+def places(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
+    """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
+    from populace.privacy.ledger import default_path
+    from populace.release.destination import resolve, shortened
+
+    own = resolve(out)
+    parents = [own.parent, default_path().parent / "kept"]
+    parents += [] if ledger is None else [ledger.absolute().parent]
+    for parent in (*parents, Path(tempfile.gettempdir())):
+        names = (f"{shortened(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
+        with contextlib.suppress(OSError):
+            if free := next((parent / each for each in names if not os.path.lexists(parent / each)), None):
+                yield free
+
+
+def write_answers(answers: Sequence[Answered], folder: Path) -> None:
+    """Write noisy answers with their questions and laws into a folder."""
+    from populace.release.destination import becoming
+    from populace.release.manifest import dump
+
+    with becoming(folder) as place:
+        text = dump([each.to_json() for each in answers])
+        (place / "answers.json").write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ignore signals to end for a moment: what is paid for is being written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,125 @@
+"""Where the command starts: streams that can be written to, signals that end a run in order, then everything else.
+
+It loads next to nothing, so that an interruption while the rest is loading is told like any other.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from types import FrameType
+from typing import NoReturn
+
+from populace.errors import Terminated
+
+ENVIRONMENT, INTERRUPTED = 4, 130
+# A second signal so soon after the first would only stop what the first began to clear away.
+PATIENCE = 5.0
+STOPPED = "interrupted."
+STOPPED_HINT = "what the ledger had booked by then stays spent; `populace ledger show` tells"
+
+
+def run() -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        open_streams()
+        catch_signals()
+        code = _run()
+    except (KeyboardInterrupt, Terminated) as stop:
+        code = stop_code(stop)
+        print(f"error: {STOPPED}\nhint: {STOPPED_HINT}", file=sys.stderr)
+    leave(code)
+
+
+def _run() -> int:
+    import gc
+
+    sys.meta_path.insert(0, NoPandas())
+    # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
+    threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    if not any(name in os.environ for name in threads):
+        os.environ.update(dict.fromkeys(threads[:2], "1"))
+    # Modules and tables of one command live until its end: looking for cycles among them would find none.
+    gc.set_threshold(100_000, 50, 100)
+    from populace.cli.main import main
+
+    return main(sys.argv[1:])
+
+
+def open_streams() -> None:
+    """Let stdin, stdout and stderr be there, and write what their encoding lacks in escapes.
+
+    Without them the next file to be opened, such as a ledger, would get their number, and words of libraries with it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free is this one.
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def catch_signals() -> None:
+    """Let the signals that end a process raise in the main thread, so that nothing private is left behind.
+
+    A signal that somebody chose to ignore, as `nohup` does, stays ignored.
+    """
+    last = float("-inf")
+
+    def stop(number: int, _: FrameType | None) -> None:
+        nonlocal last
+        now, before = time.monotonic(), last
+        if now - before < PATIENCE:
+            return
+        last = now
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def stop_code(stop: BaseException) -> int:
+    """Return the exit code of a process that was stopped, as shells have it: 128 and the number of the signal.
+
+    >>> stop_code(KeyboardInterrupt()), stop_code(Terminated(15))
+    (130, 143)
+    """
+    return 128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once: to take modules and tables apart one by one would take another tenth of a second.
+
+    All files are written and closed by now, and no thread is at work.
+    """
+    import atexit
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        code = code or ENVIRONMENT
+    os._exit(code)
+
+
+class NoPandas:
+    """Says that pandas is not installed: pyarrow would import it, for half a second, and files need nothing of it."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Refuse pandas, and leave all else to others."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("populace reads files without pandas", name=fullname)

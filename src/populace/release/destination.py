@@ -1,0 +1,201 @@
+"""Where a folder is written: tried with its real name before anything is paid for, whole or absent afterwards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from populace.errors import ResourceError, UsageError
+from populace.release.leftovers import TRIAL, TRIAL_BYTES, hold
+
+# What the smallest release takes, with its report.
+LEAST_FREE = 4 * 2**20
+# File systems take names of 255 bytes: this much of one leaves room for what we add to it.
+LONGEST = 200
+# These are written last where a folder is filled: without them it is not whole.
+SEALS = ("manifest.json", "parents.json")
+
+
+def check_destination(folder: Path) -> None:
+    """Refuse a folder that cannot receive a result: one is written there, under its real name, and taken back.
+
+    Asking for permission is not enough. A read-only disk grants it, a mount point takes files and no other folder in
+    its place, and names may be too long or of another encoding.
+    """
+    check_folder(folder)
+    target = resolve(folder)
+    parent = next(place for place in target.parents if os.path.lexists(place))
+    if parent.is_file():
+        raise UsageError(
+            f"{parent} is a file, not a folder.", hint="give --out a folder that does not exist yet"
+        )
+    with _parents_of(target, keep=False):
+        there = target.is_dir()
+        try:
+            with becoming(folder) as place:
+                (place / TRIAL).write_bytes(b"\0" * TRIAL_BYTES)
+            free = shutil.disk_usage(target).free
+        finally:
+            (target / TRIAL).unlink(missing_ok=True)
+            if not there:
+                with suppress(OSError):
+                    target.rmdir()
+    if free < LEAST_FREE:
+        raise ResourceError(
+            f"the disk of {folder} has {free / 2**20:.1f} MiB left; a result takes {LEAST_FREE >> 20} at least.",
+            hint="make room or choose another folder",
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that already holds something, so that no release is mixed with another."""
+    target = resolve(folder)
+    try:
+        if ".." in folder.parts:
+            last = len(folder.parts) - folder.parts[::-1].index("..")
+            if not Path(*folder.parts[:last]).is_dir():
+                raise UsageError(
+                    f"{folder} leads through a folder that does not exist.", hint="name the folder without .."
+                )
+        if target.is_symlink() or (target.exists() and not target.is_dir()):
+            raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
+        taken = target.is_dir() and any(target.iterdir())
+    except OSError as failure:
+        raise _no_place(folder, failure) from failure
+    if taken:
+        raise UsageError(f"the folder {folder} is not empty.", hint="name a folder that does not exist yet")
+
+
+def resolve(folder: Path) -> Path:
+    """Return a folder's own place, without links or `..` on the way; what the name itself links to is not followed."""
+    try:
+        if folder.name in ("", ".."):
+            return Path(os.path.realpath(folder))
+        return Path(os.path.realpath(folder.parent)) / folder.name
+    except ValueError:
+        raise UsageError(f"{str(folder)!r} cannot name a folder.", hint="give --out another name") from None
+
+
+@contextmanager
+def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a hidden folder whose files become those of `folder` when all are on disk; otherwise it vanishes.
+
+    Where there is no such folder yet, the hidden one takes its name in one step. An empty one that is there already
+    may be a mount point, or stand where nothing else can be made: it is filled, with the manifest last.
+    `mode` is who may open the folder, from the first, less what the umask takes away.
+    """
+    check_folder(folder)
+    target = resolve(folder)
+    fills = target.is_dir()
+    place = (target if fills else target.parent) / f".{shortened(target.name)}.{secrets.token_hex(6)}"
+    with _parents_of(target, keep=True):
+        lock = None
+        try:
+            place.mkdir(mode=mode)
+            lock = hold(place)
+            yield place
+            sync_files(place)
+            if fills:
+                _fill(target, place, mode=mode)
+            else:
+                # An empty folder that somebody made meanwhile is replaced; one that was filled is not.
+                place.rename(target)
+            _sync(target if fills else target.parent)
+        finally:
+            _discard(place)
+            if lock is not None:
+                os.close(lock)
+
+
+def _discard(place: Path) -> None:
+    """Remove a folder with everything in it, also if a signal comes meanwhile: it may hold private rows."""
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def shortened(name: str) -> str:
+    """Return as much of a name as leaves room for an ending.
+
+    >>> shortened("release"), len(shortened("ü" * 127))
+    ('release', 100)
+    """
+    while len(os.fsencode(name)) > LONGEST:
+        name = name[:-1]
+    return name
+
+
+@contextmanager
+def _parents_of(folder: Path, *, keep: bool) -> Iterator[None]:
+    """Make the folders above one, and remove those again if the work fails or if they are not to be kept."""
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    made = []
+    try:
+        for parent in reversed(missing):
+            parent.mkdir()
+            made.append(parent)
+        yield
+    except BaseException as failure:
+        keep = False
+        if isinstance(failure, OSError):
+            raise _no_place(folder, failure) from failure
+        raise
+    finally:
+        for parent in () if keep else reversed(made):
+            # Somebody else may use it by now.
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _fill(folder: Path, place: Path, *, mode: int) -> None:
+    """Move files into a folder that is there, one by one, what makes it whole last; take them back if one fails."""
+    if any(path != place for path in folder.iterdir()):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+    if mode != 0o777:
+        # What is for the owner alone stays so, whoever may open the folder now.
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) & mode)
+    moved = []
+    try:
+        for path in sorted(place.iterdir(), key=lambda path: (path.name in SEALS, path.name)):
+            # Fails where another run has begun to fill the folder too.
+            os.close(os.open(folder / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            moved.append(folder / path.name)
+            path.rename(folder / path.name)
+    except BaseException:
+        for path in moved:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def sync_files(folder: Path) -> None:
+    """Wait until a folder and its files are on disk."""
+    for path in folder.iterdir():
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as failure:
+        # Some file systems of shared folders cannot flush a folder, only what is in it.
+        if not (path.is_dir() and failure.errno in (errno.EINVAL, errno.ENOTSUP)):
+            raise
+    finally:
+        os.close(handle)
+
+
+def _no_place(folder: Path, failure: OSError) -> ResourceError:
+    reason = failure.strerror or "the system refuses"
+    return ResourceError(
+        f"{folder} could not be written: {reason}.", hint="make room or choose another folder"
+    )

@@ -1,0 +1,166 @@
+"""The tape of a run of measurements: what the barrier answered so far, kept for the case that the run does not end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from populace.marginals import Candidates, Counts, Marginal
+from populace.measurements import Answered, Batch, Measurement, Measurements, Told
+from populace.privacy.budget import Budget
+from populace.privacy.ledger import Run
+from populace.privacy.mechanisms import Exponential, ExponentialCount, Law, Noise, Stability
+from populace.public import Borrowed, Public
+from populace.schema.facts import Facts
+from populace.schema.schema import Schema
+from populace.strategy.learn import Finder
+from populace.strategy.oracle import Oracle
+
+
+class Questions(Oracle, Finder, Protocol):
+    """Every question of the barrier that methods and the learning of domains ask."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+class Tape:
+    """What one run was answered, in the order of its questions, and the run that paid for it."""
+
+    def __init__(self, run: Run, *, schema: Schema) -> None:
+        self._run = run
+        # The schema as it is known by now, the tables of its learning, and what the method returned in the end.
+        self.schema = schema
+        self.learnt: tuple[Measurement, ...] = ()
+        self.final: tuple[Measurement | Told | Borrowed, ...] = ()
+        self._answers: list[Measurement | Told] = []
+        self._others: list[tuple[str, Mapping[str, Any], Law, Any]] = []
+
+    def keep(self, *answers: Measurement | Told) -> None:
+        """Remember noisy counts of marginals or of whole rows."""
+        self._answers += answers
+
+    def note(self, verb: str, question: Mapping[str, Any], *, law: Law, answer: Any) -> None:
+        """Remember an answer that is no table of counts."""
+        self._others.append((verb, question, law, answer))
+
+    def measurements(self) -> Measurements:
+        """Return everything measured, under the schema as it is known by now, with the ledger's record."""
+        answers = self.final or tuple(self._answers)
+        return Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+
+    def collected(self) -> Mapping[str, Any]:
+        """Return what is to be kept of a run that failed: measurements where there are any, and all other answers.
+
+        The run is closed first, where the ledger can still be written: it asks nothing more.
+        """
+        with suppress(Exception):
+            if not self._run.record().finished:
+                self._run.finish()
+        with suppress(Exception):
+            return {"measurements": self.measurements(), "answers": () if self.final else self._noted()}
+        return {"answers": (*self._noted(), *(_answered(each) for each in self._answers))}
+
+    def _noted(self) -> tuple[Answered, ...]:
+        return tuple(
+            Answered(verb=verb, question=_plain(question), law=law.to_json(), answer=_plain(answer))
+            for verb, question, law, answer in self._others
+        )
+
+
+class Recorder(Facts):
+    """An oracle that asks another one and remembers its answers on a tape."""
+
+    __slots__ = ("_oracle", "_tape")
+
+    def __init__(self, oracle: Questions, *, tape: Tape) -> None:
+        self._oracle = oracle
+        self._tape = tape
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._oracle.schema
+
+    @property
+    def public(self) -> Public | None:
+        """A table that everybody may know, if the curator gave one."""
+        return self._oracle.public
+
+    @property
+    def budget(self) -> Budget:
+        """What was left of the run's budget when the oracle was made."""
+        return self._oracle.budget
+
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.measure(marginals, noise=noise)
+        self._tape.keep(*found)
+        return found
+
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.measure_batches(batches)
+        self._tape.keep(*found)
+        return found
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Ask, remember, answer."""
+        found = self._oracle.score(candidates, noise=noise)
+        self._tape.note("score", _columns(candidates.marginals), law=noise, answer=found.copy())
+        return found
+
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
+    ) -> int | None:
+        """Ask, remember, answer."""
+        found = self._oracle.choose(candidates, among=among, law=law, none=none)
+        asked = _columns([candidates.marginals[number] for number in among])
+        chosen = None if found is None else list(candidates.marginals[found].clique)
+        self._tape.note("choose", asked, law=law, answer=chosen)
+        return found
+
+    def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_rows(law=law)
+        self._tape.keep(Told.of(found, columns=self.domain))
+        return found
+
+    def discover_values(self, column: str, *, law: Stability) -> Mapping[str, int]:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_values(column, law=law)
+        self._tape.note("discover", {"values of": column}, law=law, answer=found)
+        return found
+
+    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_bins(column, groups=groups, noise=noise)
+        asked = {"bins of": column, "groups": np.array(groups)}
+        self._tape.note("discover", asked, law=noise, answer=found.copy())
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """Return mappings and arrays as JSON has them; this is done only when they are to be written."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _columns(marginals: Sequence[Marginal]) -> dict[str, Any]:
+    return {"candidates": [list(marginal.clique) for marginal in marginals]}
+
+
+def _answered(answer: Measurement | Told) -> Answered:
+    if isinstance(answer, Told):
+        rows = answer.to_json()
+        return Answered(verb="discover", question={"rows of": list(answer.columns)}, law=None, answer=rows)
+    groupings = [{"column": each.column, "groups": list(each.groups)} for each in answer.marginal.groupings]
+    asked = {"columns": list(answer.marginal.clique), "groupings": groupings}
+    law = {"variance": str(answer.variance)}
+    return Answered(verb="measure", question=asked, law=law, answer=answer.counts.tolist())

@@ -1,0 +1,128 @@
+"""Too little memory is told as that: never as our bug, a damaged file or an altered release, and before it costs."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from populace.cli import main as command
+from populace.cli.main import VERBS, main
+from populace.errors import DataError, ReleaseError, ResourceError, environment_cause
+from populace.private.failures import plain_errors
+from populace.private.room import check_free
+from populace.release.checks import checked
+
+from .desk import Desk
+
+LOADER = "/lib/libarrow.so: failed to map segment from shared object"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+        OSError(12, "Cannot allocate memory"),
+        OSError(5, "Input/output error"),
+        ImportError(LOADER),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_a_failure_of_the_machine_is_exit_4_whatever_it_is_wrapped_in(
+    failure: Exception, desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrapped(*_: object) -> None:
+        raise ReleaseError("model.json was altered.", hint="ask") from failure
+
+    def bare(*_: object) -> None:
+        raise failure
+
+    for fail in (bare, wrapped):
+        monkeypatch.setattr("populace.schema.schema.Schema.load", fail)
+        assert main(["schema", "check", desk.path("schema.toml")]) == 4
+        assert "altered" not in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_file_stays_wrong_with_it() -> None:
+    for failure in (
+        ValueError("memory"),
+        OSError(2, "No such file"),
+        KeyError("a"),
+        pa.ArrowInvalid("cut short"),
+    ):
+        assert environment_cause(failure) is None
+
+
+def test_a_genuine_release_is_not_called_altered_for_lack_of_memory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.synth() == 0
+    assert main(["verify", desk.path("release")]) == 0
+    capsys.readouterr()
+
+    def short(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    monkeypatch.setattr(pq, "read_table", short)
+    for words in (
+        ["verify", desk.path("release")],
+        ["generate", desk.path("release"), "--out", desk.path("o")],
+    ):
+        assert main(words) == 4
+        out, err = capsys.readouterr()
+        assert "not enough memory" in err
+        assert "FAILED" not in out
+
+
+def test_a_check_that_finds_no_memory_finds_nothing_wrong() -> None:
+    def short() -> str:
+        raise ReleaseError("rows were altered", hint="ask") from MemoryError()
+
+    with pytest.raises(ReleaseError):
+        checked("rows", short)
+
+
+def test_reading_rows_without_memory_is_no_damaged_file() -> None:
+    with pytest.raises(ResourceError, match="more memory"), plain_errors("people.csv"):
+        raise RuntimeError("can't start new thread")
+    with pytest.raises(DataError), plain_errors("people.csv"):
+        raise RuntimeError("a page is damaged")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_address_space_in_which_libraries_fail_is_refused_before_they_load(
+    verb: str, desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (300 * 2**20, -1))
+    monkeypatch.setattr(command, "_run", lambda _: 0)
+    assert main([verb, "--help"]) == 0
+    expected = 0 if verb == "clean" else 4
+    assert main([verb]) == expected
+    err = capsys.readouterr().err
+    if expected:
+        assert (
+            f"may use 300 MiB of memory; `populace {verb}` needs {512 if verb in command.FILES_ALONE else 1024}"
+            in err
+        )
+
+
+def test_nothing_is_booked_where_no_thread_could_be_started(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    entries = desk.entries
+    # So near its limit, and so large that nothing else refuses it.
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**26, -1))
+    monkeypatch.setattr("populace.private.room._memory", lambda: 2**40)
+    monkeypatch.setattr(command, "LEAST_BYTES", 0)
+    with pytest.raises(ResourceError, match="more memory; a run takes 128"):
+        check_free()
+    assert desk.synth() == 4
+    assert "a run takes 128 or more" in capsys.readouterr().err
+    assert desk.entries == entries
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**29, -1))
+    check_free()

@@ -1,0 +1,172 @@
+"""What a command left behind after a fault: in which state, and what of it breaks a promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from populace.cli.main import main
+from populace.cli.stages import load_measured
+from populace.errors import PopulaceError
+from populace.measurements import Measurements
+from populace.privacy.ledger import Ledger
+from populace.privacy.record import RunRecord
+from populace.release import leftovers
+from populace.release.estimates import Estimates
+from populace.release.leftovers import Fate, find_leftovers, remove_leftover
+from populace.release.verify import verify
+
+from .commands import COMMANDS, DATASET, EPSILON
+
+KEPT = re.compile(r"kept in (\S+?)[.;,]?(?:\s|$)")
+
+
+def look_at(
+    folder: Path, *, command: str, code: int, mode: str, told: str, answered: bool
+) -> dict[str, object]:
+    """Return the state of a folder after a command, and everything in it that breaks a promise."""
+    wrong: list[str] = []
+    runs = _runs(folder, wrong=wrong)
+    verb = command.split(",")[0]
+    out = folder / "out"
+    whole = out.exists() and _whole(out, verb=verb, runs=runs, wrong=wrong)
+    _check_code(code, mode=mode, told=told, runs=runs, wrong=wrong)
+    if code == 0 and not whole and verb in (*EPSILON, "split"):
+        wrong.append("exit 0 without a result")
+    if code == 0 and verb in EPSILON and not any(run.finished for run in runs):
+        wrong.append("exit 0 without a finished run")
+    _check_paid(folder, runs=runs, wrong=wrong)
+    found = _kept(folder, told=told, runs=runs, wrong=wrong)
+    finished = any(run.finished for run in runs)
+    # A question can be booked, and the run end before it is answered: nothing is lost then but budget.
+    if answered and not whole and not found:
+        if mode != "from then on":
+            wrong.append("answered, and neither result nor measurements are there")
+        elif "could not be kept" not in told:
+            wrong.append("lost without a word")
+    _check_leftovers(folder, mode=mode, wrong=wrong)
+    if verb in ("split", "ledger init") or command == "synth, new ledger":
+        _check_again(folder, command=command, wrong=wrong)
+    state = "reserved" if runs else "nothing reserved"
+    if whole:
+        state = "result whole"
+    elif found:
+        state = "kept"
+    elif finished or answered:
+        state = "answered, not kept"
+    return {"state": state, "wrong": wrong}
+
+
+def _runs(folder: Path, *, wrong: list[str]) -> tuple[RunRecord, ...]:
+    path = folder / "ledger.db"
+    if not path.exists():
+        return ()
+    try:
+        ledger = Ledger.existing(path)
+        ledger.verify()
+        known = any(account.dataset == DATASET for account in ledger.accounts())
+        return ledger.runs(DATASET) if known else ()
+    except PopulaceError as refusal:
+        wrong.append(f"the ledger is refused: {refusal.message}")
+        return ()
+
+
+def _check_code(code: int, *, mode: str, told: str, runs: tuple[RunRecord, ...], wrong: list[str]) -> None:
+    if "Traceback" in told:
+        wrong.append("a traceback is shown")
+    if mode == "killed":
+        if code not in (-9, 0):
+            wrong.append(f"exit {code} of a killed process")
+        return
+    allowed = (0, 143) if mode == "terminated" else (0, 4)
+    if code not in allowed:
+        wrong.append(f"exit {code}")
+    if code in (2, 3) and runs:
+        wrong.append(f"exit {code} with a budget reserved")
+
+
+def _whole(out: Path, *, verb: str, runs: tuple[RunRecord, ...], wrong: list[str]) -> bool:
+    try:
+        if verb == "measure":
+            run = load_measured(out).record.run
+        elif verb == "split":
+            names = sorted(path.name for path in out.iterdir())
+            if names != ["piece-1.csv", "piece-1.toml", "piece-2.csv", "piece-2.toml"]:
+                wrong.append(f"half a split: {names}")
+            rows = sum(len((out / f"piece-{n}.csv").read_bytes().splitlines()) - 1 for n in (1, 2))
+            if rows != 80:
+                wrong.append(f"{rows} of 80 rows are in pieces")
+            return True
+        else:
+            verdict = verify(out)
+            if not verdict.passed:
+                wrong.append(f"half a release: {[c.detail for c in verdict.checks if not c.passed]}")
+                return False
+            loaded = Estimates.load(out) if verb == "estimate" else Measurements.load(out)
+            run = loaded.record.run
+    except PopulaceError as refusal:
+        wrong.append(f"half a result: {refusal.message}")
+        return False
+    if run not in {each.run for each in runs}:
+        wrong.append("a result whose run is not booked")
+    return True
+
+
+def _check_paid(folder: Path, *, runs: tuple[RunRecord, ...], wrong: list[str]) -> None:
+    """Check that whatever verifies, wherever it lies, is booked, and for no less than it says."""
+    booked = {run.run: run.guarantee for run in runs}
+    for manifest in folder.rglob("manifest.json"):
+        try:
+            if not verify(manifest.parent).passed:
+                continue
+            text = manifest.parent / "estimates.json"
+            release = Estimates.load(manifest.parent) if text.exists() else Measurements.load(manifest.parent)
+        except PopulaceError:
+            continue
+        record = release.record
+        if booked.get(record.run) != record.guarantee:
+            wrong.append(f"{manifest.parent.name} verifies and is not booked")
+
+
+def _kept(folder: Path, *, told: str, runs: tuple[RunRecord, ...], wrong: list[str]) -> bool:
+    """Say whether what was paid for is where the message says, or beside the folder of a process that was killed."""
+    named = KEPT.search(told)
+    places = [Path(named[1])] if named else []
+    places += [path for path in folder.glob("out-*") if path not in places]
+    for place in places:
+        if not place.exists():
+            wrong.append(f"nothing is kept in {place.name}")
+            continue
+        if place.name.startswith("out-measured"):
+            try:
+                if load_measured(place).record.run not in {run.run for run in runs}:
+                    wrong.append("measurements are kept that are not booked")
+            except PopulaceError as refusal:
+                wrong.append(f"what is kept is refused: {refusal.message}")
+    return bool(places)
+
+
+def _check_leftovers(folder: Path, *, mode: str, wrong: list[str]) -> None:
+    hidden = [path for path in folder.iterdir() if path.name.startswith(".")]
+    if mode != "killed" and hidden:
+        wrong.append(f"left behind: {sorted(path.name for path in hidden)}")
+    leftovers.MOMENT_SECONDS = -3600.0
+    for each in find_leftovers(folder):
+        if each.fate is Fate.REMOVE:
+            remove_leftover(each.path)
+    if remaining := [path.name for path in folder.iterdir() if path.name.startswith(".")]:
+        wrong.append(f"not found by clean: {sorted(remaining)}")
+
+
+def _check_again(folder: Path, *, command: str, wrong: list[str]) -> None:
+    """Run the command once more, without a fault: nothing that was left may stand in its way."""
+    words = [word if word != "out" else "out again" for word in COMMANDS[command]]
+    code = main(words)
+    fine = {"split": (0,), "ledger init": (0, 2), "synth, new ledger": (0, 3)}[command]
+    if code not in fine:
+        wrong.append(f"exit {code} when it is run again")
+    if command != "split":
+        try:
+            Ledger.existing(folder / "ledger.db").account(DATASET)
+        except PopulaceError as refusal:
+            wrong.append(f"no account after it is run again: {refusal.message}")

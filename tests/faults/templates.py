@@ -1,0 +1,32 @@
+"""The files that the commands find."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from populace.privacy.ledger import Ledger
+
+from .commands import COMMANDS, DATASET, NEW_LEDGER
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+import surveys
+
+
+def prepare(folder: Path) -> None:
+    """Write the files that each command finds, each into a folder of its name."""
+    table = surveys.rows(80)
+    table = table.append_column("who", pa.array([f"p{number}" for number in range(table.num_rows)]))
+    for command in COMMANDS:
+        place = folder / command
+        surveys.files(place)
+        (place / "split.toml").write_text(
+            surveys.SCHEMA.replace('unit = "person"', 'unit = "person"\nid = "who"'), encoding="utf-8"
+        )
+        pyarrow.csv.write_csv(table, place / "people.csv")
+        if command not in NEW_LEDGER:
+            Ledger.open(place / "ledger.db").open_account(DATASET, epsilon=1000, delta="0.5")

@@ -1,0 +1,239 @@
+"""Faults of the private side, as small as they would be in the wild: each is seen by a check that sound code passes.
+
+Every fault changes one line of one function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from private_checks import CHECKS, check_split
+from seeded import seeded
+
+from populace.errors import InternalError, PopulaceError
+from populace.privacy import blocks, inversion, loss, samplers, stability
+from populace.privacy.books import Books
+from populace.privacy.entropy import SystemEntropy
+from populace.privacy.ledger import Ledger
+from populace.privacy.mechanisms import Exponential
+from populace.privacy.noise import ExactNoise
+from populace.privacy.partition import Split, SplitKey
+from populace.privacy.record import RunRecord
+from populace.privacy.spends import _movement
+from populace.privacy.stability import key_delta, told_probability
+from populace.private import piece_files, pieces, values
+from populace.private.barrier import Barrier
+from populace.private.statistics import sums
+from populace.private.values import first_rows
+from populace.schema.unit import Unit
+
+SPEND = "self._run.charge(self._spend("
+AGAIN = "candidates is self._scored or self._run.charge(self._spend("
+FAULTS: list[tuple[str, Any, str, str]] = [
+    # Answers for nothing, or for the price of one.
+    ("verb score", Barrier.score, SPEND, AGAIN),
+    ("verb choose", Barrier.choose, SPEND, AGAIN),
+    ("verb score", Barrier.score, "answers=count", "answers=len(set(candidates.marginals))"),
+    ("verb measure", Barrier.measure_batches, "answers=len(marginals)", "answers=len(set(marginals))"),
+    ("verb sum_batches", Barrier.sum_batches, "answers=len(sums)", "answers=len(set(sums))"),
+    (
+        "verb measure_batches",
+        Barrier.measure_batches,
+        "for marginals, noise in batches\n",
+        "for marginals, noise in batches[:1]\n",
+    ),
+    (
+        "verb sum_batches",
+        Barrier.sum_batches,
+        "for sums, noise in batches\n",
+        "for sums, noise in batches[-1:]\n",
+    ),
+    ("verb discover_rows", Barrier.discover_rows, SPEND, "self._table._engine or " + SPEND),
+    ("verb discover_values", Barrier.discover_values, SPEND, "self._table._tallies or " + SPEND),
+    ("verb smooth", Barrier.smooth, SPEND, "self._table._rows or " + SPEND),
+    ("verb bound_size", Barrier.bound_size, SPEND, "self._table._rows or " + SPEND),
+    ("verb choose_bins", Barrier.choose_bins, SPEND, "self._table._rows or " + SPEND),
+    ("verb discover_bins", Barrier.discover_bins, SPEND, "self._table._engine or " + SPEND),
+    # Noise that is shared.
+    (
+        "verb score",
+        Barrier.score,
+        "add(self._exact_scores(candidates), law=noise)",
+        "add(np.zeros(1, np.int64), law=noise) + self._exact_scores(candidates)",
+    ),
+    (
+        "verb discover_bins",
+        Barrier.discover_bins,
+        "self._noise.add(exact, law=noise)",
+        "exact + self._noise.add(exact[:1] * 0, law=noise)",
+    ),
+    ("verb measure", ExactNoise.add, "size=exact.size).reshape(exact.shape)", "size=1)"),
+    ("threshold", ExactNoise.reveal, "size=counts.size)", "size=1)"),
+    (
+        "verb sum_batches",
+        Barrier.sum_batches,
+        "self._noise.add(cells, law=noise)",
+        "self._noise.add(cells, law=asked[0][1]) if cells is exact[0] else cells",
+    ),
+    (
+        "laws",
+        Barrier.measure_batches,
+        "self._noise.add(counts, law=noise)",
+        "self._noise.add(counts, law=asked[0][1])",
+    ),
+    (
+        "laws",
+        Barrier.sum_batches,
+        "self._noise.add(cells, law=noise)",
+        "self._noise.add(cells, law=asked[-1][1])",
+    ),
+    ("scores", Barrier._exact_scores, "self._scored is not candidates", "self._scored is None"),
+    ("scores", Barrier._exact_scores, "- penalty", "+ penalty"),
+    # For how far one unit moves.
+    ("movement", Barrier.score, "max(candidates.weights)", "min(candidates.weights)"),
+    (
+        "movement",
+        Barrier.choose,
+        "max(candidates.weights[number] for number in among)",
+        "max(candidates.weights[:1])",
+    ),
+    ("movement", Barrier.sum_batches, "unit.marginal_l1", "unit.rows"),
+    ("movement", Barrier.smooth, "unit.marginal_l1", "unit.rows"),
+    ("movement", Barrier.bound_size, "unit.marginal_l1", "rows_per_unit" if False else "unit.rows"),
+    ("rates", Barrier.choose_bins, "step * self.schema.unit.marginal_l1", "step * self.schema.unit.rows"),
+    ("rates", Barrier.choose_bins, "rate(sensitivity=shift)", "rate(sensitivity=step)"),
+    (
+        "rates",
+        Barrier.choose,
+        "rate(sensitivity=shift)",
+        "rate(sensitivity=self._table.schema.unit.score_shift)",
+    ),
+    ("rates", Exponential.rate, "(2 * sensitivity)", "sensitivity"),
+    ("movement", Barrier._spend, "else shift**2", "else shift"),
+    ("movement", Unit.marginal_l1, "(2 if self.neighbours is Neighbours.REPLACE_ONE else 1)", "1"),
+    ("movement", Unit.marginal_l2_squared, "self.rows**2 * (2", "self.rows * (2"),
+    # Prices.
+    ("prices", loss._gdp_price, "spend.answers * spend.l2_squared *", "spend.l2_squared *"),
+    ("prices", loss._gdp_price, "spend.l1 / law.scale", "1 / law.scale"),
+    ("prices", loss._gdp_price, "law.epsilon / 2", "law.epsilon / 4"),
+    ("prices", loss._pure_price, "spend.answers * 2 * spend.l1", "spend.answers * spend.l1"),
+    (
+        "prices",
+        loss._pure_price,
+        "return spend.answers * spend.l1 / law.scale",
+        "return spend.answers / law.scale",
+    ),
+    (
+        "prices",
+        loss._pure_price,
+        "return spend.answers * law.epsilon",
+        "return spend.answers * law.epsilon / 2",
+    ),
+    ("prices", loss._pure_price, "epsilon_for(_gdp_price(spend)", "epsilon_for(_gdp_price(spend) / 2"),
+    ("prices", loss._zcdp_price, "law.epsilon**2 / 8", "law.epsilon**2 / 16"),
+    ("prices", loss._zcdp_price, "(spend.l1 / law.scale) ** 2 / 2", "(spend.l1 / law.scale) / 2"),
+    ("prices", loss._group_epsilon, "rows * law.price", "law.price"),
+    ("key delta", key_delta, "2 * once if", "once if"),
+    ("key delta", key_delta, "rows=unit.rows", "rows=1"),
+    ("key delta", key_delta, "return law.delta", "return Fraction(0)"),
+    ("key delta", told_probability, "_tail(law.noise, law.threshold - 1)", "_tail(law.noise, law.threshold)"),
+    ("key delta", told_probability, "law.threshold - rows))[1]", "law.threshold))[1]"),
+    ("key delta", told_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
+    ("key delta", told_probability, "law.threshold < rows", "False"),
+    ("key delta", stability._gaussian_tail, "(total + rest)", "total / 2"),
+    # Books.
+    ("books", Ledger.charge, "key_delta(spend.law, unit=run.unit)", "0"),
+    (
+        "books",
+        Ledger.charge,
+        "price(spend, currency=run.currency)",
+        "price(spend, currency=run.currency) / 2",
+    ),
+    ("books", Books._spend, "+= record.price", "= record.price"),
+    ("books", Books._spend, "record.delta > (unused", "False and record.delta > (unused"),
+    ("books", Books._spend, "self._private(event.dataset)", "self.account(event.dataset)"),
+    ("books", Books._reserve, "or record.delta > account.left_delta", ""),
+    ("books", Books._reserve, "(account.unit, account.id) != (record.unit.name, record.unit.id)", "False"),
+    ("books", Books._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
+    ("books", Books._active, "run.finished", "False"),
+    ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
+    ("books", RunRecord.check_return, "not fits(", "False and fits("),
+    ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
+    ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
+    ("books", _movement, "spend.steps * unit.score_shift", "spend.steps"),
+    ("books", _movement, "shift, shift**2", "shift, shift"),
+    # Noise.
+    ("threshold", ExactNoise.reveal, "noisy > law.threshold", "noisy >= law.threshold"),
+    ("threshold", ExactNoise.reveal, "counts > 0", "counts >= 0"),
+    ("threshold", ExactNoise.reveal, "int(noisy[place])", "int(counts[place])"),
+    ("draws", samplers.discrete_gaussian, "cut(gaussian(variance))", "cut(gaussian(variance / 4))"),
+    ("draws", samplers.discrete_laplace, "cut(laplace(scale))", "cut(laplace(2 * scale))"),
+    (
+        "draws",
+        samplers.exponential_counts,
+        "fits = (drawn >= 0)",
+        "drawn = np.clip(drawn, 0, most); fits = (drawn >= 0)",
+    ),
+    ("draws", samplers.exponential_counts, "drawn <= most", "drawn < most"),
+    ("draws", samplers.exponential_choice, "sizes=tuple(sizes[::-1].tolist())", "sizes=(1,) * len(sizes)"),
+    ("draws", samplers.exponential_choice, "entropy.below(len(members))", "0"),
+    ("draws", inversion.count_plainly, 'side="right")', 'side="right") + 1'),
+    ("zero", blocks._attempt, "keep &= ~(negative & (magnitude == 0))", "pass"),
+    ("zero", blocks._attempt, "keep[i] = happens(", "keep[i] = True or happens("),
+    ("fork", SystemEntropy.words, "self._owner != (os.getpid(), _generation)", "False"),
+    ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(1) * 32"),
+    ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(16) + bytes(16)"),
+    # Files.
+    ("first rows", first_rows, "rank < rows", "rank <= rows"),
+    ("first rows", first_rows, "kept &= units != empty", "pass"),
+    ("first rows", first_rows, "unified(ids)", "ids"),
+    ("first rows", values.written, "trimmed(", "("),
+    (
+        "contributions",
+        sums.contributions,
+        "np.clip(numbers, float(factor.low), float(factor.high))",
+        "np.clip(numbers, -9.0, 9.0)",
+    ),
+    (
+        "contributions",
+        sums.contributions,
+        "counts &= ~np.isnan(numbers)",
+        "numbers = np.nan_to_num(numbers, nan=2.0)",
+    ),
+    ("contributions", sums.contributions, "rows.numbers[name] > 0", "rows.numbers[name] >= 0"),
+    ("split", Split.pieces, "self.neighbours is Neighbours.REPLACE_ONE", "True"),
+    (
+        "split",
+        Split.pieces,
+        "key.places(labels)",
+        "key.places([str(n).encode() for n in range(len(labels))])",
+    ),
+    ("split", SplitKey.places, "key=self._secret, ", ""),
+    ("split", pieces._by_content, 'seen[content].to_bytes(8, "big")', 'row.to_bytes(8, "big")'),
+    (
+        "split",
+        piece_files.write_pieces,
+        "split.pieces([text.encode() for text in present], key=key)",
+        "np.arange(len(present)) % len(paths)",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_sound_code_passes(name):
+    CHECKS[name]()
+
+
+def test_sound_pieces_pass(tmp_path):
+    check_split(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("check", "held", "old", "new"), FAULTS, ids=[f"{n} {fault[0]}" for n, fault in enumerate(FAULTS)]
+)
+def test_a_fault_is_seen(check, held, old, new, tmp_path):
+    with seeded(held, old, new), pytest.raises((AssertionError, PopulaceError)) as found:
+        check_split(tmp_path) if check == "split" else CHECKS[check]()
+    # A fault that cannot run is none.
+    assert not isinstance(found.value, InternalError)
