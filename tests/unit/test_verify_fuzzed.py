@@ -12,6 +12,7 @@ from verify_fuzzer import RAW, RELEASES, Forger, exit_code
 
 from populace.cli.main import main
 from populace.errors import PopulaceError, ReleaseError, ResourceError
+from populace.marginals import Grouping
 from populace.release import checks
 from populace.release.statement import FORMAT
 from populace.untrusted import parse_json, parsing, read_text
@@ -108,3 +109,23 @@ def test_a_record_that_no_run_can_have_is_refused(tmp_path: Path) -> None:
         forger.reseal()
         assert main(["verify", str(tmp_path / "out")]) == 2
         forger.restore()
+
+
+@pytest.mark.parametrize(("part", "key"), [("queries", "p"), ("answers", "answer")])
+def test_no_number_of_estimates_is_computed_before_it_is_bounded(tmp_path: Path, part: str, key: str) -> None:
+    forger = Forger(NEWEST / "estimates", tmp_path / "out", seed=1)
+    path = tmp_path / "out" / "estimates.json"
+    told = json.loads(path.read_text("utf-8"))
+    for each in told[part]:
+        if key in each:
+            each[key] = (
+                ["1e999999999"] if isinstance(each[key], list) and part == "queries" else "1e999999999"
+            )
+    path.write_text(json.dumps(told), encoding="utf-8")
+    forger.reseal()
+    assert exit_code(tmp_path / "out")[0] == 2
+
+
+def test_groups_are_not_counted_up_to_a_number_that_a_file_names() -> None:
+    with pytest.raises(PopulaceError, match="skips"):
+        Grouping("a", (0, 10**12))

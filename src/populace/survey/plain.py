@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, Union
 
 from populace.errors import ReleaseError
+from populace.privacy.mechanisms import fraction_from_json
 
 T = TypeVar("T")
 
@@ -73,7 +74,10 @@ def _value(hint: Any, told: Any) -> Any:
         return tuple(_value(arguments[0], part) for part in told)
     if is_dataclass(hint):
         return _dataclass(hint, told, {})
-    if isinstance(hint, type) and (hint is Fraction or issubclass(hint, Enum)):
+    if hint is Fraction:
+        # Not Fraction(told): 1e999999999 would be computed.
+        return Fraction(told) if isinstance(told, int) else fraction_from_json(told)
+    if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(told)
     return told
 

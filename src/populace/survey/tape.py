@@ -15,7 +15,7 @@ from populace.errors import ReleaseError
 from populace.marginals import Counts
 from populace.measurements import Answered
 from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import Exponential, Noise
+from populace.privacy.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth_noise import SmoothNoise
 from populace.schema.schema import Schema
 from populace.survey.oracle import SumBatch, SurveyOracle
@@ -147,7 +147,7 @@ def asked_sum(asked: Sum) -> dict[str, Any]:
 
 def _number(answer: Any) -> Fraction:
     try:
-        return Fraction(answer)
+        return fraction_from_json(answer)
     except (TypeError, ValueError, ZeroDivisionError) as failure:
         raise _other() from failure
 
