@@ -3,7 +3,7 @@
 ::
 
     PopulaceError            exit code
-    ├── UsageError           2   a wrong argument, schema, file or ledger; nothing was spent
+    ├── UsageError           2   a wrong argument, schema, file or ledger; nothing was reserved
     │   ├── SchemaError          the schema contradicts itself or asks for the impossible
     │   ├── DataError            the file cannot be read as a table, or lacks a column
     │   ├── LedgerError          the ledger is damaged or is not a ledger
@@ -16,6 +16,9 @@
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
+
+Once a run has reserved its budget, its state decides: the command line leaves with 4 in place of 2 or 3, and every
+exception carries a note of what was booked (`populace.run_state`).
 """
 
 from __future__ import annotations
@@ -115,9 +118,11 @@ def environment_cause(failure: BaseException) -> MemoryError | OSError | None:
     while found is not None and found not in seen:
         if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno in _FAILED):
             return found
-        if isinstance(found, ImportError | RuntimeError | SystemError | OSError):
+        # Arrow has no other word for a thread that cannot be started than an exception of no kind in particular.
+        unkind = type(found).__name__ == "ArrowException"
+        if unkind or isinstance(found, ImportError | RuntimeError | SystemError | OSError):
             said = str(found).lower()
-            if any(words in said for words in _NO_MEMORY):
+            if unkind or any(words in said for words in _NO_MEMORY):
                 return MemoryError()
         seen.append(found)
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 MAX_TEXT = 2**28
 # Numbers of a header of an array; ours are of a hundred bytes.
 MAX_HEADER = 10_000
+# What files that hold anything else than populace writes can raise while they are parsed.
+_OF_CONTENT = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, EOFError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _ENVIRONMENT = (errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 
 
@@ -43,23 +48,28 @@ def altered(message: str) -> ReleaseError:
 @contextmanager
 def parsing(name: str, *expected: type[Exception]) -> Iterator[None]:
     """Turn what goes wrong while a file is parsed into a refusal, and a lack of memory into what it is."""
-    import pyarrow as pa
-
     try:
         yield
     except (ReleaseError, ResourceError):
         raise
-    except MemoryError as failure:
-        raise no_memory(name) from failure
-    except OSError as failure:
-        raise _unreadable(name, failure) from failure
-    except (
-        *(KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError),
-        *(EOFError, zipfile.BadZipFile, zlib.error, pa.ArrowException, *expected),
-    ) as failure:
-        if environment_cause(failure) is not None:
+    except Exception as failure:
+        if lacks_room(failure):
             raise no_memory(name) from failure
+        if isinstance(failure, OSError):
+            raise _unreadable(name, failure) from failure
+        if not (isinstance(failure, (*_OF_CONTENT, *expected)) or _from_arrow(type(failure))):
+            raise
         raise altered(f"{name} cannot be read: it was cut short or altered") from failure
+
+
+def lacks_room(failure: Exception) -> bool:
+    """Say whether something failed for want of memory: libraries cannot be loaded or threads started without any."""
+    return isinstance(failure, ImportError) or isinstance(environment_cause(failure), MemoryError)
+
+
+def _from_arrow(kind: type) -> bool:
+    """Say whether an exception is one of Arrow's, without loading Arrow."""
+    return any(base.__name__ == "ArrowException" for base in kind.__mro__)
 
 
 def no_memory(what: str) -> ResourceError:
@@ -108,9 +118,10 @@ def _unreadable(name: str, failure: Exception) -> ReleaseError | ResourceError:
 def read_text(path: Path) -> str:
     """Return the text of a file, as it is: UTF-8, and of bounded size."""
     with open_regular(path) as file, parsing(path.name):
-        if os.fstat(file.fileno()).st_size > MAX_TEXT:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_TEXT:
             raise altered(f"{path.name} is larger than any that populace writes")
-        return file.read(MAX_TEXT).decode("utf-8")
+        return file.read(size).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
@@ -216,8 +227,7 @@ def column_names(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file."""
     import pyarrow.parquet as pq
 
-    check_regular(path)
-    with parsing(path.name), pq.ParquetFile(path) as file:
+    with open_regular(path) as held, parsing(path.name), pq.ParquetFile(held) as file:
         return list(file.schema_arrow.names)
 
 
@@ -229,8 +239,7 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    check_regular(path)
-    with parsing(path.name), pq.ParquetFile(path) as file:
+    with open_regular(path) as opened, parsing(path.name), pq.ParquetFile(opened) as file:
         found = file.schema_arrow
         if list(found.names) != list(types) or list(found.types) != list(types.values()):
             raise altered(f"{path.name} does not have the columns and types that it should")
@@ -242,7 +251,11 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
         if not texts:
             return file.read()
     # Texts are read as codes first: a file of a few bytes may repeat a long one a million times.
-    with parsing(path.name), pq.ParquetFile(path, read_dictionary=texts) as file:
+    with (
+        open_regular(path) as opened,
+        parsing(path.name),
+        pq.ParquetFile(opened, read_dictionary=texts) as file,
+    ):
         table = file.read()
         check_room(path.name, size=sum(_bytes(table[name]) for name in texts))
         return table.cast(pa.schema(list(types.items())))

@@ -218,6 +218,23 @@ def test_answers_are_kept_where_no_estimates_can_be_made(
     assert "are booked in" in err
 
 
+def test_in_python_the_exception_holds_the_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from populace import estimates
+
+    concluded = estimates.answer
+
+    def fail(oracle: object, **asked: object) -> None:
+        concluded(oracle, **asked)
+        raise MemoryError
+
+    monkeypatch.setattr(estimates, "answer", fail)
+    paths = surveys.files(bench.folder / "files")
+    with pytest.raises(MemoryError) as caught:
+        estimates.estimate(bench.folder / "people.csv", **paths, epsilon=4, ledger=bench.ledger)
+    assert {each.verb for each in caught.value.answers} == {"sum"}  # type: ignore[attr-defined]
+    assert f"are booked in {bench.ledger}" in "".join(caught.value.__notes__)
+
+
 def test_groups_that_are_empty_are_too_few_to_say(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.write(surveys.rows(0))
     assert bench.run() == 0

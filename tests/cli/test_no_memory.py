@@ -86,7 +86,7 @@ def test_a_check_that_finds_no_memory_finds_nothing_wrong() -> None:
     def short() -> str:
         raise ReleaseError("rows were altered", hint="ask") from MemoryError()
 
-    with pytest.raises(ReleaseError):
+    with pytest.raises(ResourceError):
         checked("rows", short)
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .desk import SCHEMA
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+import surveys
 
 # Numbers as text: exponents, digits, fractions and signs that exact arithmetic would expand.
 NUMBERS = {
@@ -31,7 +38,6 @@ TOML_NUMBERS = {
     for name, text in NUMBERS.items()
 }
 DEEP = 50_000
-QUICK = ("--method", "independent", "--no-report")
 
 INTEGER = '[columns.x]\nkind = "integer"\n'
 NUMERIC = '[columns.x]\nkind = "numeric"\n'
@@ -138,97 +144,88 @@ EXPRESSIONS = {
 }
 
 
-def write(folder: Path, name: str, text: str) -> str:
-    (folder / name).write_text(text, encoding="utf-8")
-    return str(folder / name)
+@dataclass(frozen=True)
+class Case:
+    """A command that asks for unbounded work: its name, its words, and the files that it names, by their texts."""
+
+    name: str
+    words: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
-def cases(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of a case and the words of its command; files are written as they are needed."""
-    schema, data = str(folder / "schema.toml"), str(folder / "people.csv")
-    spend = ["--epsilon", "1", "--delta", "1e-6", "--ledger", str(folder / "ledger.db")]
-    out = ["--out", str(folder / "release")]
-    synth = ["synth", data, *spend, *out, *QUICK]
-    survey = ["estimate", data, "--schema", str(folder / "survey.toml"), *spend, *out]
-    for place, form in SCHEMA_PLACES.items():
-        for name, text in TOML_NUMBERS.items():
-            yield (
-                f"schema {place}: {name}",
-                [*synth, "--schema", write(folder, "bad.toml", form.format(text))],
-            )
-    for place, form in WORKLOAD_PLACES.items():
-        for name, text in TOML_NUMBERS.items():
-            path = write(folder, "workload.toml", form.format(text))
-            yield (
-                f"workload {place}: {name}",
-                [*synth, "--method", "nist2018", "--schema", schema, "--workload", path],
-            )
-    for place, form in DESIGN_PLACES.items():
-        for name, text in TOML_NUMBERS.items():
-            path = write(folder, "bad-design.toml", form.format(text))
-            yield (
-                f"design {place}: {name}",
-                [*survey, "--design", path, "--queries", str(folder / "queries.toml")],
-            )
-    for place, form in QUERY_PLACES.items():
-        for name, text in TOML_NUMBERS.items():
-            path = write(folder, "bad-queries.toml", form.format(text))
-            yield (
-                f"queries {place}: {name}",
-                [*survey, "--design", str(folder / "design.toml"), "--queries", path],
-            )
+SPEND = ("--epsilon", "1", "--delta", "1e-6")
+BOOKED = (*SPEND, "--ledger", "ledger.db", "--out", "release")
+SYNTH = ("synth", "people.csv", *BOOKED, "--method", "independent", "--no-report")
+SURVEY = ("estimate", "people.csv", "--schema", "survey.toml", *BOOKED)
+PLAN = ("plan", "--schema", "schema.toml", "--population", "1000", "--method", "independent", *SPEND)
+VERBS = {
+    "synth": (*SYNTH, "--schema", "schema.toml"),
+    "plan": PLAN,
+    "ledger": ("ledger", "init", "--dataset", "new", *SPEND, "--ledger", "ledger.db"),
+    "split": ("split", "split.csv", "--schema", "split.toml", "--key", "key", "--out", "pieces"),
+    "estimate": (*SURVEY[:4], "--design", "design.toml", "--queries", "queries.toml", *SPEND),
+}
+# How a file is given, by its kind.
+GIVEN = {
+    "schema": (*SYNTH, "--schema", "bad.toml"),
+    "workload": (*SYNTH[:-3], "--method", "nist2018", "--schema", "schema.toml", "--workload", "bad.toml"),
+    "design": (*SURVEY, "--queries", "queries.toml", "--design", "bad.toml"),
+    "queries": (*SURVEY, "--design", "design.toml", "--queries", "bad.toml"),
+    "overlay": ("schema", "import", "domain.json", "--overlay", "bad.toml", "--out", "-"),
+}
+PLACES = {
+    "schema": SCHEMA_PLACES,
+    "workload": WORKLOAD_PLACES,
+    "design": DESIGN_PLACES,
+    "queries": QUERY_PLACES,
+}
+MAPPED = SCHEMA + '[columns.y]\nkind = "categorical"\nvalues = ["1"]\nfunction_of = "sex"\nmap = "bad.json"\n'
+FILES = {
+    "schema.toml": SCHEMA,
+    "people.csv": "sex,age\n" + "f,3\nm,4\n" * 50,
+    "survey.toml": surveys.SCHEMA,
+    "design.toml": surveys.DESIGN,
+    "queries.toml": surveys.QUERIES,
+    "split.toml": SCHEMA.replace("unit =", 'rows_per_unit = 2\nid = "who"\nunit ='),
+    "split.csv": "who,sex,age\n" + "".join(f"{number},f,3\n" for number in range(20)),
+    "domain.json": '{"sex": 2, "age": 10}',
+}
+
+
+def cases() -> Iterator[Case]:
+    """Yield every case: each number in each place, deep and long texts, and schemas that are too large."""
+    for kind, places in PLACES.items():
+        for place, form in places.items():
+            for name, text in TOML_NUMBERS.items():
+                yield Case(f"{kind} {place}: {name}", GIVEN[kind], {"bad.toml": form.format(text)})
     for place, (verb, option) in OPTIONS.items():
         for name, text in NUMBERS.items():
-            yield f"option {place}: {name}", _with(folder, verb, option, text)
+            given = f"{text},1" if verb == "split" else text
+            yield Case(f"option {place}: {name}", (*VERBS[verb], f"{option}={given}"))
     for name, text in NUMBERS.items():
-        path = write(folder, "shares.csv", f"column,value,share\nsex,f,{text}\n")
-        yield f"shares file: {name}", [*_plan(folder), "--shares", path]
+        shares = {"shares.csv": f"column,value,share\nsex,f,{text}\n"}
+        yield Case(f"shares file: {name}", (*PLAN, "--shares", "shares.csv"), shares)
     for name, text in DEEP_TOML.items():
-        path = write(folder, "deep.toml", text)
-        yield f"deep schema: {name}", ["schema", "check", path]
-        yield f"deep workload: {name}", [*synth, "--method", "aim", "--schema", schema, "--workload", path]
-        yield f"deep design: {name}", [*survey, "--design", path, "--queries", str(folder / "queries.toml")]
-        yield f"deep queries: {name}", [*survey, "--design", str(folder / "design.toml"), "--queries", path]
+        for kind, words in GIVEN.items():
+            yield Case(f"deep {kind}: {name}", words, {"bad.toml": text})
     for name, text in DEEP_JSON.items():
-        path = write(folder, "deep.json", text)
-        yield f"deep sizes: {name}", [*synth, "--schema", path]
-        yield f"deep import: {name}", ["schema", "import", path, "--out", "-"]
-        mapped = (
-            SCHEMA
-            + '[columns.y]\nkind = "categorical"\nvalues = ["1"]\nfunction_of = "sex"\nmap = "deep.json"\n'
-        )
-        yield f"deep map: {name}", ["schema", "check", write(folder, "mapped.toml", mapped)]
+        deep = {"bad.json": text, "bad.toml": MAPPED}
+        yield Case(f"deep sizes: {name}", (*SYNTH, "--schema", "bad.json"), deep)
+        yield Case(f"deep import: {name}", ("schema", "import", "bad.json", "--out", "-"), deep)
+        yield Case(f"deep map: {name}", ("schema", "check", "bad.toml"), deep)
     for name, text in EXPRESSIONS.items():
-        yield f"expression where: {name}", [*synth, "--schema", schema, "--where", text]
-        ruled = SCHEMA + f'[[zeros]]\nwhen = "{text}"\n'
-        yield f"expression zeros: {name}", ["schema", "check", write(folder, "ruled.toml", ruled)]
-        asked = QUERY + f'statistic = "count"\nwhere = "{text}"\n'
-        path = write(folder, "where.toml", asked)
-        yield (
-            f"expression query: {name}",
-            [*survey, "--design", str(folder / "design.toml"), "--queries", path],
+        yield Case(f"expression where: {name}", (*VERBS["synth"], "--where", text))
+        yield Case(
+            f"expression zeros: {name}",
+            GIVEN["schema"],
+            {"bad.toml": f'{SCHEMA}[[zeros]]\nwhen = "{text}"\n'},
         )
-
-
-def _plan(folder: Path) -> list[str]:
-    return [
-        *("plan", "--schema", str(folder / "schema.toml"), "--population", "1000", "--method", "independent"),
-        *("--epsilon", "1", "--delta", "1e-6"),
-    ]
-
-
-def _with(folder: Path, verb: str, option: str, text: str) -> list[str]:
-    schema, data, ledger = (str(folder / name) for name in ("schema.toml", "people.csv", "ledger.db"))
-    spend = ["--epsilon", "1", "--delta", "1e-6"]
-    release, survey = str(folder / "release"), str(folder / "survey.toml")
-    design, queries = str(folder / "design.toml"), str(folder / "queries.toml")
-    words = {
-        "synth": ["synth", data, "--schema", schema, *spend, "--ledger", ledger, "--out", release, *QUICK],
-        "plan": _plan(folder),
-        "ledger": ["ledger", "init", "--dataset", "new", *spend, "--ledger", ledger],
-        "split": ["split", str(folder / "split.csv"), "--schema", str(folder / "split.toml"), "--key"],
-        "estimate": ["estimate", data, "--schema", survey, "--design", design, "--queries", queries, *spend],
-    }[verb]
-    if verb == "split":
-        words += [str(folder / "key"), "--out", str(folder / "pieces")]
-    return [*words, f"{option}={text},1" if verb == "split" else f"{option}={text}"]
+        asked = f'{QUERY}statistic = "count"\nwhere = "{text}"\n'
+        yield Case(f"expression query: {name}", GIVEN["queries"], {"bad.toml": asked})
+    large = {"bad.json": '{"a": 10000000, "b": 3}'}
+    yield Case("plan of ten million codes", ("plan", "--schema", "bad.json", *PLAN[3:]), large)
+    wide = {"bad.json": json.dumps({f"q{number}": 4 for number in range(2000)})}
+    yield Case("plan of a wide table", ("plan", "--schema", "bad.json", *PLAN[3:]), wide)
+    yield Case("auto for a wide table", (*SYNTH[:-3], "--schema", "bad.json"), wide)
+    pieces = ",".join(["1/5000"] * 5000)
+    yield Case("five thousand pieces", (*VERBS["split"], "--shares", pieces))

@@ -142,3 +142,25 @@ def test_what_is_kept_over_many_rounds_stays_within_the_memory(monkeypatch):
     assert [int(table.sum()) for table in engine.counts(pairs[-10:])] == [5] * 10
     engine.prepare(pairs[:11], memory=10 * 8 * 16)
     assert counted == pairs[:10]
+
+
+def test_two_groupings_of_one_column_are_counted_apart() -> None:
+    engine = MemoryEngine({"a": np.array([0, 1, 2, 2], np.uint8)}, domain=Domain({"a": 3}))
+    asked = [Marginal(("a",), (Grouping("a", groups),)) for groups in ((0, 1, 1), (0, 0, 1), (1, 0, 1))]
+    for _ in range(2):
+        assert [counts.tolist() for counts in engine.counts(asked)] == [[1, 3], [2, 2], [1, 3]]
+    asked[2] = Marginal(("a",), (Grouping("a", (1, 1, 0)),))
+    assert engine.counts(asked)[2].tolist() == [2, 2]
+
+
+def test_rows_of_many_long_columns_are_tallied_in_order() -> None:
+    """Their numbers would pass 64 bits twice over: ranks take their place, and are as many as rows."""
+    rng = np.random.default_rng(1)
+    held = rng.choice(np.array([0, 1, 2**31 - 1], np.uint32), (4, 40))
+    held[:, 20:] = held[:, :20]
+    names = ["a", "b", "c", "d"]
+    engine = MemoryEngine(dict(zip(names, held, strict=True)), domain=Domain(dict.fromkeys(names, 2**31)))
+    rows, counts = engine.tally()
+    expected, times = np.unique(held.T, axis=0, return_counts=True)
+    assert rows.tolist() == expected.tolist()
+    assert counts.tolist() == times.tolist()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -219,7 +221,10 @@ def check_books() -> None:
     """What was spent stays spent; keys take their part of δ; nothing is given back that noise or keys may need."""
     tenth = Fraction(1, 10)
     desk = Desk()
-    desk.open_account("d", epsilon=1, delta=tenth)
+    desk.open_account("d", epsilon=2, delta=2 * tenth)
+    first = reserved(desk, epsilon=1, delta=2 * tenth)
+    first.finish(returned=(Fraction(0), tenth))
+    assert (desk.account("d").left_epsilon, desk.account("d").left_delta) == (1, tenth)
     run = reserved(desk, epsilon=Fraction(1, 2), delta=0)
     half = spend_of(DiscreteLaplace(Fraction(16)), answers=1, l1=4, l2_squared=16)
     run.charge(half)
@@ -233,6 +238,8 @@ def check_books() -> None:
     refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=tenth / 100))
     refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=0, unit=Unit(id="p")))
     assert other.budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=Unit()).cap
+    whole = Budget.of(Fraction(1, 4), tenth, unit=Unit()).cap
+    refuses(lambda: replace(other.record(), cap=whole).check())
     law = Stability(DiscreteLaplace(Fraction(100)), 400)
     told = Spend(verb="discover", what="x", law=law, answers=1, l1=1, l2_squared=1)
     other.charge(told)
@@ -240,6 +247,12 @@ def check_books() -> None:
     assert other.left.keys == tenth / 2 - other.record().used_keys
     refuses(lambda: other.charge(*[told] * 6))
     refuses(lambda: other.finish(returned=(Fraction(0), Fraction(1, 10**9))))
+    three = Unit(rows=3, id="p")
+    wide = spend_of(law, verb="discover", answers=1, l1=3, l2_squared=9)
+    for unit, fair in ((Unit(), False), (three, True)):
+        cost = SpendRecord(spend=wide, price=Fraction(1), delta=key_delta(law, unit=unit))
+        check = partial(cost.check, unit=three, currency=Currency.GDP, run="r")
+        check() if fair else refuses(check)
     desk.declare_nonprivate("d", reason="test")
     refuses(lambda: other.charge(told))
     for unit, spend in product(UNITS, (told, half)):

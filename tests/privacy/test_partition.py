@@ -76,6 +76,18 @@ def test_other_labels_have_other_accounts():
     assert accounts("a", split=SWAP, key=KEY, schema=replace(wider, unit=by_id.unit)) == names[3]
 
 
+def test_other_shares_and_relations_have_other_accounts():
+    """Another split of the same people puts them into second pieces: what it costs adds up."""
+    halves = (Fraction(1, 2),) * 2
+    splits = [
+        Split(shares=shares, neighbours=relation)
+        for shares in (halves, halves[:1] + (Fraction(1, 4),) * 2, (Fraction(1, 3), Fraction(2, 3)))
+        for relation in Neighbours
+    ]
+    names = [name for each in splits for name in accounts("a", split=each, key=KEY, schema=PLAIN)]
+    assert len(set(names)) == len(names)
+
+
 def test_every_person_is_as_likely_in_every_piece():
     # Of 1,000 keys each piece of a person's four gets 250, give or take 14: five deviations.
     split = Split(shares=(Fraction(1, 4),) * 4, neighbours=Neighbours.REPLACE_ONE)

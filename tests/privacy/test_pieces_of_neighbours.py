@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from seeded import seeded
 
 from populace.cli.main import main
 from populace.marginals import Marginal
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.partition import Split, SplitKey
-from populace.private import piece_files
+from populace.private import piece_files, pieces
 from populace.private.piece_files import write_pieces
 from populace.private.pieces import split_table
 from populace.schema.schema import Schema
@@ -174,6 +175,30 @@ def rows_alone(rows: Rows, *, split: Split, key: SplitKey, folder: Path) -> tupl
 
 def test_of_units_that_their_rows_tell_apart_one_piece_alone_changes(tmp_path):
     check_neighbours(rows_alone, trials=30, folder=tmp_path, alone=True)
+
+
+COARSE = Schema.parse("""
+[columns.pay]
+kind = "numeric"
+min = 0
+max = 100
+width = 100
+""")
+
+
+def numbers_alone(rows: Rows, *, split: Split, key: SplitKey, folder: Path) -> tuple[Places, list[object]]:
+    """All rows have one code, and numbers of their own: it is these that tell persons apart."""
+    data = pa.table({"pay": [float(who) for _, who, _ in rows]})
+    tables = split_table(data, schema=COARSE, split=split, key=key)
+    return {}, [sorted(each.survey_rows().numbers["pay"].tolist()) for each in tables]
+
+
+def test_rows_of_one_code_are_told_apart_by_their_numbers(tmp_path):
+    check_neighbours(numbers_alone, trials=20, folder=tmp_path, alone=True)
+    blind = "SurveyRows(codes=rows.codes, numbers={})"
+    fault = seeded(pieces._by_content, "columns = [", f"rows = {blind}\n    columns = [")
+    with fault, pytest.raises(AssertionError):
+        check_neighbours(numbers_alone, trials=20, folder=tmp_path, alone=True)
 
 
 def test_nobody_else_moves_in_many_tables():

@@ -20,7 +20,7 @@ from populace.privacy.mechanisms import Exponential
 from populace.privacy.noise import ExactNoise
 from populace.privacy.partition import Split, SplitKey
 from populace.privacy.record import RunRecord
-from populace.privacy.spends import _movement
+from populace.privacy.spends import SpendRecord, _movement
 from populace.privacy.stability import key_delta, told_probability
 from populace.private import piece_files, pieces, values
 from populace.private.barrier import Barrier
@@ -141,6 +141,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("key delta", told_probability, "law.threshold - rows))[1]", "law.threshold))[1]"),
     ("key delta", told_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
     ("key delta", told_probability, "law.threshold < rows", "False"),
+    ("key delta", stability._tail, "(1 + (-ball", "(2 + (-ball"),
     ("key delta", stability._gaussian_tail, "(total + rest)", "total / 2"),
     # Books.
     ("books", Ledger.charge, "key_delta(spend.law, unit=run.unit)", "0"),
@@ -156,10 +157,18 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", Books._reserve, "or record.delta > account.left_delta", ""),
     ("books", Books._reserve, "(account.unit, account.id) != (record.unit.name, record.unit.id)", "False"),
     ("books", Books._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
+    ("books", Books._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
     ("books", Books._active, "run.finished", "False"),
     ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
     ("books", RunRecord.check_return, "not fits(", "False and fits("),
     ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
+    (
+        "books",
+        SpendRecord.check,
+        'unit=unit):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
+        'unit=Unit()):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
+    ),
+    ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
     ("books", _movement, "spend.steps * unit.score_shift", "spend.steps"),
     ("books", _movement, "shift, shift**2", "shift, shift"),

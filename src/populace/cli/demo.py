@@ -39,6 +39,7 @@ def demo(
       populace synth demo-release.input/people.csv --schema demo-release.input/schema.toml \\
         --epsilon 1 --delta 1e-9 --out release
     """
+    from populace.cli.safety_net import safety_net
     from populace.pipeline import synthesize
     from populace.privacy.budget import parse_delta, parse_epsilon
     from populace.privacy.ledger import Ledger
@@ -60,7 +61,7 @@ def demo(
         Ledger.existing(ledger).grant(
             schema.dataset or "", epsilon=parse_epsilon(EPSILON), delta=parse_delta(DELTA)
         )
-    with progress() as moved:
+    with safety_net(out, ledger=ledger), progress() as moved:
         release = synthesize(
             table, schema=schema, epsilon=EPSILON, delta=DELTA, ledger=ledger, progress=moved
         )

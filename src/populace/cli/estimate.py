@@ -90,7 +90,8 @@ def estimate(
     Each estimate comes with its sampling error, its privacy error and an interval for both together. The budget is
     booked in the ledger before the first row is read. The release folder holds the estimates, the noisy sums behind
     them, the privacy statement, a codebook, a report that opens offline, and a manifest. Its path is the last line on
-    stdout.
+    stdout. If it fails after the budget was booked, what was answered by then is kept in a folder whose name ends in
+    -estimates or -answers.
 
     \b
     Examples:

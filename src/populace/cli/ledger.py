@@ -73,6 +73,8 @@ def init(
     from populace.privacy.ledger import Ledger
     from populace.schema.unit import Neighbours
 
+    # Before a ledger is made for it.
+    allowed, slack = parse_epsilon(epsilon), parse_delta(delta)
     path = _path(ledger)
     is_new = not path.exists()
     book = Ledger.open(path)
@@ -80,8 +82,8 @@ def init(
         tell_new_ledger(path)
     book.open_account(
         dataset,
-        epsilon=parse_epsilon(epsilon),
-        delta=parse_delta(delta),
+        epsilon=allowed,
+        delta=slack,
         neighbours=Neighbours(neighbours.value),
     )
     _show(book, dataset, json=json)

@@ -21,7 +21,7 @@ from populace.run_state import RunState, run_state
 from populace.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
-LONGEST = 2000
+LONGEST = 1000
 
 # With less, the libraries for numbers, tables and charts abort or hang: tests/faults/test_memory.py measures it.
 LEAST_BYTES, LEAST_BYTES_OF_FILES = 2**30, 2**29

@@ -21,7 +21,8 @@ def measure(
     """Take noisy counts of a private table, and pay for them.
 
     The first of three stages, and the only one that costs budget. What it writes may be published.
-    The next two, fit and generate, can be run again and again from the same measurements.
+    The next two, fit and generate, can be run again and again from the same measurements. If it fails after the
+    budget was booked, what was answered by then is kept in a folder whose name ends in -measured or -answers.
 
     \b
     Example:

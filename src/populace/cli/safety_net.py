@@ -26,7 +26,7 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 class SafetyNet:
     """Keeps what the current run was answered, in the first place that takes it."""
 
-    def __init__(self, out: Path, *, ledger: Path | None, inference: str) -> None:
+    def __init__(self, out: Path, *, ledger: Path | None, inference: str | None) -> None:
         self._out = out
         self._ledger = ledger
         self._inference = inference
@@ -47,7 +47,7 @@ class SafetyNet:
                     place.parent.mkdir(parents=True, exist_ok=True, mode=OWNER)
                     write(place)
                     place.chmod(OWNER)
-                    self._state.kept, self._state.hint = place, self._hint(answered, place)
+                    self._state.kept, self._state.hint = place, self._hint(what, place)
                     return
 
     def drop(self) -> None:
@@ -68,22 +68,28 @@ class SafetyNet:
         if answers:
             yield "answers", lambda place: write_answers(answers, place)
 
-    def _hint(self, answered: Mapping[str, Any], kept: Path) -> str:
-        if "measurements" in answered:
+    def _hint(self, what: str, kept: Path) -> str:
+        path = shlex.quote(str(kept))
+        if what == "measured" and self._inference is None:
+            return f"`populace fit {path} --out model` goes on from there, free of cost"
+        if what == "measured":
             way = "" if self._inference == "tree" else f" --inference {self._inference}"
             return (
-                f"`populace fit {shlex.quote(str(kept))}{way} --out model` and `populace generate model --out "
+                f"`populace fit {path}{way} --out model` and `populace generate model --out "
                 f"{shlex.quote(str(self._out))}` go on from there, free of cost; say --rows, --where and other wishes "
                 "for rows again"
             )
-        if "estimates" in answered:
-            return f"{shlex.quote(str(kept))} is the release without a report; `populace verify` checks it"
+        if what == "estimates":
+            return f"{path} is the release without a report; `populace verify` checks it"
         return "each noisy answer there stands beside its question and the law of its noise"
 
 
 @contextlib.contextmanager
-def safety_net(out: Path, *, ledger: Path | None, inference: str = "tree") -> Iterator[SafetyNet]:
-    """Yield a net that keeps what is paid for if the work under it fails, by an interrupt too, in the middle too."""
+def safety_net(out: Path, *, ledger: Path | None, inference: str | None = None) -> Iterator[SafetyNet]:
+    """Yield a net that keeps what is paid for if the work under it fails, by an interrupt too, in the middle too.
+
+    `inference` is how rows would have been made of it, by a verb that makes some.
+    """
     net = SafetyNet(out, ledger=ledger, inference=inference)
     state = current_state()
     try:

@@ -35,13 +35,14 @@ from populace.records import dataclass
 from populace.release.statement import at_least
 from populace.reservation import as_schema, ledger_path, private_names
 from populace.schema.schema import Schema
-from populace.strategy.methods import method_named
+from populace.strategy.methods import MOST_COLUMNS, method_named
 from populace.strategy.workload import Workload, asked_workload
 
 # Whole rehearsals on a public table.
 WHOLE_REHEARSALS = 2
 # Where an epsilon is looked for, in how many steps at most, and to which part of itself.
 LEAST, MOST, STEPS, FINE = 0.001, 100.0, 12, 0.02
+MOST_CODES = 2**20
 Wanted = Callable[[Schema], Workload]
 
 
@@ -187,6 +188,7 @@ def plan(
     _check_foreseeable(chosen)
     offered = parse_delta(delta)
     closed = settled(schema)
+    _check_size(closed)
     wish = wanted(closed)
     known = declared_shares(schema)
     if shares is not None:
@@ -344,6 +346,17 @@ def _check_foreseeable(method: str) -> None:
             f"there is no plan for the method {method!r}: it {reasons[method]}.",
             hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
         )
+
+
+def _check_size(schema: Schema) -> None:
+    """Refuse a schema that no plan could be made for in minutes: populations are invented code by code, many times."""
+    codes = sum(schema.domain.values())
+    for count, what, most in ((len(schema.domain), "columns", MOST_COLUMNS), (codes, "codes", MOST_CODES)):
+        if count > most:
+            raise UsageError(
+                f"the schema has {count} {what}; a plan can be made for {most} at most.",
+                hint="plan without the columns that matter least, or with coarser ones",
+            )
 
 
 def _rows(population: int) -> int:

@@ -31,9 +31,9 @@ class JunctionTree:
 
     def holding(self, clique: Iterable[str], *, domain: Domain) -> list[int]:
         """Return the nodes that hold a clique, the one with the smallest table first."""
-        wanted = set(clique)
+        wanted = tuple(clique)
         return sorted(
-            (i for i, node in enumerate(self.nodes) if wanted <= set(node)),
+            (i for i, node in enumerate(self.nodes) if all(name in node for name in wanted)),
             key=lambda i: (domain.cells(self.nodes[i]), i),
         )
 

@@ -179,4 +179,9 @@ class Objective:
 def maximal_cliques(cliques: Sequence[Clique], *, domain: Domain) -> tuple[Clique, ...]:
     """Return the cliques that no other clique holds, smallest tables first."""
     unique = sorted({clique for clique in cliques if clique}, key=lambda c: (domain.cells(c), c))
-    return tuple(c for c in unique if not any(set(c) < set(other) for other in unique))
+    # Only a clique with the same first column can hold one: of a wide table that is a handful.
+    holding: dict[str, list[frozenset[str]]] = {}
+    for clique in unique:
+        for name in clique:
+            holding.setdefault(name, []).append(frozenset(clique))
+    return tuple(c for c in unique if not any(frozenset(c) < other for other in holding[c[0]]))

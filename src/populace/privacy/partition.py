@@ -25,6 +25,7 @@ from populace.privacy.entropy import Entropy
 from populace.records import dataclass
 from populace.schema.unit import Neighbours
 
+MOST_PIECES = 1000
 _BYTES = 32
 _PLACE = 16
 _MODE = 0o600
@@ -180,6 +181,11 @@ class Split:
             raise UsageError(
                 "the shares of the pieces are not parts of one whole.",
                 hint="give shares above 0 that add up to 1",
+            )
+        if len(self.shares) > MOST_PIECES:
+            raise UsageError(
+                f"{len(self.shares)} pieces are wanted; {MOST_PIECES} is the most.",
+                hint="ask for fewer pieces",
             )
 
     def sizes(self, persons: int) -> tuple[int, ...]:

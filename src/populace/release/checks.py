@@ -7,11 +7,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from populace.errors import PopulaceError, ReleaseError, ResourceError, environment_cause
+from populace.errors import PopulaceError, ReleaseError, ResourceError
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.manifest import NAME, Manifest
-from populace.untrusted import altered, check_regular, no_memory
+from populace.untrusted import altered, check_regular, lacks_room, no_memory
 from populace.untrusted import read_json as read_any_json
 from populace.untrusted import read_text as read_any_text
 
@@ -84,15 +84,13 @@ def checked(name: str, check: Callable[[], str]) -> Check:
         return Check(name=name, outcome=Outcome.PASSED, detail=check())
     except ResourceError:
         raise
-    except MemoryError as failure:
-        raise no_memory(f"what the check of “{name}” needs") from failure
     except PopulaceError as failure:
-        if environment_cause(failure) is not None:
-            raise
+        if lacks_room(failure):
+            raise no_memory(f"what the check of “{name}” needs") from failure
         return Check(name=name, outcome=Outcome.FAILED, detail=failure.message)
     except Exception as failure:
-        if environment_cause(failure) is not None:
-            raise
+        if lacks_room(failure):
+            raise no_memory(f"what the check of “{name}” needs") from failure
         # The net below the bounded readers: what no part of populace writes may break any of its rules.
         return unexpected(name, failure)
 

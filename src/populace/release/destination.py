@@ -39,10 +39,13 @@ def check_destination(folder: Path) -> None:
         there = target.is_dir()
         try:
             with becoming(folder) as place:
-                (place / TRIAL).write_bytes(b"\0" * TRIAL_BYTES)
+                trial = place / TRIAL
+                trial.write_bytes(b"\0" * TRIAL_BYTES)
+                _sync(trial)
+                # What takes its name is empty: if the process is killed just now, it is in nobody's way.
+                trial.unlink()
             free = shutil.disk_usage(target).free
         finally:
-            (target / TRIAL).unlink(missing_ok=True)
             if not there:
                 with suppress(OSError):
                     target.rmdir()

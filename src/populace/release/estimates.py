@@ -31,6 +31,7 @@ from populace.survey.queries import Queries, Query
 from populace.survey.result import Estimate
 from populace.survey.tape import Player
 from populace.survey.ways import Ways
+from populace.untrusted import parsing, word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -175,8 +176,8 @@ class Estimates:
         told, rows = read_json(folder / "estimates.json", inner="estimates")
         _, text = read_json(folder / "codebook.json", inner="schema")
         _, record = read_json(folder / "statement.json", inner="record")
-        schema = Schema.parse(text, released=True)
-        try:
+        with parsing("estimates.json"):
+            schema = Schema.parse(word(text), released=True)
             return cls(
                 design=restored(Design, told["design"], {"schema": schema}),
                 queries=Queries(
@@ -186,8 +187,6 @@ class Estimates:
                 tape=tuple(Answered.from_json(each) for each in told["answers"]),
                 record=RunRecord.from_json(record),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as failure:
-            raise wrong("estimates.json cannot be read") from failure
 
     def _heading(self, name: str) -> str:
         return f"by {name}" if name in ("query", *NUMBERS, "note") else name

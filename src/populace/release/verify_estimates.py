@@ -20,7 +20,7 @@ from populace.release.words import check_page, same_codebook, same_statement
 from populace.survey.estimate import answer
 from populace.survey.result import Estimate
 from populace.survey.tape import Player
-from populace.untrusted import same_json
+from populace.untrusted import parsing, same_json
 
 # Two machines may differ in the last digits that they compute.
 SAME = 1e-6
@@ -48,8 +48,9 @@ def contents(folder: Path, manifest: Manifest) -> tuple[RunRecord | None, list[C
         told, _ = read_json(folder / "estimates.json", inner="answers")
         texts = {name: read_text(folder / name) for name in ("statement.md", "estimates.csv")}
         found = Estimates.load(folder)
-        if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
-            raise wrong("estimates.json is not one that populace writes")
+        with parsing("estimates.json"):
+            if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
+                raise wrong("estimates.json is not one that populace writes")
         loaded.append((found, statement, book, told, texts))
         return "every file can be read"
 

@@ -81,7 +81,8 @@ class Schema:
             )
         if self.max_rows is not None and not 1 <= self.max_rows <= WHOLE_LIMIT:
             raise SchemaError(
-                f"max_rows is {self.max_rows}.", hint=f"give a whole number from 1 to {WHOLE_LIMIT}"
+                f"max_rows is {self.max_rows}.",
+                hint=f"give a whole number of 1 or more, at most {WHOLE_LIMIT}",
             )
         object.__setattr__(self, "layout", Layout(self.columns))
         sizes = {name: column.size for name, column in self.variables.items()}

@@ -36,7 +36,8 @@ class Unit:
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= MOST_ROWS:
             raise SchemaError(
-                f"rows_per_unit is {self.rows}.", hint=f"give a whole number from 1 to {MOST_ROWS}"
+                f"rows_per_unit is {self.rows}.",
+                hint=f"give a whole number of 1 or more, at most {MOST_ROWS}",
             )
         if self.rows > 1 and self.id is None:
             raise SchemaError(

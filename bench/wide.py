@@ -1,0 +1,81 @@
+"""Time and peak memory of whole runs on wide tables: 100 to 2,000 columns of 4 codes, 5,000 rows.
+
+    python bench/wide.py                  every method that takes so many columns
+    python bench/wide.py 500 mst auto     some columns and methods
+
+Each run is a process of its own, `populace synth` from a CSV file to a release folder with its report. Each column
+copies the one before it in two rows of five, so that there is dependence to find. `auto` is refused above 512 columns,
+before anything is spent: its line says so. Aims: `independent` and `mst` on 2,000 columns below 4 GiB.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from error import here
+
+ROWS, CODES = 5000, 4
+COLUMNS = (100, 500, 1000, 2000)
+METHODS = ("independent", "mst", "auto")
+MOST_MIB = 4096
+
+
+def main() -> None:
+    print(f"{here()}; load {os.getloadavg()[0]:.1f} at the start")
+    words = sys.argv[1:]
+    columns = [int(word) for word in words if word.isdecimal()] or COLUMNS
+    methods = [word for word in words if not word.isdecimal()] or METHODS
+    reached = True
+    with tempfile.TemporaryDirectory() as folder:
+        for count in columns:
+            data, schema = write(Path(folder), count)
+            for method in methods:
+                code, seconds, memory = run(Path(folder), data, schema, method)
+                told = (
+                    f"{seconds:7.1f} s {memory:6d} MiB" if code == 0 else f"exit {code} after {seconds:.1f} s"
+                )
+                print(f"{count:5d} columns  {method:12s} {told}", flush=True)
+                reached &= memory < MOST_MIB and (code == 0 or method == "auto")
+    print(f"below {MOST_MIB} MiB: {'reached' if reached else 'NOT REACHED'}")
+
+
+def write(folder: Path, count: int) -> tuple[Path, Path]:
+    """Write a table of so many columns and its domain."""
+    rng = np.random.default_rng(count)
+    codes = rng.integers(0, CODES, (ROWS, count))
+    for place in range(1, count):
+        copied = rng.random(ROWS) < 0.4
+        codes[copied, place] = codes[copied, place - 1]
+    names = [f"q{number}" for number in range(count)]
+    data, schema = folder / f"wide{count}.csv", folder / f"wide{count}.json"
+    pyarrow.csv.write_csv(pa.table({name: codes[:, place] for place, name in enumerate(names)}), data)
+    schema.write_text(json.dumps(dict.fromkeys(names, CODES)))
+    return data, schema
+
+
+def run(folder: Path, data: Path, schema: Path, method: str) -> tuple[int, float, int]:
+    """Return the exit code of a run, its seconds, and its peak memory in MiB."""
+    out = folder / f"{data.stem}-{method}"
+    words = ["synth", str(data), "--schema", str(schema), "--epsilon", "1", "--delta", "1e-9", "--seed", "1"]
+    words += ["--method", method, "--out", str(out), "--ledger", f"{out}.db"]
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "populace", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    # Waited for alone: the peak is that of this process, not of the largest so far.
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.perf_counter() - start, used.ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The tape of a run holds every answer of the barrier, as tables where they are tables and as plain JSON otherwise."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from populace.marginals import Candidates, Marginal
+from populace.measurements import Measurement
+from populace.privacy.ledger import Ledger, Run
+from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Stability
+from populace.schema.schema import Schema
+from populace.strategy.tape import Recorder, Tape
+
+LAW = DiscreteGaussian(Fraction(9))
+KEYS = Stability(LAW, 20)
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
+
+
+class Stub:
+    """Answers every question with fixed numbers."""
+
+    schema = SCHEMA
+
+    def measure_batches(self, batches):
+        return tuple(
+            Measurement(each, np.zeros(each.shape(SCHEMA.domain), np.int64), noise.variance)
+            for marginals, noise in batches
+            for each in marginals
+        )
+
+    def score(self, candidates, *, noise):
+        return np.array([7])
+
+    def choose(self, candidates, *, among, law, none):
+        return None
+
+    def discover_rows(self, *, law):
+        return {(1, 2): 30}
+
+    def discover_values(self, column, *, law):
+        return {"x": 21}
+
+    def discover_bins(self, column, *, groups, noise):
+        return np.array([4, 5])
+
+
+def reserved(folder: Path) -> Run:
+    return Ledger.open(folder / "l.db").reserve(
+        "d", epsilon=1, delta="1e-6", unit=SCHEMA.unit, method="mst", schema_digest=SCHEMA.digest, rehearsal=False
+    )  # fmt: skip
+
+
+def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path):
+    run = reserved(tmp_path)
+    tape = Tape(run, schema=SCHEMA)
+    oracle = Recorder(Stub(), tape=tape)
+    pair = Marginal(("a", "b"))
+    candidates = Candidates((pair,), (np.zeros((2, 3), np.int64),), (0,))
+    groups = np.array([0, 1])
+    oracle.measure([Marginal(("a",))], noise=LAW)
+    oracle.score(candidates, noise=LAW)
+    oracle.choose(candidates, among=[0], law=Exponential(Fraction(1)))
+    oracle.discover_rows(law=KEYS)
+    oracle.discover_values("a", law=KEYS)
+    oracle.discover_bins("a", groups=groups, noise=LAW)
+    groups[:] = 9  # the tape holds what was asked, not what became of it
+    kept = tape.collected()
+    assert [item.marginal for item in kept["measurements"].items] == [Marginal(("a",))]
+    assert kept["measurements"].told.codes.tolist() == [[1, 2]]
+    assert run.record().finished
+    told = json.loads(json.dumps([each.to_json() for each in kept["answers"]]))
+    assert [(each["verb"], each["answer"]) for each in told] == [
+        ("score", [7]),
+        ("choose", None),
+        ("discover", {"x": 21}),
+        ("discover", [4, 5]),
+    ]
+    assert told[0]["question"] == {"candidates": [["a", "b"]]}
+    assert told[3]["question"] == {"bins of": "a", "groups": [0, 1]}
+    assert told[2]["law"] == KEYS.to_json()
+
+
+def test_without_the_ledger_the_tables_are_told_as_answers(tmp_path):
+    tape = Tape(reserved(tmp_path), schema=SCHEMA)
+    oracle = Recorder(Stub(), tape=tape)
+    oracle.measure([Marginal(("a",))], noise=LAW)
+    oracle.discover_rows(law=KEYS)
+    (tmp_path / "l.db").unlink()
+    kept = tape.collected()
+    assert list(kept) == ["answers"]
+    told = [each.to_json() for each in kept["answers"]]
+    assert [(each["verb"], each["answer"]) for each in told] == [
+        ("measure", [0, 0]),
+        ("discover", {"codes": {"a": [1], "b": [2]}, "counts": [30]}),
+    ]
