@@ -18,7 +18,9 @@ def run_grid(*, every: int = 1, imports_every: int = IMPORTS_EVERY) -> Iterator[
     """Yield the outcome of every so manyth fault, and of all limits of memory."""
     with tempfile.TemporaryDirectory() as folder:
         with worker(Path(folder)) as warm:
-            yield from warm.perform([*points(count_calls(warm), every=every), *memory_points(every=every)])
+            yield from warm.perform(
+                [*points(count_calls(warm), every=every), *memory_points(every=-(-every // 5))]
+            )
         with worker(Path(folder), cold=True) as cold:
             verbs = ("synth", "measure", "estimate", "split", "ledger init")
             yield from cold.perform(import_points(cold, verbs, every=imports_every))

@@ -29,7 +29,11 @@ def look_at(
     runs = _runs(folder, wrong=wrong)
     verb = command.split(",")[0]
     out = folder / "out"
-    whole = out.exists() and _whole(out, verb=verb, runs=runs, wrong=wrong)
+    # A folder is tried under its real name before anything is paid for: whoever is killed meanwhile leaves no more.
+    tried = out.is_dir() and {path.name for path in out.iterdir()} <= {leftovers.TRIAL}
+    if tried and mode != "killed":
+        wrong.append("a folder is left that was only tried")
+    whole = out.exists() and not tried and _whole(out, verb=verb, runs=runs, wrong=wrong)
     _check_code(code, mode=mode, told=told, runs=runs, wrong=wrong)
     if code == 0 and not whole and verb in (*EPSILON, "split"):
         wrong.append("exit 0 without a result")
@@ -154,7 +158,8 @@ def _check_leftovers(folder: Path, *, mode: str, wrong: list[str]) -> None:
     for each in find_leftovers(folder):
         if each.fate is Fate.REMOVE:
             remove_leftover(each.path)
-    if remaining := [path.name for path in folder.iterdir() if path.name.startswith(".")]:
+    remaining = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+    if remaining := remaining + [path.name for path in folder.rglob(leftovers.TRIAL)]:
         wrong.append(f"not found by clean: {sorted(remaining)}")
 
 
