@@ -13,6 +13,7 @@
     └── InternalError        1   something failed inside; what it was is not told, what was charged stays charged
 
     Terminated             143   a signal, as KeyboardInterrupt is one; 128 and the number of the signal
+    NotBooked                –   a warning: a release was saved after its ledger had gone
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
@@ -90,6 +91,10 @@ class InternalError(PopulaceError):
             f"{message} What was charged stays charged.",
             hint="run it again; if it fails again, report the command you ran",
         )
+
+
+class NotBooked(UserWarning):
+    """A release was saved whose ledger is gone: the digests of its files are booked nowhere."""
 
 
 class NotCompiled(UserWarning):

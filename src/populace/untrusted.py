@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.errors import ReleaseError, ResourceError, environment_cause
+from populace.memory_limit import memory_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,8 +79,8 @@ def no_memory(what: str) -> ResourceError:
 
 
 def check_room(what: str, *, size: int) -> None:
-    """Refuse so many bytes where the machine has less memory than that in all."""
-    if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+    """Refuse so many bytes where there is less memory than that in all."""
+    if size > memory_limit():
         raise no_memory(what)
 
 

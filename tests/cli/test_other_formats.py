@@ -168,6 +168,11 @@ def test_formats_are_told_by_the_first_line_alone(desk: Desk) -> None:
         "<sex,age",
         'HEADER RECORD,age,"x"',
         "1983M",
+        f"INSERT INTO people VALUES (1,'{CANARY}',1983);",
+        f"name: {CANARY}, age: 44",
+        f"name={CANARY} age=44",
+        f"{CANARY}     f   1983",
+        f"'{CANARY}'|'f'",
     ],
 )
 def test_a_first_line_of_values_becomes_no_schema(
@@ -180,7 +185,21 @@ def test_a_first_line_of_values_becomes_no_schema(
 
 
 @pytest.mark.parametrize(
-    "name", ["AGE", "Q12", "POP2010", "2019 income", "größe", "x.1", "[AGE]", "V1_2", "#", "Äge"]
+    "name",
+    [
+        "AGE",
+        "Q12",
+        "POP2010",
+        "2019 income",
+        "größe",
+        "x.1",
+        "[AGE]",
+        "V1_2",
+        "#",
+        "Äge",
+        "income (EUR)",
+        "a b",
+    ],
 )
 def test_names_of_columns_are_names(name: str) -> None:
     assert not is_like_value(name)

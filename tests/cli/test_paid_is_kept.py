@@ -133,6 +133,22 @@ def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
     assert f"kept in {tried[-1]}" in capsys.readouterr().err
 
 
+def test_a_total_alone_is_not_said_to_go_on_from(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Barrier.measure_batches
+
+    def second_fails(self: Barrier, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        monkeypatch.setattr(Barrier, "measure_batches", failing(MemoryError()))
+        return measured(self, batches)
+
+    monkeypatch.setattr(Barrier, "measure_batches", second_fails)
+    assert desk.synth(method="mst") == 4
+    told = capsys.readouterr().err
+    assert "too little was answered to fit a model" in told
+    assert "populace fit" not in told
+
+
 @pytest.mark.parametrize("verb", [Desk.synth, measure])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError()])
 def test_answers_so_far_are_kept_when_a_later_question_fails(

@@ -35,6 +35,7 @@ def ledger(tmp_path):
         "Café  2019",
         "Café\u00a02019",
         "Ｃafé 2019",
+        *(f"Café 2019{unseen}" for unseen in "\ufe0f\u034f\u2800\u3164\u115f\u200b"),
     ],
 )
 def test_an_account_that_looks_like_another_is_not_opened(ledger, name):

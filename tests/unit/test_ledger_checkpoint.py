@@ -103,7 +103,9 @@ def test_the_name_of_a_run_from_before_the_checkpoint_is_taken(ledger):
     "statement",
     [
         "update checkpoint set seq = 4",
+        "update checkpoint set seq = 'abc'",
         "update checkpoint set hash = 'x'",
+        "update checkpoint set hash = x'00'",
         'update checkpoint set state = replace(state, \'"epsilon":"12"\', \'"epsilon":"99"\')',
         "update checkpoint set state = cast(state as blob)",
         "update checkpoint set seal = 'x'",

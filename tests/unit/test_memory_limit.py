@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from populace.private import memory_limit as module
+from populace import memory_limit as module
 from populace.private import room
 
 GIB = 2**30

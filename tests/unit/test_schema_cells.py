@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from populace.private.sources import BATCH_ROWS
 from populace.schema.codec import decode, encode
 from populace.schema.columns import Categorical
 from populace.schema.ranges import Beyond, Integer, Numeric
@@ -210,7 +211,12 @@ def test_what_no_calendar_or_clock_shows_is_empty(zone: str | None) -> None:
     assert texts(times).tolist() == ["12:30:00", None, None, None]
 
 
-def test_a_text_longer_than_any_line_is_none() -> None:
+def test_a_text_longer_than_any_value_is_none() -> None:
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
         cells = pa.array(["a", "x" * (LONGEST_TEXT + 1), "b" * LONGEST_TEXT]).cast(kind)
         assert texts(cells).is_valid().tolist() == [True, False, True]
+
+
+def test_the_longest_texts_of_a_batch_can_be_addressed_together() -> None:
+    # Read as Windows-1252, a byte may become three; composed, a text may become three times as long.
+    assert BATCH_ROWS * 3 * LONGEST_TEXT < 2**31

@@ -83,6 +83,8 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
         ("discover", [4, 5]),
     ]
     assert told[0]["question"] == {"candidates": [["a", "b"]]}
+    # All candidates of every choice would be as many as pairs, choice by choice.
+    assert told[1]["question"] == {"candidates": 1, "or none": True}
     assert told[3]["question"] == {"bins of": "a", "groups": [0, 1]}
     assert told[2]["law"] == KEYS.to_json()
 

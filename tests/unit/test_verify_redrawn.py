@@ -18,7 +18,7 @@ import releases
 
 from populace import kernels
 from populace.cli.main import main
-from populace.errors import LedgerError, ReleaseError
+from populace.errors import LedgerError, NotBooked, ReleaseError
 from populace.measurements import Measurements
 from populace.privacy.ledger import Ledger
 from populace.release import bundle, verify_rows
@@ -250,3 +250,14 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_a_table_may_not_be_another_format(folder: Path) -> None:
     shutil.copy(folder / "synthetic.csv", folder / "synthetic.parquet")
     assert main(["verify", str(folder)]) == 2
+
+
+def test_a_release_whose_ledger_is_gone_is_saved_with_a_warning(
+    made: tuple[pa.Table, Release], tmp_path: Path
+) -> None:
+    with pytest.warns(NotBooked, match="booked nowhere"):
+        replace(made[1], ledger=tmp_path / "gone.db").save(tmp_path / "out", report=False)
+    assert verify(tmp_path / "out").passed
+    with pytest.raises(LedgerError):
+        made[1].save(tmp_path / "other", report=False, ledger=tmp_path / "gone.db")
+    assert not (tmp_path / "other").exists()

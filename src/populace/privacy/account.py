@@ -15,6 +15,13 @@ from populace.records import dataclass
 from populace.schema.unit import Neighbours, Unit
 
 MAX_NAME = 200
+# Characters that show nothing: joiners, fillers, selectors of a variant, marks of direction, blanks of other scripts.
+_UNSEEN = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164)),
+    *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+_INVISIBLE = dict.fromkeys(code for first, last in _UNSEEN for code in range(first, last + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +109,14 @@ def check_name(dataset: str, *, others: Iterable[str]) -> None:
 
 
 def comparable(name: str) -> str:
-    """Return what names that look alike have in common: spaces, case and the encoding of letters are levelled.
+    """Return what names that look alike have in common: spaces, case, the encoding of letters, what shows nothing.
 
     >>> comparable("ACS  2019 ") == comparable("acs 2019"), comparable("e\u0301") == comparable("\u00c9")
     (True, True)
     """
     # Case folding can undo a normal form, and the normal form can bring capitals back.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).casefold()
-    return " ".join(folded.split())
+    return " ".join(folded.translate(_INVISIBLE).split())
 
 
 def too_much(account: Account, run: RunRecord) -> OverBudget:

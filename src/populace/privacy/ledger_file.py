@@ -244,7 +244,8 @@ def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
     if not checkpoint_seq(connection):
         return None
     for seq, digest, state, seal in connection.execute("select seq, hash, state, seal from checkpoint"):
-        if not isinstance(state, str) or seal != seal_of_checkpoint(seq, digest, state):
+        told = isinstance(state, str) and isinstance(digest, str)
+        if not told or seal != seal_of_checkpoint(seq, digest, state):
             raise damaged("its checkpoint was altered")
         return Checkpoint(seq, digest, state)
     return None
@@ -255,7 +256,9 @@ def checkpoint_seq(connection: sqlite3.Connection) -> int:
     if not connection.execute("select 1 from sqlite_schema where name = 'checkpoint'").fetchone():
         return 0
     found = connection.execute("select seq from checkpoint").fetchone()
-    return 0 if found is None else int(found[0])
+    if found is not None and not isinstance(found[0], int):
+        raise damaged("its checkpoint was altered")
+    return 0 if found is None else found[0]
 
 
 def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from populace.errors import ResourceError, UsageError
-from populace.private.memory_limit import memory_limit
+from populace.memory_limit import memory_limit
 from populace.schema.schema import Schema
 
 MOST_CELLS = 2**31

@@ -111,6 +111,9 @@ _LETTERS = {
 # Stata's older files: the release, the order of bytes, a one and a nought.
 _OLD_STATA = re.compile(rb"[\x66-\x77][\x01\x02]\x01\x00")
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95c}\]\(\x8c]")
+# Commands of a dump of a database, and a name beside its value.
+_COMMAND = re.compile(r"(?i)(insert\s+into|create\s+table|copy\s+\S+\s*\(|--|/\*)")
+_PAIR = re.compile(r"[\w .-]+\s*[:=]\s*\S.*")
 _JSON_ARRAY = re.compile(r'\[\s*(?:[\[{"\]0-9-]|true\b|false\b|null\b|$)')
 
 _SUFFIXES = {
@@ -183,13 +186,15 @@ def may_be_header(names: Sequence[str]) -> bool:
 
 
 def is_like_value(name: str) -> bool:
-    """Say whether a text is rather a value than a name: a number, a date, a code of digits, or an address.
+    """Say whether a text is rather a value than a name: a number, a date, a code of digits, an address, a pair of both.
 
     >>> [is_like_value(each) for each in ("44", "2001-05-01", "0012 3 M 1983", "a@b.org", "Q12", "2019 income")]
     [True, True, True, True, False, False]
+    >>> is_like_value("name: Alice"), is_like_value("sex=f"), is_like_value("income (EUR)")
+    (True, True, False)
     """
     bare = name.strip()
-    if number(bare) is not None or re.fullmatch(r"\S+@\S+\.\S+", bare):
+    if number(bare) is not None or re.fullmatch(r"\S+@\S+\.\S+", bare) or _PAIR.fullmatch(bare):
         return True
     letters = [each for each in bare if each.isalnum()]
     digits = sum(each.isdigit() for each in letters)
@@ -197,9 +202,15 @@ def is_like_value(name: str) -> bool:
 
 
 def _is_broken(name: str) -> bool:
-    """Say whether a text is part of something else, or of no text at all."""
+    """Say whether a text is part of something else, such as a command or columns of fixed width, or of no text at all.
+
+    >>> [_is_broken(each) for each in ("INSERT INTO people VALUES (1", "Alice    f  1983", "'Alice'", "age group")]
+    [True, True, True, False]
+    """
     bare = name.strip()
-    return bare.startswith(("{", "<", "HEADER RECORD")) or bool(_JSON_ARRAY.match(bare)) or "\ufffd" in name
+    if bare.startswith(("{", "<", "HEADER RECORD")) or _JSON_ARRAY.match(bare) or "\ufffd" in name:
+        return True
+    return bool(_COMMAND.match(bare) or re.search(r"\S\s{2,}\S", bare) or re.fullmatch(r"'.*'", bare))
 
 
 def _refuse(path: Path, found: Format | None) -> None:

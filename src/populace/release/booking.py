@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 
+from populace.errors import NotBooked
 from populace.privacy.ledger import Ledger
 from populace.privacy.record import RunRecord
 from populace.release.checks import Check, Outcome, checked, wrong
 from populace.release.manifest import NAME, Manifest, digest
+
+
+def ledger_to_book(given: str | Path | None, *, paid: Path | None) -> Path | None:
+    """Return where a release is booked: in the ledger that is given, or else in the one that paid if it is there."""
+    if given is not None:
+        return Path(given)
+    if paid is not None and not os.path.lexists(paid):
+        warnings.warn(
+            f"the ledger {paid} that paid for this release is gone: the digests of its files are booked nowhere",
+            NotBooked,
+            stacklevel=3,
+        )
+        return None
+    return paid
 
 
 def book(folder: Path, *, manifest: Manifest, record: RunRecord, ledger: Path) -> None:

@@ -17,7 +17,7 @@ from populace.infer.model import Model
 from populace.measurements import Measurements
 from populace.records import dataclass
 from populace.release.answers import Answers
-from populace.release.booking import book
+from populace.release.booking import book, ledger_to_book
 from populace.release.codebook import codebook
 from populace.release.destination import becoming, check_folder, sync_files
 from populace.release.drawing import RowsFrom, Selection, expected_rows
@@ -193,12 +193,13 @@ class Release:
     ) -> None:
         """Write the release folder, with its report if wanted. The folder appears complete or not at all.
 
-        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
+        that is gone by now, a warning says that they are booked nowhere.
         """
         check_folder(Path(folder))
         chosen = self.format if format is None else format_named(format)
         page = self.report() if report else None
-        booked = self.ledger if ledger is None else Path(ledger)
+        booked = ledger_to_book(ledger, paid=self.ledger)
         write(self, Path(folder), table_format=chosen, report=page, ledger=booked)
 
     @classmethod

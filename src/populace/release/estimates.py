@@ -13,7 +13,7 @@ from populace.measurements import Answered
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
-from populace.release.booking import book
+from populace.release.booking import book, ledger_to_book
 from populace.release.checks import read_json, wrong
 from populace.release.codebook import codebook
 from populace.release.destination import becoming, check_folder, sync_files
@@ -145,9 +145,10 @@ class Estimates:
     def save(self, folder: str | Path, *, report: bool = True, ledger: str | Path | None = None) -> None:
         """Write the release folder, with its report if wanted. The folder appears complete or not at all.
 
-        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid.
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
+        that is gone by now, a warning says that they are booked nowhere.
         """
-        booked = self.ledger if ledger is None else Path(ledger)
+        booked = ledger_to_book(ledger, paid=self.ledger)
         check_folder(Path(folder))
         page = self.report() if report else None
         statement = self.statement

@@ -32,8 +32,9 @@ Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Numbers: TypeAlias = Places | Floats
 
-# No line of a text file may be longer either, unless its header is.
-LONGEST_TEXT = 2**20
+# A longer cell is prose, not a value. However many cells of a batch are as long, and however much longer in another
+# encoding, their texts together stay below the 2 GiB that Arrow can address: 65,536 rows of three times as much.
+LONGEST_TEXT = 10_000
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FORM = rf"^(?i:{NUMBER}|[+-]?inf(inity)?)$"
 # 2020-01-31 00:00:00.000 is the day; 12:30:00.500 needs no zeros at its end.
@@ -226,7 +227,7 @@ def whole_seconds(cells: Array) -> Floats:
 def _decoded(cells: Array) -> Array:
     """Return bytes as texts: each cell as UTF-8 or, where it is not that, as Windows-1252.
 
-    A cell that is longer than any line of a text file may be is no text.
+    A cell that is longer than `LONGEST_TEXT` is no text.
     """
     raw = _bytes(cells)
     long = pc.fill_null(pc.greater(pc.binary_length(raw), LONGEST_TEXT), False)

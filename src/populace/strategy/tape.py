@@ -112,7 +112,7 @@ class Recorder(Facts):
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Ask, remember, answer."""
         found = self._oracle.score(candidates, noise=noise)
-        self._tape.note("score", _columns(candidates.marginals), law=noise, answer=found.copy())
+        self._tape.note("score", {"candidates": candidates.marginals}, law=noise, answer=found.copy())
         return found
 
     def choose(
@@ -120,7 +120,8 @@ class Recorder(Facts):
     ) -> int | None:
         """Ask, remember, answer."""
         found = self._oracle.choose(candidates, among=among, law=law, none=none)
-        asked = _columns([candidates.marginals[number] for number in among])
+        # How many there were is enough: all of them, choice by choice, would take more memory than the run itself.
+        asked = {"candidates": len(among), "or none": none}
         chosen = None if found is None else list(candidates.marginals[found].clique)
         self._tape.note("choose", asked, law=law, answer=chosen)
         return found
@@ -146,14 +147,12 @@ class Recorder(Facts):
 
 
 def _plain(value: Any) -> Any:
-    """Return mappings and arrays as JSON has them; this is done only when they are to be written."""
+    """Return mappings, arrays and marginals as JSON has them; this is done only when they are to be written."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [list(marginal.clique) for marginal in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _columns(marginals: Sequence[Marginal]) -> dict[str, Any]:
-    return {"candidates": [list(marginal.clique) for marginal in marginals]}
 
 
 def _answered(answer: Measurement | Told) -> Answered:
