@@ -255,6 +255,8 @@ class Measurements:
                 Measurement(marginal, block, fraction_from_json(entry["variance"]))
                 for marginal, block, entry in zip(marginals, blocks, told["marginals"], strict=True)
             )
+            if any(item.variance <= 0 for item in items):
+                raise ValueError("noise that is none")
             record = RunRecord.from_json(told["record"])
             rows = Told.from_json(told["told"]) if "told" in told else None
             public = Borrowed.from_json(told["public"], domain=schema.domain) if "public" in told else None

@@ -97,7 +97,19 @@ def _statement(manifest: Manifest, found: Estimates, statement: Any, *, page: st
         raise wrong(f"“{differing[:60]}” does not follow from the record")
     written = markdown(expected, measured=[], version=manifest.versions.get("populace", ""))
     check_page(page, expected=written, statement=expected, form=manifest.number)
-    if manifest != replace(manifest, dataset=expected["dataset"], command=estimate_command(expected)):
+    wanted = replace(
+        manifest,
+        dataset=expected["dataset"],
+        command=estimate_command(expected),
+        # No rows were drawn.
+        sampling_seed=None,
+        rows_asked=None,
+        selection=None,
+        implicates=1,
+        drawing=None,
+        arithmetic=None,
+    )
+    if manifest != wanted:
         raise wrong("the manifest does not say what the statement says")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
 
