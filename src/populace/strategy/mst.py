@@ -25,7 +25,7 @@ COLUMN_SHARE = Fraction(50, 100)
 CHOICE_SHARE = Fraction(8, 100)
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MOST_CELLS = 2**25
-# So many pairs are candidates, about a kilobyte each: all pairs of 512 columns.
+# So many pairs are candidates, some kilobytes each: all pairs of 512 columns.
 MOST_PAIRS = 2**17
 
 
