@@ -85,7 +85,7 @@ def rows_counted_for_estimates() -> Iterator[None]:
     """Estimates are scaled to the true number of rows."""
 
     def scale(oracle: Any, candidates: Candidates) -> Candidates:
-        (rows,) = oracle._oracle._table.engine().counts([Marginal(())])
+        (rows,) = oracle._table.engine().counts([Marginal(())])
         tables = tuple(
             np.rint(table * (int(rows) / max(1, int(table.sum())))).astype(np.int64)
             for table in candidates.estimates
@@ -152,7 +152,7 @@ def half_even_scores() -> Iterator[None]:
     """Estimates are not rounded; the private score is, to even numbers where it lies half way."""
 
     def unrounded(oracle: Any, candidates: Candidates) -> Candidates:
-        columns = [item for step in oracle._oracle.steps if step.verb == "measure" for item in step.told]
+        columns = [item for step in oracle.steps if step.verb == "measure" for item in step.told]
         rows = float(np.mean([item.counts.sum() for item in columns]))
         tables = tuple(table * (rows / max(1, int(table.sum()))) for table in candidates.estimates)
         found = replace(candidates)

@@ -153,7 +153,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("books", Books._spend, "+= record.price", "= record.price"),
     ("books", Books._spend, "record.delta > (unused", "False and record.delta > (unused"),
-    ("books", Books._spend, "self._private(event.dataset)", "self.account(event.dataset)"),
+    ("books", Books.write, "(Kind.GRANT, Kind.RESERVE, Kind.SPEND)", "(Kind.GRANT, Kind.RESERVE)"),
     ("books", Books._reserve, "or record.delta > account.left_delta", ""),
     ("books", Books._reserve, "(account.unit, account.id) != (record.unit.name, record.unit.id)", "False"),
     ("books", Books._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
