@@ -14,6 +14,7 @@ import pytest
 
 from populace.cli import console
 from populace.cli.main import main
+from populace.privacy.ledger import Ledger
 from populace.samples import survey
 from populace.schema.schema import Schema
 
@@ -290,3 +291,11 @@ def test_no_message_shows_a_private_value(desk: Desk, capsys) -> None:
     assert CANARY not in out + err
     for path in (desk.folder / "release").iterdir():
         assert CANARY.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("verb", ["synth", "measure"])
+def test_a_run_is_paid_by_the_account_that_is_named(desk: Desk, verb: str) -> None:
+    words = [verb, desk.path("people.csv"), *desk.spending(), "--out", desk.path("out")]
+    assert main([*words, "--dataset", "same people"]) == 0
+    assert [account.dataset for account in Ledger.existing(desk.ledger).accounts()] == ["people", "same people"]
+    assert json.loads((desk.folder / "out" / "statement.json").read_text("utf-8"))["dataset"] == "same people"

@@ -52,8 +52,8 @@ def tell_same_schema(dataset: str, others: Sequence[str]) -> None:
         )
         say(
             f"WARNING: {dataset!r} is a new account, and there are other accounts with the same schema: {named}.\n"
-            "hint: if these are the same people, stop and use that account: what is spent on two does not add up. "
-            "Name it by `dataset` in the schema"
+            "hint: if these are the same people, stop and name that account by --dataset or in the schema: "
+            "what is spent on two does not add up"
         )
 
 
@@ -67,6 +67,7 @@ def begin(
     workload: Path | str | None,
     public: Path | None,
     ledger: Path | None,
+    dataset: str | None,
 ) -> tuple[Schema, Found]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
     from populace.cli.notes import tell_deaf, tell_left_out, tell_neighbours, tell_weak_promise
@@ -74,7 +75,7 @@ def begin(
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)
-    found = look_up(described.dataset or dataset_name(data), ledger=ledger, schema=described)
+    found = look_up(dataset or described.dataset or dataset_name(data), ledger=ledger, schema=described)
     tell_weak_promise(epsilon=epsilon, delta=delta)
     tell_deaf(method, workload=workload)
     tell_neighbours(described, method=method, public=public is not None)

@@ -60,15 +60,6 @@ Expect = Annotated[
         "which must be a public number. DATA is not opened, and nothing is spent.",
     ),
 ]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        metavar="NAME",
-        help="The account of the ledger that pays.",
-        show_default="the schema's dataset, or the name of the data file",
-    ),
-]
 
 
 def estimate(
@@ -81,7 +72,7 @@ def estimate(
     delta: Delta = "0",
     expect: Expect = None,
     ledger: options.LedgerFile = None,
-    dataset: Dataset = None,
+    dataset: options.Dataset = None,
     no_report: options.NoReport = False,
     json: options.Json = False,
 ) -> None:

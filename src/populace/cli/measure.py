@@ -16,6 +16,7 @@ def measure(
     workload: options.Workload = None,
     public: options.Public = None,
     ledger: options.LedgerFile = None,
+    dataset: options.Dataset = None,
     json: options.Json = False,
 ) -> None:
     """Take noisy counts of a private table, and pay for them.
@@ -46,6 +47,7 @@ def measure(
         workload=workload,
         public=public,
         ledger=ledger,
+        dataset=dataset,
     )
     load_modules(*WRITING)
     with safety_net(out, ledger=ledger), progress() as moved:
@@ -58,6 +60,7 @@ def measure(
             workload=workload,
             public=public,
             ledger=ledger,
+            dataset=found.dataset,
             progress=moved,
         )
         save_measured(measurements, out)

@@ -83,6 +83,15 @@ LedgerFile = Annotated[
         show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
     ),
 ]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="The account of the ledger that pays.",
+        show_default="the schema's dataset, or the name of the data file",
+    ),
+]
 KnownPrivate = Annotated[
     Path | None,
     typer.Option(

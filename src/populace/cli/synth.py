@@ -21,6 +21,7 @@ def synth(
     implicates: options.Implicates = 1,
     table_format: options.TableFormat = None,
     ledger: options.LedgerFile = None,
+    dataset: options.Dataset = None,
     seed: options.Seed = None,
     no_report: options.NoReport = False,
     json: options.Json = False,
@@ -60,6 +61,7 @@ def synth(
         workload=workload,
         public=public,
         ledger=ledger,
+        dataset=dataset,
     )
     check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
     load_modules(*WRITING, *(() if no_report else REPORT))
@@ -73,6 +75,7 @@ def synth(
             workload=workload,
             public=public,
             ledger=ledger,
+            dataset=found.dataset,
             progress=moved,
         )
         net.keep()
