@@ -126,17 +126,23 @@ def rehearse(out: Path, *, ledger: Path | None) -> None:
 
 def places(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
     """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
-    from populace.privacy.ledger import default_path
-    from populace.release.destination import resolve, shortened
+    from populace.release.destination import resolve
+    from populace.release.hidden import shortened
 
     own = resolve(out)
-    parents = [own.parent, default_path().parent / "kept"]
-    parents += [] if ledger is None else [ledger.absolute().parent]
-    for parent in (*parents, Path(tempfile.gettempdir())):
+    for parent in (own.parent, *other_places(ledger=ledger)):
         names = (f"{shortened(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
         with contextlib.suppress(OSError):
             if free := next((parent / each for each in names if not os.path.lexists(parent / each)), None):
                 yield free
+
+
+def other_places(*, ledger: Path | None) -> tuple[Path, ...]:
+    """Return the folders that receive what is kept if it cannot lie beside its result."""
+    from populace.privacy.ledger import default_path
+
+    beside_ledger = () if ledger is None else (ledger.absolute().parent,)
+    return (default_path().parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
 
 
 def write_answers(answers: Sequence[Answered], folder: Path) -> None:
