@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
+from populace.errors import UsageError
 from populace.privacy.ledger_file import APPLICATION_ID
 from populace.release import leftovers
-from populace.release.destination import becoming
+from populace.release.destination import becoming, check_folder
 from populace.release.hidden import CONTENT, JOURNAL, MARKER, MARKER_TEXT, hidden_folder, hold
 
 from .desk import Desk
@@ -231,6 +232,9 @@ def test_a_folder_that_was_half_filled_is_emptied(
     moved = killed_while_filling(out, *files, after=after, monkeypatch=monkeypatch)
     assert "manifest.json" not in moved
     (hidden,) = out.glob(".*")
+    with pytest.raises(UsageError) as refusal:
+        check_folder(out)
+    assert f"`populace clean {out}`" in refusal.value.hint
     assert fates(capsys, tmp_path) == {}
     assert fates(capsys, out, "--dry-run") == {hidden.name: "would remove"}
     assert len(list(out.iterdir())) == after + 2

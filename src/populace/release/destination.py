@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from populace.errors import ResourceError, UsageError
 from populace.release.filling import fill
-from populace.release.hidden import hidden_folder
+from populace.release.hidden import FORM, hidden_folder
 
 # What the smallest release takes, with its report.
 LEAST_FREE = 4 * 2**20
@@ -65,11 +66,16 @@ def check_folder(folder: Path) -> None:
                 )
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
-        taken = target.is_dir() and any(target.iterdir())
+        found = [path.name for path in target.iterdir()] if target.is_dir() else []
     except OSError as failure:
         raise _no_place(folder, failure) from failure
-    if taken:
-        raise UsageError(f"the folder {folder} is not empty.", hint="name a folder that does not exist yet")
+    if found:
+        hint = "name a folder that does not exist yet"
+        if any(FORM.fullmatch(name) for name in found):
+            hint += (
+                f", or let `populace clean {shlex.quote(str(folder))}` remove what a killed run left in it"
+            )
+        raise UsageError(f"the folder {folder} is not empty.", hint=hint)
 
 
 def resolve(folder: Path) -> Path:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
+from populace.errors import PopulaceError
+from populace.measurements import Measurements
+
+TOO_LITTLE = "too little was answered to fit a model to; what was stands there with the variance of its noise"
 # The words with which names end, then a number where the name was taken.
 _KEPT = re.compile(r".+-(measured|estimates|answers)(-[0-9]{1,2})?", re.DOTALL)
 
@@ -17,6 +22,9 @@ def describe_paid(path: Path) -> tuple[str, str] | None:
         return None
     named = shlex.quote(str(path))
     if found[1] == "measured" and (path / "measurements.json").is_file():
+        with suppress(PopulaceError, OSError):
+            if not can_be_fitted(Measurements.load(path)):
+                return "measurements", TOO_LITTLE
         return "measurements", (
             f"`populace fit {named} --out model` and `populace generate model --out release` go on from there, free "
             "of cost"
@@ -26,3 +34,8 @@ def describe_paid(path: Path) -> tuple[str, str] | None:
     if found[1] == "answers" and (path / "answers.json").is_file():
         return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
     return None
+
+
+def can_be_fitted(measurements: Measurements) -> bool:
+    """Say whether a model can be made of measurements: a total alone says nothing of any column."""
+    return measurements.told is not None or any(item.marginal.clique for item in measurements.items)
