@@ -29,7 +29,10 @@ After each, these promises are checked; the last column counts the points at whi
 - The exit code is 4 for a failure of the environment and 143 after SIGTERM; never 2 or 3 once a budget is reserved,
   never 1, and no traceback.
 - What was answered is found where the message says, and loads; where no disk takes it, the message says so.
-- Nothing hidden is left behind. What a killed process leaves is found and removed by `populace clean`.
+- Nothing hidden is left behind. What a killed process leaves is found and removed by `populace clean`; a folder that it
+  had only just made, without its mark and with nothing in it, is listed.
+- A folder that was there before is whole or empty afterwards, or `populace clean` empties it.
+- Whatever is kept is listed by `populace clean`.
 - `split`, `ledger init` and a first run with a new ledger can be run again: no half key and no half ledger is in the way.
 
 States: *nothing reserved* (no budget was taken); *reserved* (taken, and nothing was answered yet); *kept* (answers or

@@ -147,6 +147,9 @@ def test_a_total_alone_is_not_said_to_go_on_from(
     told = capsys.readouterr().err
     assert "too little was answered to fit a model" in told
     assert "populace fit" not in told
+    assert main(["clean", str(desk.folder)]) == 0
+    (listed,) = [line for line in capsys.readouterr().out.splitlines() if str(desk.folder) in line]
+    assert "too little was answered to fit a model" in listed
 
 
 @pytest.mark.parametrize("verb", [Desk.synth, measure])

@@ -17,6 +17,9 @@ import pytest
 import populace as pp
 from populace.cli.main import main
 from populace.errors import UsageError
+from populace.release import frame, leftovers
+from populace.release.hidden import FORM
+from populace.release.leftovers import Fate
 from populace.release.survey_file import survey_file
 from populace.survey.files import FITTED, Replicated, weighted_rows
 
@@ -85,6 +88,25 @@ def test_weights_and_replicates_meet_the_totals(
     assert np.std(shares) > 50
     assert weighted(town, tmp_path / "again.parquet", "--replicates", "12") == 0
     assert pq.read_table(tmp_path / "again.parquet").equals(table)
+
+
+def test_weights_that_are_being_written_are_no_leftover(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bool, Fate]] = []
+    write = frame.write_table
+
+    def watched(table: pa.Table, path: Path) -> None:
+        write(table, path)
+        monkeypatch.setattr(leftovers, "MOMENT_SECONDS", -3600.0)
+        (found,) = leftovers.find_leftovers(tmp_path)
+        leftovers.remove_leftover(found.path)
+        seen.append((FORM.fullmatch(found.path.name) is not None, found.fate))
+
+    monkeypatch.setattr(frame, "write_table", watched)
+    assert weighted(town, tmp_path / "survey.csv", "--replicates", "2") == 0
+    assert seen == [(True, Fate.IN_USE)]
+    assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
 
 
 def test_weights_that_cannot_be_made_are_refused(

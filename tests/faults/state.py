@@ -13,10 +13,10 @@ from populace.privacy.ledger import Ledger
 from populace.privacy.record import RunRecord
 from populace.release import leftovers
 from populace.release.estimates import Estimates
-from populace.release.leftovers import Fate, find_leftovers, remove_leftover
+from populace.release.leftovers import Fate, find_leftovers, find_paid, remove_leftover
 from populace.release.verify import verify
 
-from .commands import COMMANDS, DATASET, EPSILON
+from .commands import COMMANDS, DATASET, EMPTY_FOLDER, EPSILON
 
 KEPT = re.compile(r"kept in (\S+?)[.;,]?(?:\s|$)")
 
@@ -29,17 +29,18 @@ def look_at(
     runs = _runs(folder, wrong=wrong)
     verb = command.split(",")[0]
     out = folder / "out"
+    _check_paid(folder, runs=runs, wrong=wrong)
+    _check_hidden(folder, mode=mode, wrong=wrong)
     # A folder is tried under its real name before anything is paid for: whoever is killed meanwhile leaves no more.
-    tried = out.is_dir() and {path.name for path in out.iterdir()} <= {leftovers.TRIAL}
-    if tried and mode != "killed":
+    empty = out.is_dir() and not any(out.iterdir())
+    if empty and mode != "killed" and command not in EMPTY_FOLDER:
         wrong.append("a folder is left that was only tried")
-    whole = out.exists() and not tried and _whole(out, verb=verb, runs=runs, wrong=wrong)
+    whole = out.exists() and not empty and _whole(out, verb=verb, runs=runs, wrong=wrong)
     _check_code(code, mode=mode, told=told, runs=runs, wrong=wrong)
     if code == 0 and not whole and verb in (*EPSILON, "split"):
         wrong.append("exit 0 without a result")
     if code == 0 and verb in EPSILON and not any(run.finished for run in runs):
         wrong.append("exit 0 without a finished run")
-    _check_paid(folder, runs=runs, wrong=wrong)
     found = _kept(folder, told=told, runs=runs, wrong=wrong)
     finished = any(run.finished for run in runs)
     # A question can be booked, and the run end before it is answered: nothing is lost then but budget.
@@ -48,7 +49,6 @@ def look_at(
             wrong.append("answered, and neither result nor measurements are there")
         elif "could not be kept" not in told:
             wrong.append("lost without a word")
-    _check_leftovers(folder, mode=mode, wrong=wrong)
     if verb in ("split", "ledger init") or command == "synth, new ledger":
         _check_again(folder, command=command, wrong=wrong)
     state = "reserved" if runs else "nothing reserved"
@@ -141,6 +141,8 @@ def _kept(folder: Path, *, told: str, runs: tuple[RunRecord, ...], wrong: list[s
         if not place.exists():
             wrong.append(f"nothing is kept in {place.name}")
             continue
+        if place not in {each.path for each in find_paid(place.parent)}:
+            wrong.append(f"{place.name} is not listed by clean")
         if place.name.startswith("out-measured"):
             try:
                 if load_measured(place).record.run not in {run.run for run in runs}:
@@ -150,27 +152,38 @@ def _kept(folder: Path, *, told: str, runs: tuple[RunRecord, ...], wrong: list[s
     return bool(places)
 
 
-def _check_leftovers(folder: Path, *, mode: str, wrong: list[str]) -> None:
-    hidden = [path for path in folder.iterdir() if path.name.startswith(".")]
-    if mode != "killed" and hidden:
-        wrong.append(f"left behind: {sorted(path.name for path in hidden)}")
+def _check_hidden(folder: Path, *, mode: str, wrong: list[str]) -> None:
+    """Let `clean` remove what a killed process left; then nothing hidden may be there, and nobody else leaves any."""
+    places = [place for place in (folder, folder / "out") if place.is_dir()]
+    if mode != "killed" and (found := _hidden(places)):
+        wrong.append(f"left behind: {sorted(path.name for path in found)}")
     leftovers.MOMENT_SECONDS = -3600.0
-    for each in find_leftovers(folder):
+    for each in [each for place in places for each in find_leftovers(place)]:
         if each.fate is Fate.REMOVE:
             remove_leftover(each.path)
-    remaining = [path.name for path in folder.iterdir() if path.name.startswith(".")]
-    if remaining := remaining + [path.name for path in folder.rglob(leftovers.TRIAL)]:
-        wrong.append(f"not found by clean: {sorted(remaining)}")
+    # Killed before the marker is whole, a process leaves an empty folder, which is listed alone.
+    listed = {each.path for place in places for each in find_leftovers(place)}
+    remaining = [path for path in _hidden(places) if path not in listed or not _holds_nothing(path)]
+    if remaining:
+        wrong.append(f"not found by clean: {sorted(path.name for path in remaining)}")
+
+
+def _holds_nothing(path: Path) -> bool:
+    return path.is_dir() and all(inner.is_file() and not inner.stat().st_size for inner in path.iterdir())
+
+
+def _hidden(places: list[Path]) -> list[Path]:
+    return [path for place in places for path in place.iterdir() if path.name.startswith(".")]
 
 
 def _check_again(folder: Path, *, command: str, wrong: list[str]) -> None:
     """Run the command once more, without a fault: nothing that was left may stand in its way."""
     words = [word if word != "out" else "out again" for word in COMMANDS[command]]
     code = main(words)
-    fine = {"split": (0,), "ledger init": (0, 2), "synth, new ledger": (0, 3)}[command]
+    fine = {"split": (0,), "ledger init": (0, 2), "synth": (0, 3)}[command.split(",")[0]]
     if code not in fine:
         wrong.append(f"exit {code} when it is run again")
-    if command != "split":
+    if not command.startswith("split"):
         try:
             Ledger.existing(folder / "ledger.db").account(DATASET)
         except PopulaceError as refusal:

@@ -11,7 +11,7 @@ import pyarrow.csv
 
 from populace.privacy.ledger import Ledger
 
-from .commands import COMMANDS, DATASET, NEW_LEDGER
+from .commands import COMMANDS, DATASET, EMPTY_FOLDER, NEW_LEDGER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
@@ -29,5 +29,7 @@ def prepare(folder: Path, *, commands: Iterable[str] = tuple(COMMANDS)) -> None:
             surveys.SCHEMA.replace('unit = "person"', 'unit = "person"\nid = "who"'), encoding="utf-8"
         )
         pyarrow.csv.write_csv(table, place / "people.csv")
+        if command in EMPTY_FOLDER:
+            (place / "out").mkdir()
         if command not in NEW_LEDGER:
             Ledger.open(place / "ledger.db").open_account(DATASET, epsilon=1000, delta="0.5")

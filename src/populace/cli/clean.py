@@ -18,27 +18,46 @@ def clean(
         typer.Argument(metavar="[FOLDER]", readable=False, help="Where to look: not in folders within it."),
     ] = Path(),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            readable=False,
+            help="The ledger of the runs: they may have kept what they paid for beside it.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Remove what interrupted runs left behind.
 
     A run that is killed, or whose machine fails, can leave hidden folders that were not finished, some of which hold
     private rows, and drafts of ledgers and keys. They lie beside what was to be written: in the folder of --out, of
-    --ledger and of --key. Only what populace alone writes is removed, and nothing that a process is still writing.
-    Measurements that are paid for are never removed: they are listed with the commands that go on from them.
+    --ledger and of --key; where --out named an empty folder that was there before, within it. Only what bears the mark
+    of populace and holds nothing else is removed, and nothing that was written within the last minute.
+
+    Measurements, estimates and answers that are paid for are never removed: they are listed with the way to go on, also
+    where a run keeps them if nothing can be written beside --out: in the folder of the state of populace, beside the
+    ledger, and among the temporary files.
 
     \b
     Examples:
       populace clean
       populace clean /data/releases --dry-run
     """
-    from populace.release.leftovers import Fate, find_leftovers, remove_leftover
+    from populace.cli.safety_net import other_places
+    from populace.privacy.ledger import default_path
+    from populace.release.leftovers import Fate, find_leftovers, find_paid, remove_leftover
 
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}.", hint="name the folder that runs wrote into")
     found = list(find_leftovers(folder))
     if not dry_run:
         found = [(remove_leftover(each.path) or each) if each.fate is Fate.REMOVE else each for each in found]
+    places = (*other_places(ledger=ledger), default_path().parent)
+    others = {place.resolve(): place for place in places}
+    others.pop(folder.resolve(), None)
+    found += [each for place in others.values() for each in find_paid(place)]
     if json:
         emit_json(
             {

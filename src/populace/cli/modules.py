@@ -13,6 +13,7 @@ WRITING = (
     "populace.infer.intervals",
     "populace.release.answers",
     "populace.release.manifest",
+    "populace.release.paid_for",
     "populace.report.compare",
 )
 # What a report is made with.

@@ -17,7 +17,7 @@ from populace.errors import PopulaceError, ResourceError
 from populace.run_state import RunState, current_state
 
 if TYPE_CHECKING:
-    from populace.measurements import Answered, Measurements
+    from populace.measurements import Answered
 
 OWNER = 0o700
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -69,9 +69,11 @@ class SafetyNet:
             yield "answers", lambda place: write_answers(answers, place)
 
     def _hint(self, what: str, kept: Path, answered: Mapping[str, Any]) -> str:
+        from populace.release.paid_for import TOO_LITTLE, can_be_fitted
+
         path = shlex.quote(str(kept))
-        if what == "measured" and not _can_be_fitted(answered["measurements"]):
-            return "too little was answered to fit a model to; what was stands there with the variance of its noise"
+        if what == "measured" and not can_be_fitted(answered["measurements"]):
+            return TOO_LITTLE
         if what == "measured" and self._inference is None:
             return f"`populace fit {path} --out model` goes on from there, free of cost"
         if what == "measured":
@@ -84,11 +86,6 @@ class SafetyNet:
         if what == "estimates":
             return f"{path} is the release without a report; `populace verify` checks it"
         return "each noisy answer there stands beside its question and the law of its noise"
-
-
-def _can_be_fitted(measurements: Measurements) -> bool:
-    """Say whether a model can be made of measurements: a total alone says nothing of any column."""
-    return measurements.told is not None or any(item.marginal.clique for item in measurements.items)
 
 
 @contextlib.contextmanager
@@ -126,17 +123,23 @@ def rehearse(out: Path, *, ledger: Path | None) -> None:
 
 def places(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
     """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
-    from populace.privacy.ledger import default_path
-    from populace.release.destination import resolve, shortened
+    from populace.release.destination import resolve
+    from populace.release.hidden import shortened
 
     own = resolve(out)
-    parents = [own.parent, default_path().parent / "kept"]
-    parents += [] if ledger is None else [ledger.absolute().parent]
-    for parent in (*parents, Path(tempfile.gettempdir())):
+    for parent in (own.parent, *other_places(ledger=ledger)):
         names = (f"{shortened(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
         with contextlib.suppress(OSError):
             if free := next((parent / each for each in names if not os.path.lexists(parent / each)), None):
                 yield free
+
+
+def other_places(*, ledger: Path | None) -> tuple[Path, ...]:
+    """Return the folders that receive what is kept if it cannot lie beside its result."""
+    from populace.privacy.ledger import default_path
+
+    beside_ledger = () if ledger is None else (ledger.absolute().parent,)
+    return (default_path().parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
 
 
 def write_answers(answers: Sequence[Answered], folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +68,7 @@ def weights(
     """
     from populace.release.bundle import Release
     from populace.release.frame import format_named, write_table
-    from populace.release.leftovers import hold
+    from populace.release.hidden import hidden_folder
     from populace.release.survey_file import survey_file
     from populace.survey.design import Design
 
@@ -82,15 +80,10 @@ def weights(
     with progress() as moved:
         moved("weighting", 0.0)
         table = survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".populace-") as place:
-        lock = hold(Path(place))
-        try:
-            whole = Path(place) / out.name
-            write_table(table, whole)
-            whole.rename(out)
-        finally:
-            if lock is not None:
-                os.close(lock)
+    with hidden_folder(out.absolute().parent, name=out.name) as place:
+        whole = place / f"synthetic{out.suffix}"
+        write_table(table, whole)
+        whole.rename(out)
     if nobody := int((table.column(weight).to_numpy() == 0).sum()):
         say(
             f"note: {nobody} of {table.num_rows} rows stand for nobody: by the totals, no one is where they are (hint: "

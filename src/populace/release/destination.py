@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
+import shlex
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from populace.errors import ResourceError, UsageError
-from populace.release.leftovers import TRIAL, TRIAL_BYTES, hold
+from populace.release.filling import fill
+from populace.release.hidden import FORM, hidden_folder
 
 # What the smallest release takes, with its report.
 LEAST_FREE = 4 * 2**20
-# File systems take names of 255 bytes: this much of one leaves room for what we add to it.
-LONGEST = 200
-# These are written last where a folder is filled: without them it is not whole.
-SEALS = ("manifest.json", "parents.json")
+# What is written into a folder to try it, before a run is paid for.
+TRIAL, TRIAL_BYTES = "populace-trial", 4096
 
 
 def check_destination(folder: Path) -> None:
@@ -68,11 +66,16 @@ def check_folder(folder: Path) -> None:
                 )
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             raise UsageError(f"{folder} is not a folder.", hint="name a folder that does not exist yet")
-        taken = target.is_dir() and any(target.iterdir())
+        found = [path.name for path in target.iterdir()] if target.is_dir() else []
     except OSError as failure:
         raise _no_place(folder, failure) from failure
-    if taken:
-        raise UsageError(f"the folder {folder} is not empty.", hint="name a folder that does not exist yet")
+    if found:
+        hint = "name a folder that does not exist yet"
+        if any(FORM.fullmatch(name) for name in found):
+            hint += (
+                f", or let `populace clean {shlex.quote(str(folder))}` remove what a killed run left in it"
+            )
+        raise UsageError(f"the folder {folder} is not empty.", hint=hint)
 
 
 def resolve(folder: Path) -> Path:
@@ -96,44 +99,16 @@ def becoming(folder: Path, *, mode: int = 0o777) -> Iterator[Path]:
     check_folder(folder)
     target = resolve(folder)
     fills = target.is_dir()
-    place = (target if fills else target.parent) / f".{shortened(target.name)}.{secrets.token_hex(6)}"
-    with _parents_of(target, keep=True):
-        lock = None
-        try:
-            place.mkdir(mode=mode)
-            lock = hold(place)
-            yield place
-            sync_files(place)
-            if fills:
-                _fill(target, place, mode=mode)
-            else:
-                # An empty folder that somebody made meanwhile is replaced; one that was filled is not.
-                place.rename(target)
-            _sync(target if fills else target.parent)
-        finally:
-            _discard(place)
-            if lock is not None:
-                os.close(lock)
-
-
-def _discard(place: Path) -> None:
-    """Remove a folder with everything in it, also if a signal comes meanwhile: it may hold private rows."""
-    try:
-        shutil.rmtree(place, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-
-
-def shortened(name: str) -> str:
-    """Return as much of a name as leaves room for an ending.
-
-    >>> shortened("release"), len(shortened("ü" * 127))
-    ('release', 100)
-    """
-    while len(os.fsencode(name)) > LONGEST:
-        name = name[:-1]
-    return name
+    parent = target if fills else target.parent
+    with _parents_of(target, keep=True), hidden_folder(parent, name=target.name, mode=mode) as place:
+        yield place
+        sync_files(place)
+        if fills:
+            fill(target, place, mode=mode)
+        else:
+            # An empty folder that somebody made meanwhile is replaced; one that was filled is not.
+            place.rename(target)
+        _sync(parent)
 
 
 @contextmanager
@@ -156,26 +131,6 @@ def _parents_of(folder: Path, *, keep: bool) -> Iterator[None]:
             # Somebody else may use it by now.
             with suppress(OSError):
                 parent.rmdir()
-
-
-def _fill(folder: Path, place: Path, *, mode: int) -> None:
-    """Move files into a folder that is there, one by one, what makes it whole last; take them back if one fails."""
-    if any(path != place for path in folder.iterdir()):
-        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
-    if mode != 0o777:
-        # What is for the owner alone stays so, whoever may open the folder now.
-        folder.chmod(stat.S_IMODE(folder.stat().st_mode) & mode)
-    moved = []
-    try:
-        for path in sorted(place.iterdir(), key=lambda path: (path.name in SEALS, path.name)):
-            # Fails where another run has begun to fill the folder too.
-            os.close(os.open(folder / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            moved.append(folder / path.name)
-            path.rename(folder / path.name)
-    except BaseException:
-        for path in moved:
-            path.unlink(missing_ok=True)
-        raise
 
 
 def sync_files(folder: Path) -> None:

@@ -1,42 +1,36 @@
 """What interrupted runs leave behind: which files and folders are surely ours, and that no process is using them.
 
-A process that is killed clears nothing away. What it leaves has a name that only populace gives, belongs to the same
-user, and holds nothing but files that populace writes; whoever still writes a folder holds a lock on it.
+A process that is killed clears nothing away. What it leaves has a name of one form, belongs to the same user, carries
+a mark that only populace writes, and holds nothing but files that populace writes. Whoever still writes a folder holds
+a lock on it; what was written a moment ago is left alone even so.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
 from populace.records import dataclass
+from populace.release.filling import moved_files
+from populace.release.hidden import CONTENT, FORM, JOURNAL, MARKER, MARKER_TEXT, lock
+from populace.release.paid_for import describe_paid
 
 # A folder or file this young may belong to a process that had no time yet to lock it.
 MOMENT_SECONDS = 60.0
 # A new ledger without an account is far smaller.
 MAX_LEDGER_BYTES = 2**18
-# What is written into a folder to try it, before a run is paid for.
-TRIAL, TRIAL_BYTES = "populace-trial", 4096
 
-_FOLDER = re.compile(r"\..+\.[0-9a-f]{12}")
-_TRIAL = re.compile(r"\.populace-([0-9a-f]{16}|[a-z0-9_]{8})")
-_LEDGER = re.compile(r"\..+\.[0-9a-f]{16}(-wal|-shm|-journal)?")
+_LEDGER = re.compile(r"\..+\.[0-9a-f]{16}(-journal)?", re.DOTALL)
 _KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
-_KEPT = re.compile(r".+-(measured|answers)(-[0-9]{1,2})?")
-_NUMBERED = re.compile(r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)")
-_STARTS = {
-    "": (b"SQLite format 3\0",),
-    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83"),
-    "-journal": (b"\xd9\xd5\x05\xf9", b"\0\0\0\0"),
-    "-shm": (b"",),
-}
+_NUMBERED = re.compile(
+    r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
+)
 
 
 class Fate(Enum):
@@ -58,29 +52,22 @@ class Leftover:
     detail: str = ""
 
 
-def hold(folder: Path) -> int | None:
-    """Lock a folder until the handle that is returned is closed; None where the disk has no locks."""
-    handle = os.open(folder, os.O_RDONLY)
-    if _lock(handle):
-        return handle
-    # `clean` gets no lock there either, and leaves everything alone.
-    os.close(handle)
-    return None
-
-
-def _lock(handle: int) -> bool:
-    try:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
+Entries = dict[str, os.stat_result]
+Telling = Callable[[Fate, str], Leftover]
 
 
 def find_leftovers(folder: Path) -> tuple[Leftover, ...]:
     """Return what interrupted runs left in a folder, by name; folders within it are not searched."""
     return tuple(found for path in sorted(folder.iterdir()) if (found := _judge(path)) is not None)
+
+
+def find_paid(folder: Path) -> tuple[Leftover, ...]:
+    """Return only what this user paid for and a run kept in a folder, by name; none if it cannot be read."""
+    with suppress(OSError):
+        return tuple(
+            found for path in sorted(folder.iterdir()) if (found := _paid(path, mine=True)) is not None
+        )
+    return ()
 
 
 def remove_leftover(path: Path) -> Leftover | None:
@@ -89,47 +76,25 @@ def remove_leftover(path: Path) -> Leftover | None:
 
 
 def _judge(path: Path, *, remove: bool = False) -> Leftover | None:
-    name = path.name
     with suppress(FileNotFoundError):
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
-            if found := _KEPT.fullmatch(name):
-                return _paid_for(path, what=found[1])
-            if _FOLDER.fullmatch(name):
-                return _folder(path, about, what="unfinished folder", remove=remove)
-            if _TRIAL.fullmatch(name):
-                return _folder(path, about, what="trial folder", remove=remove)
-            if _holds_trial(path):
-                return _folder(path, about, what="trial of a folder", remove=remove)
-        elif stat.S_ISREG(about.st_mode):
-            if _KEY.fullmatch(name):
+            return _hidden(path, about, remove=remove) if FORM.fullmatch(path.name) else _paid(path)
+        if stat.S_ISREG(about.st_mode):
+            if _KEY.fullmatch(path.name):
                 return _file(path, about, what="unfinished key", ours=about.st_size <= 32, remove=remove)
-            if found := _LEDGER.fullmatch(name):
-                ours = _is_ledger(path, about, suffix=found[1] or "")
+            if _LEDGER.fullmatch(path.name):
+                ours = _is_ledger(path, about)
                 return _file(path, about, what="unfinished ledger", ours=ours, remove=remove)
     return None
 
 
-def _holds_trial(path: Path) -> bool:
-    """Say whether a folder holds nothing but the file by which a folder is tried before a run."""
-    with suppress(OSError):
-        return [(each.name, each.stat(follow_symlinks=False).st_size) for each in os.scandir(path)] == [
-            (TRIAL, TRIAL_BYTES)
-        ]
-    return False
-
-
-def _paid_for(path: Path, *, what: str) -> Leftover | None:
-    if what == "answers" and (path / "answers.json").is_file():
-        detail = "each noisy answer stands beside its question and the law of its noise"
-        return Leftover(path=path, what="noisy answers", fate=Fate.PAID_FOR, detail=detail)
-    if what == "measured" and (path / "measurements.json").is_file():
-        detail = (
-            f"`populace fit {shlex.quote(str(path))} --out model` and `populace generate model --out release` go on "
-            "from there, free of cost"
-        )
-        return Leftover(path=path, what="measurements", fate=Fate.PAID_FOR, detail=detail)
-    return None
+def _paid(path: Path, *, mine: bool = False) -> Leftover | None:
+    about = path.lstat()
+    if not stat.S_ISDIR(about.st_mode) or (mine and not _mine(about)):
+        return None
+    found = describe_paid(path)
+    return found and Leftover(path=path, what=found[0], fate=Fate.PAID_FOR, detail=found[1])
 
 
 def _file(path: Path, about: os.stat_result, *, what: str, ours: bool, remove: bool) -> Leftover | None:
@@ -144,53 +109,124 @@ def _file(path: Path, about: os.stat_result, *, what: str, ours: bool, remove: b
     return Leftover(path=path, what=what, fate=Fate.REMOVE)
 
 
-def _is_ledger(path: Path, about: os.stat_result, *, suffix: str) -> bool:
-    """Say whether a file begins as a draft of a ledger does, and is as small as one."""
-    if about.st_size > MAX_LEDGER_BYTES:
-        return False
-    with path.open("rb") as file:
-        start = file.read(16)
-    return not start or any(start.startswith(each) for each in _STARTS[suffix])
+def _is_ledger(path: Path, about: os.stat_result) -> bool:
+    """Say whether a file is empty, a small ledger by its number, or the journal of a database that was new."""
+    from populace.privacy.ledger_file import APPLICATION_ID
+
+    if not about.st_size or about.st_size > MAX_LEDGER_BYTES:
+        return not about.st_size
+    with suppress(PermissionError), path.open("rb") as file:
+        start = file.read(72)
+        if path.name.endswith("-journal"):
+            # It undoes what was written to a database of no pages: nobody's data are in it.
+            return start[:8] in (b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", bytes(8)) and start[16:20] == bytes(4)
+        return start.startswith(b"SQLite format 3\0") and start[68:72] == APPLICATION_ID.to_bytes(4, "big")
+    return False
 
 
-def _folder(path: Path, about: os.stat_result, *, what: str, remove: bool) -> Leftover | None:
+def _hidden(path: Path, about: os.stat_result, *, remove: bool) -> Leftover | None:
+    def told(fate: Fate, detail: str) -> Leftover:
+        return Leftover(path=path, what="unfinished folder", fate=fate, detail=detail)
+
     if not _mine(about):
-        return Leftover(path=path, what=what, fate=Fate.OTHERS, detail="it belongs to somebody else")
-    with _opened(path) as handle:
-        if handle is None:
-            return Leftover(
-                path=path, what=what, fate=Fate.IN_USE, detail="another process may be writing it"
-            )
-        entries = [(entry.name, entry.is_file(follow_symlinks=False)) for entry in os.scandir(handle)]
-        if strange := [name for name, file in entries if not file or not _written_by_us(name, what=what)]:
-            detail = f"it holds {strange[0]!r}, which populace does not write"
-            return Leftover(path=path, what=what, fate=Fate.OTHERS, detail=detail)
-        if not entries and _young(about):
-            return Leftover(path=path, what=what, fate=Fate.IN_USE, detail="it was made a moment ago")
+        return told(Fate.OTHERS, "it belongs to somebody else")
+    try:
+        with _opened(path) as handle:
+            if not _is_marked(handle):
+                return _unmarked(_entries(handle), about, told=told)
+            # The marker is written under the lock: whoever is still at work has it by now.
+            if not lock(handle):
+                return told(Fate.IN_USE, "another process may be writing it")
+            return _marked(path, handle, told=told, remove=remove)
+    except PermissionError:
+        return told(Fate.OTHERS, "it may not be read")
+
+
+def _marked(path: Path, handle: int, *, told: Telling, remove: bool) -> Leftover:
+    outside = _entries(handle)
+    with ExitStack() as stack:
+        inner, inside = -1, {}
+        if CONTENT in outside and stat.S_ISDIR(outside[CONTENT].st_mode):
+            inner = stack.enter_context(_opened(CONTENT, within=handle))
+            inside = _entries(inner)
+        if strange := _first_strange(outside, inside):
+            return told(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
+        if any(map(_young, [os.fstat(handle), *outside.values(), *inside.values()])):
+            return told(Fate.IN_USE, "it was written a moment ago")
+        moved = moved_files(path)
+        if moved is None or not all(_written_by_us(each.name) for each in moved):
+            return told(Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since")
         if remove:
-            for name, _ in entries:
+            for each in moved:
+                each.unlink()
+            for name in inside:
+                os.unlink(name, dir_fd=inner)
+            if inner >= 0:
+                os.rmdir(CONTENT, dir_fd=handle)
+            # The marker goes last: what is left if this fails in between can still be told.
+            for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
                 os.unlink(name, dir_fd=handle)
-            # Fails if something came in meanwhile.
             path.rmdir()
-    return Leftover(path=path, what=what, fate=Fate.REMOVE)
+    return told(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
+
+
+def _unmarked(entries: Entries, about: os.stat_result, *, told: Telling) -> Leftover | None:
+    """Judge a folder without a marker: it is never removed, and listed if it may well be ours."""
+    if not all(name in (MARKER, CONTENT, JOURNAL) or _written_by_us(name) for name in entries):
+        return None
+    if any(map(_young, [about, *entries.values()])):
+        return told(Fate.IN_USE, "it was written a moment ago")
+    return told(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """Yield a handle on a folder that nobody else holds, and hold it meanwhile; None if somebody may."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _opened(path: Path | str, *, within: int | None = None) -> Iterator[int]:
+    """Yield a handle on a folder; links are not followed."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
     try:
-        yield handle if _lock(handle) else None
+        yield handle
     finally:
         os.close(handle)
 
 
-def _written_by_us(name: str, *, what: str) -> bool:
+def _entries(handle: int) -> Entries:
+    with os.scandir(handle) as found:
+        return {each.name: each.stat(follow_symlinks=False) for each in found}
+
+
+def _is_marked(handle: int) -> bool:
+    """Say whether a folder holds the marker, word for word, as a file of its own."""
+    try:
+        marker = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+    with os.fdopen(marker, "rb") as file:
+        regular = stat.S_ISREG(os.fstat(marker).st_mode)
+        return regular and file.read(len(MARKER_TEXT) + 1) == MARKER_TEXT.encode()
+
+
+def _first_strange(outside: Entries, inside: Entries) -> str | None:
+    """Return the name of something in a hidden folder that populace does not write."""
+    for name, about in outside.items():
+        kind = stat.S_ISDIR if name == CONTENT else stat.S_ISREG
+        if name not in (MARKER, CONTENT, JOURNAL) or not kind(about.st_mode):
+            return name
+    return next(
+        (
+            name
+            for name, about in inside.items()
+            if not stat.S_ISREG(about.st_mode) or not _written_by_us(name)
+        ),
+        None,
+    )
+
+
+def _written_by_us(name: str) -> bool:
+    from populace.release.destination import TRIAL
     from populace.release.manifest import ALWAYS, ALWAYS_ESTIMATED, NAME, SOMETIMES
 
-    if what == "trial folder":
-        # One table on its way to a name that the user chose.
-        return name.endswith((".csv", ".parquet"))
     known = {
         *ALWAYS,
         *ALWAYS_ESTIMATED,

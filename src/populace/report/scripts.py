@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 from populace.errors import ResourceError
+from populace.release.hidden import hidden_folder
 
 WANTED = "window.vegaEmbed = vegaEmbed;"
 
@@ -85,8 +85,8 @@ def _keep(scripts: str, place: Path, *, version: str) -> None:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _ours(place.parent.stat()):
             return
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            whole = Path(folder) / place.name
+        with hidden_folder(place.parent, name=place.name) as folder:
+            whole = folder / place.name
             whole.write_bytes(_digest(content, version=version) + b"\n" + content)
             whole.chmod(0o600)
             whole.replace(place)

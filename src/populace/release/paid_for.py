@@ -1,0 +1,41 @@
+"""What a run paid for and kept in a folder of its own, because its result could not be written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+from populace.errors import PopulaceError
+from populace.measurements import Measurements
+
+TOO_LITTLE = "too little was answered to fit a model to; what was stands there with the variance of its noise"
+# The words with which names end, then a number where the name was taken.
+_KEPT = re.compile(r".+-(measured|estimates|answers)(-[0-9]{1,2})?", re.DOTALL)
+
+
+def describe_paid(path: Path) -> tuple[str, str] | None:
+    """Return what a folder keeps that was paid for and how to go on from it; None if it keeps nothing."""
+    found = _KEPT.fullmatch(path.name)
+    if found is None:
+        return None
+    named = shlex.quote(str(path))
+    if found[1] == "measured" and (path / "measurements.json").is_file():
+        with suppress(PopulaceError, OSError):
+            if not can_be_fitted(Measurements.load(path)):
+                return "measurements", TOO_LITTLE
+        return "measurements", (
+            f"`populace fit {named} --out model` and `populace generate model --out release` go on from there, free "
+            "of cost"
+        )
+    if found[1] == "estimates" and (path / "estimates.json").is_file():
+        return "estimates", f"it is the release without a report; `populace verify {named}` checks it"
+    if found[1] == "answers" and (path / "answers.json").is_file():
+        return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
+    return None
+
+
+def can_be_fitted(measurements: Measurements) -> bool:
+    """Say whether a model can be made of measurements: a total alone says nothing of any column."""
+    return measurements.told is not None or any(item.marginal.clique for item in measurements.items)
