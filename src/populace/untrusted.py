@@ -232,6 +232,17 @@ def column_names(path: Path) -> list[str]:
         return list(file.schema_arrow.names)
 
 
+def check_plain_parquet(path: Path) -> None:
+    """Refuse a Parquet file with texts beside its columns: none that we write has any but Arrow's own schema."""
+    import pyarrow.parquet as pq
+
+    with open_regular(path) as held, parsing(path.name), pq.ParquetFile(held) as file:
+        fields = [file.schema_arrow.field(number).metadata or {} for number in range(len(file.schema_arrow))]
+        beside = {*(file.metadata.metadata or {}), *(file.schema_arrow.metadata or {})} - {b"ARROW:schema"}
+        if beside or any(set(held) - {b"PARQUET:field_id"} for held in fields):
+            raise altered(f"{path.name} holds more than its columns")
+
+
 def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | None = None) -> pa.Table:
     """Return a Parquet file that has these columns, in order and in these types, and so many rows if that is known.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.release.manifest import Manifest
+from populace.release.manifest import Manifest, dump
 from populace.release.statement import FORMAT
 from populace.release.verify import verify
 from populace.release.verify_rows import other_conditions
@@ -71,7 +71,7 @@ def check_numbers(folder: Path, place: Path, *, every: int) -> None:
             holder[key] = moved(value, rng)
             if holder[key] == value:
                 continue
-            (place / name).write_text(json.dumps(told), encoding="utf-8")
+            (place / name).write_text(dump(told), encoding="utf-8")
             forger.reseal()
             code, verdict = exit_code(place)
             assert code in (2, 4), (name, key, value, holder[key])

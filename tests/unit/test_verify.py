@@ -19,14 +19,14 @@ from populace.measurements import Measurement, Measurements
 from populace.release.bundle import Release, write
 from populace.release.frame import Format, write_table
 from populace.release.inside import inside
-from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest
+from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest, dump
 from populace.release.verify import verify
 from populace.schema.columns import Categorical
 from populace.schema.ranges import Beyond, Integer, Numeric
 
 CHECKS = [
     "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "intervals",
-    "domains", "codebook", "rows", "redrawn",
+    "domains", "codebook", "rows", "written", "redrawn",
 ]  # fmt: skip
 
 
@@ -41,8 +41,8 @@ def folder(release: Release, tmp_path: Path) -> Path:
     return put(release, tmp_path / "out")
 
 
-def put(release: Release, folder: Path, table_format: Format = Format.CSV) -> Path:
-    write(release, folder, table_format=table_format, report="<html></html>")
+def put(release: Release, folder: Path, table_format: Format = Format.CSV, report: str | None = None) -> Path:
+    write(release, folder, table_format=table_format, report=report)
     return folder
 
 
@@ -57,7 +57,7 @@ def edit(folder: Path, name: str, change: Callable[[Any], None]) -> None:
     """Change a JSON file the way a careful forger would: with the manifest's digests made to fit."""
     told = json.loads((folder / name).read_text(encoding="utf-8"))
     change(told)
-    (folder / name).write_text(json.dumps(told), encoding="utf-8")
+    (folder / name).write_text(dump(told), encoding="utf-8")
     reseal(folder)
 
 
@@ -67,7 +67,7 @@ def reseal(folder: Path) -> None:
     manifest["files"] = {name: digest(folder / name) for name in manifest["files"]}
     manifest["parents"]["model"] = {name: manifest["files"][name] for name in MEASUREMENT_FILES}
     manifest["parents"]["release"] = {name: manifest["files"][name] for name in MODEL_FILES}
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    path.write_text(dump(manifest), encoding="utf-8")
 
 
 @pytest.mark.parametrize("table_format", list(Format))
@@ -84,7 +84,8 @@ def test_an_untouched_release_passes_every_check(
 @pytest.mark.parametrize(
     "name", ["statement.json", "synthetic.csv", "model.npz", "report.html", "codebook.json"]
 )
-def test_a_missing_or_altered_file_fails(folder: Path, name: str, tmp_path: Path) -> None:
+def test_a_missing_or_altered_file_fails(release: Release, name: str, tmp_path: Path) -> None:
+    folder = put(release, tmp_path / "out", report="<html></html>")
     shutil.copytree(folder, tmp_path / "twin")
     (folder / name).unlink()
     assert failed(folder) == ["files"]
@@ -309,5 +310,5 @@ def test_a_manifest_that_says_something_else_fails(
     folder = put(release, tmp_path / "out")
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(manifest | {key: value}), encoding="utf-8")
+    path.write_text(dump(manifest | {key: value}), encoding="utf-8")
     assert failed(folder) == ["statement"]

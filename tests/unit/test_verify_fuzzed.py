@@ -14,6 +14,7 @@ from populace.cli.main import main
 from populace.errors import PopulaceError, ReleaseError, ResourceError
 from populace.marginals import Grouping
 from populace.release import checks
+from populace.release.manifest import dump
 from populace.release.statement import FORMAT
 from populace.untrusted import parse_json, parsing, read_text
 
@@ -105,7 +106,7 @@ def test_a_record_that_no_run_can_have_is_refused(tmp_path: Path) -> None:
     for key, value in (("delta", "-1/1000000000"), ("epsilon", "-4"), ("cap", "0"), ("epsilon", "9" * 1900)):
         told = json.loads((tmp_path / "out" / "statement.json").read_text("utf-8"))
         told["record"][key] = value
-        (tmp_path / "out" / "statement.json").write_text(json.dumps(told), encoding="utf-8")
+        (tmp_path / "out" / "statement.json").write_text(dump(told), encoding="utf-8")
         forger.reseal()
         assert main(["verify", str(tmp_path / "out")]) == 2
         forger.restore()
@@ -121,7 +122,7 @@ def test_no_number_of_estimates_is_computed_before_it_is_bounded(tmp_path: Path,
             each[key] = (
                 ["1e999999999"] if isinstance(each[key], list) and part == "queries" else "1e999999999"
             )
-    path.write_text(json.dumps(told), encoding="utf-8")
+    path.write_text(dump(told), encoding="utf-8")
     forger.reseal()
     assert exit_code(tmp_path / "out")[0] == 2
 

@@ -25,7 +25,7 @@ from populace.release import bundle, verify_rows
 from populace.release.bundle import Release, write
 from populace.release.checks import Outcome, Verdict
 from populace.release.frame import Format, encode_table, write_table
-from populace.release.manifest import digest
+from populace.release.manifest import digest, dump
 from populace.release.verify import verify
 from populace.schema.coding import TableCodec
 
@@ -54,7 +54,7 @@ def reseal(folder: Path, **fields: Any) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
     manifest["files"] = {name: digest(folder / name) for name in manifest["files"]}
-    path.write_text(json.dumps({**manifest, **fields}), encoding="utf-8")
+    path.write_text(dump({**manifest, **fields}), encoding="utf-8")
 
 
 def replace_rows(folder: Path, made: tuple[pa.Table, Release], **fields: Any) -> None:
@@ -115,8 +115,16 @@ def test_another_version_does_not_get_past_it(
 
 
 def test_an_edited_version_changes_nothing_where_the_rows_are_right(folder: Path) -> None:
-    reseal(folder, drawing=99)
+    reseal(folder, arithmetic="0" * 16)
     assert verify(folder).verified
+
+
+@pytest.mark.parametrize("number", [99, 1001, 0, None])
+def test_rules_of_drawing_that_nobody_knows_are_not_verified(folder: Path, number: int | None) -> None:
+    reseal(folder, drawing=number)
+    verdict = verify(folder)
+    assert outcome(verdict, "redrawn") is Outcome.UNKNOWN
+    assert not verdict.verified
 
 
 def test_quick_passes_but_does_not_verify(

@@ -29,17 +29,19 @@ def verify(
         bool,
         typer.Option(
             "--quick",
-            help="Do not draw the rows again. What passes is then not verified: the rows may be any.",
+            help="Do not draw the rows or build the report again. What passes is then not verified: "
+            "the rows may be any.",
         ),
     ] = False,
     json: options.Json = False,
 ) -> None:
     """Check a release folder against its manifest, and draw its rows again.
 
-    Nothing may be missing, altered or rehearsed, the promise must follow from the record, and the rows from the model
-    and the seed. With --ledger, all of it must be what the ledger has booked, and rows need not be drawn again.
+    Nothing may be missing, altered or rehearsed, the promise must follow from the record, the rows from the model and
+    the seed, and every file, the report too, must have the bytes that populace writes. With --ledger, all of it must be
+    what the ledger has booked, and nothing need come out the same here.
     It leaves with exit code 2 when a check fails, and with 4 when nobody can tell here: other versions may draw other
-    rows from the same seed.
+    rows from the same seed, and older formats have other words.
 
     \b
     Examples:
@@ -67,6 +69,6 @@ def verify(
         )
     if not verdict.verified and not quick:
         raise ResourceError(
-            f"{folder} could not be verified: its rows could not be drawn again here.",
-            hint="install the versions that made it, or give --ledger; the rows may be any",
+            f"{folder} could not be verified here: {'; '.join(check.detail for check in verdict.unknown)}.",
+            hint="install the versions that made it, or give --ledger; what was not compared may be anything",
         )

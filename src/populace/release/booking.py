@@ -28,10 +28,14 @@ def ledger_to_book(given: str | Path | None, *, paid: Path | None) -> Path | Non
 
 
 def book(folder: Path, *, manifest: Manifest, record: RunRecord, ledger: Path) -> None:
-    """Book the digests of a folder whose files are all on disk, before it takes its real name."""
-    Ledger.existing(ledger).book_release(
-        record.run, manifest=digest(folder / NAME), files=dict(manifest.files)
-    )
+    """Book the digests of a folder whose files are all on disk, before it takes its real name.
+
+    Its record must be the ledger's. That its counts and its model are those of the run, nobody can check here: what is
+    booked is what the holder of the ledger gives.
+    """
+    books = Ledger.existing(ledger)
+    _compare_record(record, ledger=books)
+    books.book_release(record.run, manifest=digest(folder / NAME), files=dict(manifest.files))
 
 
 def check_booked(folder: Path, manifest: Manifest, *, record: RunRecord, ledger: Ledger) -> Check:

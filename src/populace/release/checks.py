@@ -57,9 +57,13 @@ class Verdict:
 
     @property
     def verified(self) -> bool:
-        """Whether no check failed, and the ledger has the folder as it is; or, without one, its rows were redrawn."""
-        known = self.booked if self.booked is not None else self.redrawn is not False
-        return self.passed and known
+        """Whether no check failed, and the ledger has the folder as it is; or, without one, every check passed."""
+        return self.passed and (self.booked if self.booked is not None else not self.unknown)
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """The checks of which nobody can tell here."""
+        return tuple(check for check in self.checks if check.outcome is Outcome.UNKNOWN)
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain JSON values."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,9 @@ SOMETIMES = (*TABLE_FILES, "report.html")
 # A release of estimates holds no rows and no model.
 ESTIMATE_FILES = ("estimates.csv", "estimates.json")
 ALWAYS_ESTIMATED = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
+
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
+_ARITHMETIC = re.compile(r"[0-9a-f]{16}")
 
 Digests = Mapping[str, str]
 
@@ -118,8 +122,10 @@ class Manifest:
             # Older releases hold all rows of the model, once.
             implicates=whole(told.get("implicates", 1)),
             drawing=None if number == 1 or told["drawing"] is None else whole(told["drawing"]),
-            arithmetic=None if number == 1 or told["arithmetic"] is None else word(told["arithmetic"]),
-            versions={name: word(version) for name, version in told["versions"].items()},
+            arithmetic=None
+            if number == 1 or told["arithmetic"] is None
+            else _shaped(told["arithmetic"], _ARITHMETIC),
+            versions={name: _shaped(told["versions"][name], _VERSION) for name in versions()},
             parents={name: dict(digests) for name, digests in told["parents"].items()},
             files={name: word(digest) for name, digest in told["files"].items()},
         )
@@ -133,6 +139,13 @@ def release_format(number: int = FORMAT) -> str:
 def _older(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest of the first format with all of its keys: its earliest releases had fewer."""
     return {"where": None, "share": None, "implicates": 1, **told}
+
+
+def _shaped(value: object, shape: re.Pattern[str]) -> str:
+    """Return a text that has the shape of what is written in its place, so that it can hold nothing else."""
+    if shape.fullmatch(word(value)) is None:
+        raise ValueError("a text of another shape")
+    return word(value)
 
 
 def _share(value: object) -> float:

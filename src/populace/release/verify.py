@@ -1,5 +1,5 @@
-"""Verification of a release folder: nothing missing, nothing altered, the promise follows from the record in it, and
-the rows are those that the model and the seed give.
+"""Verification of a release folder: nothing missing, nothing altered, the promise follows from the record in it, the
+rows are those that the model and the seed give, and no file holds anything else.
 
 What it cannot see without the ledger: whether the record, the measurements and the model are those of a run. Somebody
 who makes up all of them, and draws rows from them, has a folder that agrees with itself. The ledger has the digests of
@@ -31,8 +31,10 @@ from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
 from populace.release.booking import check_booked
+from populace.release.bundle import Release
 from populace.release.checks import (
     Check,
+    Outcome,
     Verdict,
     check_budget,
     check_files,
@@ -43,7 +45,8 @@ from populace.release.checks import (
 )
 from populace.release.codebook import codebook
 from populace.release.drawing import MOST_IMPLICATES, RowsFrom, expected_rows
-from populace.release.intervals import check_intervals
+from populace.release.frame import write_table
+from populace.release.intervals import check_intervals, saved_intervals
 from populace.release.manifest import (
     ALWAYS,
     ALWAYS_ESTIMATED,
@@ -52,12 +55,21 @@ from populace.release.manifest import (
     Manifest,
     command,
     digest,
+    dump,
     parents,
     table_names,
 )
 from populace.release.page import markdown
 from populace.release.statement import Statement, state
-from populace.release.verify_rows import check_redrawn, check_rows, not_redrawn, read_tables
+from populace.release.verify_bytes import REPORT, check_report, check_written, report_not_rebuilt
+from populace.release.verify_rows import (
+    check_redrawn,
+    check_rows,
+    names_of,
+    not_redrawn,
+    other_conditions,
+    read_tables,
+)
 from populace.release.words import check_page, same_codebook, same_statement
 from populace.schema.columns import Origin
 from populace.schema.schema import Schema
@@ -71,7 +83,8 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
     """Check a release folder against its manifest, its record and its codebook, and draw its rows again.
 
     First come the names and the digests of the files; where they are wrong, nothing is read further. With the `ledger`
-    that paid for it, the folder is compared with what is booked there. `quick` leaves out drawing the rows again.
+    that paid for it, the folder is compared with what is booked there. `quick` leaves out drawing the rows and building
+    the report again.
     """
     folder = Path(folder)
     books = None if ledger is None else Ledger.existing(ledger)
@@ -98,7 +111,7 @@ def _contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunReco
     if manifest.estimated:
         from populace.release.verify_estimates import contents
 
-        return contents(folder, manifest)
+        return contents(folder, manifest, quick=quick)
     loaded: list[_Parts] = []
 
     def load() -> str:
@@ -109,6 +122,7 @@ def _contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunReco
     if not first.passed:
         return None, [first]
     parts, rows = loaded[0], _Rows(folder=folder, manifest=manifest, parts=loaded[0])
+    report = REPORT in manifest.files
     checks = [
         checked("real noise", lambda: _real_noise(manifest, parts)),
         checked("parents", lambda: _parents(manifest, parts)),
@@ -120,10 +134,14 @@ def _contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunReco
         checked("codebook", lambda: _codebook(manifest, parts)),
         checked("rows", rows.check),
     ]
+    if all(check.passed for check in checks):
+        checks.append(rows.write_again())
     if quick:
-        checks.append(not_redrawn())
-    elif all(check.passed for check in checks):
+        checks += [not_redrawn(), *([report_not_rebuilt()] if report else [])]
+    elif all(check.outcome is not Outcome.FAILED for check in checks):
         checks.append(rows.redraw())
+        if report and checks[-1].outcome is not Outcome.FAILED:
+            checks.append(rows.rebuild_report())
     return parts.record, checks
 
 
@@ -157,6 +175,18 @@ class _Parts:
             implicates=self.manifest.implicates,
             form=self.manifest.number,
         )
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The texts that follow from the record, as they are written."""
+        measured = [item.marginal for item in self.measurements.items]
+        version = self.manifest.versions["populace"]
+        book = codebook(self.schema, statement=self.expected, form=self.manifest.number)
+        return {
+            "statement.json": dump(self.expected),
+            "statement.md": markdown(self.expected, measured=measured, version=version),
+            "codebook.json": dump(book),
+        }
 
     @classmethod
     def load(cls, folder: Path, manifest: Manifest) -> _Parts:
@@ -206,10 +236,36 @@ class _Rows:
     def redraw(self) -> Check:
         return check_redrawn(self.tables, self.manifest, schema=self.parts.schema, model=self.parts.model)
 
+    def write_again(self) -> Check:
+        return check_written(self.folder, self.manifest, texts=self.parts.texts, write=self._write)
+
+    def _write(self, place: Path) -> None:
+        # Machines differ in the last digits of intervals: those of the file were compared before, and are written.
+        beside = saved_intervals(self.folder)
+        self.parts.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
+        self.parts.model.save(place)
+        for name, table in zip(names_of(self.manifest), self.tables, strict=True):
+            write_table(table, place / name)
+
+    def rebuild_report(self) -> Check:
+        found, told = self.manifest, self.parts
+        if found.sampling_seed is None:
+            raise wrong("the manifest has no seed of the rows")
+        release = Release(
+            synthetic=self.tables[0],
+            measurements=told.measurements,
+            model=told.model,
+            seed=found.sampling_seed,
+            rows_asked=found.rows_asked,
+            selection=found.selection,
+            further=tuple(self.tables[1:]),
+        )
+        return check_report(self.folder, found, build=release.report, others=other_conditions(found))
+
 
 def _files(folder: Path, manifest: Manifest) -> str:
     if manifest.estimated:
-        check_files(folder, manifest, always=ALWAYS_ESTIMATED, sometimes=("report.html",))
+        check_files(folder, manifest, always=ALWAYS_ESTIMATED, sometimes=(REPORT,))
         return f"{len(manifest.files)} files, none missing, none added"
     if not 1 <= manifest.implicates <= MOST_IMPLICATES:
         raise wrong(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
@@ -267,9 +323,7 @@ def _statement(manifest: Manifest, parts: _Parts) -> str:
     differing = same_statement(parts.statement, expected, form=manifest.number)
     if differing is not None:
         raise wrong(f"“{differing[:60]}” does not follow from the record")
-    measured = [item.marginal for item in parts.measurements.items]
-    page = markdown(expected, measured=measured, version=manifest.versions.get("populace", ""))
-    check_page(parts.page, expected=page, statement=expected, form=manifest.number)
+    check_page(parts.page, expected=parts.texts["statement.md"], statement=expected, form=manifest.number)
     if manifest != _retold(manifest, expected):
         raise wrong("the manifest does not say what the statement says")
     return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"

@@ -11,11 +11,13 @@ from typing import Any
 from populace.privacy.mechanisms import Law, law_from_json
 from populace.privacy.record import RunRecord
 from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
-from populace.release.checks import Check, check_budget, checked, read_json, read_text, wrong
+from populace.release.checks import Check, Outcome, check_budget, checked, read_json, read_text, wrong
 from populace.release.codebook import codebook
 from populace.release.estimates import Estimates
-from populace.release.manifest import Manifest, estimate_command, estimate_parents
+from populace.release.manifest import Manifest, dump, estimate_command, estimate_parents
 from populace.release.page import markdown
+from populace.release.verify_bytes import REPORT, check_report, check_written, report_not_rebuilt
+from populace.release.verify_rows import other_conditions
 from populace.release.words import check_page, same_codebook, same_statement
 from populace.survey.estimate import answer
 from populace.survey.result import Estimate
@@ -38,7 +40,7 @@ _BOOKED = {
 _DERIVED = {"stamp": None, "schema_digest": None, "ledger_entry": None}
 
 
-def contents(folder: Path, manifest: Manifest) -> tuple[RunRecord | None, list[Check]]:
+def contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunRecord | None, list[Check]]:
     """Check what the files of a folder say, after their names and digests."""
     loaded: list[tuple[Estimates, Any, Any, Any, dict[str, str]]] = []
 
@@ -58,7 +60,7 @@ def contents(folder: Path, manifest: Manifest) -> tuple[RunRecord | None, list[C
     if not first.passed:
         return None, [first]
     found, statement, book, told, texts = loaded[0]
-    return found.record, [
+    checks = [
         checked(
             "real noise", lambda: _real_noise(manifest, found, stamps=[told.get("stamp"), book.get("stamp")])
         ),
@@ -69,6 +71,25 @@ def contents(folder: Path, manifest: Manifest) -> tuple[RunRecord | None, list[C
         checked("estimates", lambda: _estimates(found, table=texts["estimates.csv"])),
         checked("codebook", lambda: _codebook(manifest, found, book)),
     ]
+    if all(check.passed for check in checks):
+        checks.append(check_written(folder, manifest, texts=_texts(manifest, found)))
+    if REPORT in manifest.files and quick:
+        checks.append(report_not_rebuilt())
+    elif REPORT in manifest.files and all(check.outcome is not Outcome.FAILED for check in checks):
+        checks.append(check_report(folder, manifest, build=found.report, others=other_conditions(manifest)))
+    return found.record, checks
+
+
+def _texts(manifest: Manifest, found: Estimates) -> dict[str, str]:
+    """Return all texts of a folder, as they are written."""
+    statement = found.state(form=manifest.number)
+    return {
+        "estimates.csv": found.to_csv(),
+        "estimates.json": dump(found.to_json()),
+        "statement.json": dump(statement),
+        "statement.md": markdown(statement, measured=[], version=manifest.versions["populace"]),
+        "codebook.json": dump(codebook(found.schema, statement=statement, form=manifest.number)),
+    }
 
 
 def _real_noise(manifest: Manifest, found: Estimates, *, stamps: list[object]) -> str:
@@ -95,7 +116,7 @@ def _statement(manifest: Manifest, found: Estimates, statement: Any, *, page: st
     differing = same_statement(statement, expected, form=manifest.number)
     if differing is not None:
         raise wrong(f"“{differing[:60]}” does not follow from the record")
-    written = markdown(expected, measured=[], version=manifest.versions.get("populace", ""))
+    written = markdown(expected, measured=[], version=manifest.versions["populace"])
     check_page(page, expected=written, statement=expected, form=manifest.number)
     wanted = replace(
         manifest,

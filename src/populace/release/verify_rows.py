@@ -31,7 +31,7 @@ DECISIVE = ("populace", "numpy", "python")
 
 def read_tables(folder: Path, manifest: Manifest, *, schema: Schema) -> list[pa.Table]:
     """Return the tables of all implicates."""
-    return [read_table(folder / name, schema=schema) for name in _names(manifest)]
+    return [read_table(folder / name, schema=schema) for name in names_of(manifest)]
 
 
 def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model, rows: int) -> str:
@@ -39,7 +39,7 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     _check_size(model, schema=schema)
     where = _where(manifest.selection, schema=schema, model=model)
     rules: Mapping[str, int] = {}
-    for name, table in zip(_names(manifest), tables, strict=True):
+    for name, table in zip(names_of(manifest), tables, strict=True):
         if table.num_rows != rows:
             raise wrong(f"{name} does not have the number of rows that the statement gives")
         outside = first_outside(table, schema=schema)
@@ -72,6 +72,12 @@ def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema,
         return "model and seed give the same rows again"
 
     found = checked("redrawn", redraw)
+    if found.passed and not (manifest.number == 1 or manifest.drawing in range(1, DRAWING + 1)):
+        # Equal rows do not make known what the manifest says of them.
+        detail = (
+            f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {DRAWING}"
+        )
+        return Check(name="redrawn", outcome=Outcome.UNKNOWN, detail=detail)
     others = other_conditions(manifest) if differing else ""
     if not others:
         return found
@@ -92,13 +98,15 @@ def not_redrawn() -> Check:
 
 
 def other_conditions(manifest: Manifest) -> str:
-    """Return in words which versions decided about the rows of a release, where they are not those of today."""
+    """Return in words what decided about the numbers of a release, where it is not what is here today."""
     mine = versions()
     told = [
-        f"{name} {manifest.versions.get(name, 'unknown')[:40]!r} instead of {mine[name]!r}"
+        f"{name} {manifest.versions[name]!r} instead of {mine[name]!r}"
         for name in DECISIVE
-        if manifest.versions.get(name) != mine[name]
+        if manifest.versions[name] != mine[name]
     ]
+    if manifest.estimated:
+        return "; ".join(told)
     if manifest.drawing != DRAWING:
         told.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {DRAWING}")
     if manifest.arithmetic != arithmetic():
@@ -122,7 +130,7 @@ def _differing(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
         implicates=len(tables),
         seed=manifest.sampling_seed,
     )
-    for name, table, again in zip(_names(manifest), tables, drawn, strict=True):
+    for name, table, again in zip(names_of(manifest), tables, drawn, strict=True):
         if not again.equals(table):
             yield name
 
@@ -139,7 +147,8 @@ def _check_size(model: Model, *, schema: Schema) -> None:
     check_room("the model", size=8 * cells)
 
 
-def _names(manifest: Manifest) -> list[str]:
+def names_of(manifest: Manifest) -> list[str]:
+    """Return the names of the tables of all implicates."""
     first = next(name for name in TABLE_FILES if name in manifest.files)
     return table_names(first, implicates=manifest.implicates)
 

@@ -1,7 +1,8 @@
 """What of a release are words: they are compared in the current format alone, numbers in every format.
 
 A later version may say the same in better words. A release of an older format keeps the words that it was given; the
-manifest, and the ledger if it is at hand, have digests of them.
+manifest, and the ledger if it is at hand, have digests of them. Without the ledger nobody can tell whether they are
+those that it was given: such a release is not verified (`verify_bytes`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from populace.release.statement import FORMAT
-from populace.untrusted import altered, same_json
+from populace.untrusted import altered, canonical, same_json
 
 _SENTENCES = ("reading", "warnings", "not_covered", "rules")
+# Older words are shorter than so many times those of today.
+_LONGER = 2
 _TEXTS = ("total", "where", "implicates")
 
 
 def same_statement(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
     """Return the first key by which a statement differs from the expected one, words aside in older formats."""
     if form != FORMAT:
+        if len(canonical(told)) > _LONGER * len(canonical(expected)):
+            return "format"
         told, expected = _numbers(told), _numbers(expected)
     keys = [key for key in {**expected, **told} if key not in told or key not in expected]
     keys += [key for key in expected if key in told and not same_json(told[key], expected[key])]
@@ -29,6 +34,8 @@ def same_statement(told: Mapping[str, Any], expected: Mapping[str, Any], *, form
 def same_codebook(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
     """Say whether a codebook is the expected one, words aside in older formats."""
     if form != FORMAT:
+        if len(canonical(told)) > _LONGER * len(canonical(expected)):
+            return False
         told, expected = _columns(told), _columns(expected)
     return same_json(told, expected)
 
@@ -39,6 +46,8 @@ def check_page(page: str, *, expected: str, statement: Mapping[str, Any], form: 
         if page != expected:
             raise altered("statement.md does not say what statement.json says")
         return
+    if len(page) > _LONGER * len(expected):
+        raise altered("statement.md is longer than any that populace writes")
     for symbol, name in (("ε", "privacy loss ε"), ("δ", "failure probability δ")):
         number = re.escape(str(statement[f"{'epsilon' if symbol == 'ε' else 'delta'}_exact"]))
         row = re.findall(rf"^\| {name} \| ([^\s,|]+)", page, re.MULTILINE)
