@@ -70,7 +70,7 @@ def test_unfinished_folders_go_and_what_is_paid_for_stays(
     assert main(["clean", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert f"removed       {pieces}: unfinished folder" in out
-    assert f"`populace fit {measured} --out model`" in out
+    assert f"`populace fit {measured} --out {measured}-model`" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release", "release-measured"]
 
 
@@ -300,7 +300,7 @@ def test_all_that_is_paid_for_is_listed_wherever_a_run_keeps_it(
     assert main(["clean", str(tmp_path / "here")]) == 0
     out = capsys.readouterr().out
     assert f"`populace verify {paid[1]}` checks it" in out
-    assert f"`populace fit {paid[3]} --out model`" in out
+    assert f"`populace fit {paid[3]} --out {paid[3]}-model`" in out
     assert main(["clean", str(state / "kept"), "--json"]) == 0
     told = [each["path"] for each in json.loads(capsys.readouterr().out)["leftovers"]]
     assert len(told) == len(set(told)) == 3

@@ -297,5 +297,8 @@ def test_no_message_shows_a_private_value(desk: Desk, capsys) -> None:
 def test_a_run_is_paid_by_the_account_that_is_named(desk: Desk, verb: str) -> None:
     words = [verb, desk.path("people.csv"), *desk.spending(), "--out", desk.path("out")]
     assert main([*words, "--dataset", "same people"]) == 0
-    assert [account.dataset for account in Ledger.existing(desk.ledger).accounts()] == ["people", "same people"]
+    assert [account.dataset for account in Ledger.existing(desk.ledger).accounts()] == [
+        "people",
+        "same people",
+    ]
     assert json.loads((desk.folder / "out" / "statement.json").read_text("utf-8"))["dataset"] == "same people"

@@ -185,10 +185,11 @@ def _stopped(code: int) -> Failure:
 
 def _by_state(failure: Failure, state: RunState) -> Failure:
     """Return what a failure means where a budget is booked already: never that nothing was spent."""
+    stopped = failure.message == STOPPED
     if state.booking is None:
-        return failure
+        return Failure(message=STOPPED, hint="nothing was spent", code=failure.code) if stopped else failure
     told = [failure.message, f"{state.booking}."]
-    hints = [failure.hint]
+    hints = [] if stopped else [failure.hint]
     if state.result is not None:
         told.append(f"Nothing is lost: {state.result} is complete.")
     elif state.kept is not None:
@@ -196,9 +197,11 @@ def _by_state(failure: Failure, state: RunState) -> Failure:
         hints.append(state.hint)
     elif state.answered():
         told.append("What was answered could not be kept: no folder could be written.")
+    else:
+        told.append("No question was answered by then.")
     return Failure(
         message=" ".join(told),
-        hint=". Then: ".join(hints),
+        hint=". Then: ".join(hints) or "`populace ledger show` tells what is left",
         code=ENVIRONMENT if failure.code in (USAGE, OverBudget.exit_code) else failure.code,
     )
 

@@ -69,23 +69,36 @@ class SafetyNet:
             yield "answers", lambda place: write_answers(answers, place)
 
     def _hint(self, what: str, kept: Path, answered: Mapping[str, Any]) -> str:
-        from populace.release.paid_for import TOO_LITTLE, can_be_fitted
+        from populace.release.paid_for import TOO_LITTLE, can_be_fitted, ways_on
 
         path = shlex.quote(str(kept))
         if what == "measured" and not can_be_fitted(answered["measurements"]):
             return TOO_LITTLE
         if what == "measured" and self._inference is None:
-            return f"`populace fit {path} --out model` goes on from there, free of cost"
+            return f"{ways_on(kept, out=None)} goes on from there, free of cost"
         if what == "measured":
-            way = "" if self._inference == "tree" else f" --inference {self._inference}"
+            booking = self._state.booking
+            ways = ways_on(
+                kept,
+                # Another run may have been faster.
+                out=Path(f"{kept}-release") if _is_taken(self._out) else self._out,
+                inference=self._inference or "tree",
+                ledger=None if booking is None else booking.ledger,
+            )
             return (
-                f"`populace fit {path}{way} --out model` and `populace generate model --out "
-                f"{shlex.quote(str(self._out))}` go on from there, free of cost; say --rows, --where and other wishes "
-                "for rows again"
+                f"{ways} go on from there, free of cost; say --rows, --where and other wishes for rows again"
             )
         if what == "estimates":
             return f"{path} is the release without a report; `populace verify` checks it"
         return "each noisy answer there stands beside its question and the law of its noise"
+
+
+def _is_taken(folder: Path) -> bool:
+    """Say whether a folder can receive no result any more, as far as that can be told."""
+    try:
+        return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError:
+        return True
 
 
 @contextlib.contextmanager

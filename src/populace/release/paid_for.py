@@ -25,15 +25,29 @@ def describe_paid(path: Path) -> tuple[str, str] | None:
         with suppress(PopulaceError, OSError):
             if not can_be_fitted(Measurements.load(path)):
                 return "measurements", TOO_LITTLE
-        return "measurements", (
-            f"`populace fit {named} --out model` and `populace generate model --out release` go on from there, free "
-            "of cost"
-        )
+        return "measurements", f"{ways_on(path, out=Path(f'{path}-release'))} go on from there, free of cost"
     if found[1] == "estimates" and (path / "estimates.json").is_file():
         return "estimates", f"it is the release without a report; `populace verify {named}` checks it"
     if found[1] == "answers" and (path / "answers.json").is_file():
         return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
     return None
+
+
+def ways_on(kept: Path, *, out: Path | None, inference: str = "tree", ledger: Path | None = None) -> str:
+    """Return the commands that make a model of measurements and, where `out` is given, a release of the model.
+
+    The model is named after the measurements: a folder "model" may be there already, from another run.
+
+    >>> ways_on(Path("a-measured"), out=Path("a"))
+    '`populace fit a-measured --out a-measured-model` and `populace generate a-measured-model --out a`'
+    """
+    model = shlex.quote(f"{kept}-model")
+    way = "" if inference == "tree" else f" --inference {inference}"
+    fit = f"`populace fit {shlex.quote(str(kept))}{way} --out {model}`"
+    if out is None:
+        return fit
+    booked = "" if ledger is None else f" --ledger {shlex.quote(str(ledger))}"
+    return f"{fit} and `populace generate {model} --out {shlex.quote(str(out))}{booked}`"
 
 
 def can_be_fitted(measurements: Measurements) -> bool:
