@@ -68,6 +68,7 @@ def demo(
         moved("writing the report", 0.9)
         release.save(out, format="csv")
     say(f"{private} holds the invented people and their schema, for commands of your own")
+    say(f"{ledger} is its ledger; `populace verify {out} --ledger {ledger}` compares the release with it")
     say(f"open {out / 'report.html'} in a browser; {out / 'statement.md'} says what is promised")
     if json:
         emit_json({"release": str(out), "input": str(private), "statement": release.statement})
