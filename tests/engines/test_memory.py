@@ -164,3 +164,13 @@ def test_rows_of_many_long_columns_are_tallied_in_order() -> None:
     expected, times = np.unique(held.T, axis=0, return_counts=True)
     assert rows.tolist() == expected.tolist()
     assert counts.tolist() == times.tolist()
+
+
+def test_rows_whose_numbers_would_go_once_around_are_told_apart() -> None:
+    """2^65 rows are possible: numbers of 64 bits would give one key, that of the first, to rows that differ."""
+    names = ["a", "b", "c"]
+    held = np.array([[2**30, 0, 0], [0, 0, 0], [0, 0, 0], [0, 2**30, 7]], np.uint32).T
+    domain = Domain({"a": 2**31, "b": 2**31, "c": 8})
+    rows, counts = MemoryEngine(dict(zip(names, held, strict=True)), domain=domain).tally()
+    assert rows.tolist() == [[0, 0, 0], [0, 2**30, 7], [2**30, 0, 0]]
+    assert counts.tolist() == [2, 1, 1]

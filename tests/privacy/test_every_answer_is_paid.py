@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from inspect import isfunction
 from types import MappingProxyType
@@ -33,7 +35,7 @@ from populace.private.values import Tally
 from populace.schema.schema import Schema
 from populace.schema.unknown import UnknownValues
 from populace.survey.bins import Binning
-from populace.survey.questions import BinChoice, WeightedQuestion
+from populace.survey.questions import BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
 from populace.survey.sums import Factor, Sum
 
 SCHEMA = Schema(
@@ -345,3 +347,48 @@ class OneNoiseForAll(Barrier):
 def test_an_answer_for_nothing_is_seen(name, kind):
     with pytest.raises(AssertionError):
         check_verb(name, kind=kind)
+
+
+def test_batches_of_sums_that_are_booked_alike_are_all_paid():
+    """Two batches of as many sums, under one law, look the same in the books: both are there."""
+    once, asked = Asked(), Asked()
+    once.door.sum_batches([([ROWS, AGES], WIDE)])
+    asked.door.sum_batches([([ROWS, AGES], WIDE), ([AGES, ROWS], WIDE), ([ROWS, AGES], WIDE)])
+    answers, price, _ = once.paid
+    assert asked.paid == (3 * answers, 3 * price, 0)
+
+
+FILLED = ImputedQuestion(
+    statistic=Statistic.FREQUENCY,
+    donors=Donors(column="a", match=B, low=Fraction(0), high=Fraction(1), default=Fraction(0)),
+)
+ABOUT_THE_SAME_DONORS = [
+    replace(FILLED, between=(Fraction(1), Fraction(1))),
+    replace(FILLED, statistic=Statistic.SUM),
+    replace(FILLED, statistic=Statistic.SQUARES, size=Fraction(2)),
+]
+
+
+@pytest.mark.parametrize("verb", ["smooth", "bound_size"])
+@pytest.mark.parametrize("other", ABOUT_THE_SAME_DONORS, ids=["range", "sum", "squares"])
+def test_questions_about_the_same_donors_are_each_paid(other, verb):
+    """What was filled is kept for further questions; their answers are not free for that."""
+    how: dict[str, Any] = {"law": SMOOTH, "lattice": Fraction(1)} if verb == "smooth" else {"noise": WIDE}
+    asked = Asked()
+    for times, question in enumerate([FILLED, other, FILLED, other], start=1):
+        getattr(asked.door, verb)(question, **how)
+        assert asked.paid[0] == len(asked.ear.cells) == times
+    # The size of a bound and the answer that follows it are two answers.
+    getattr(asked.door, "bound_size" if verb == "smooth" else "smooth")(
+        FILLED, **({"noise": WIDE} if verb == "smooth" else {"law": SMOOTH, "lattice": Fraction(1)})
+    )
+    assert asked.paid[0] == 5
+
+
+@pytest.mark.parametrize("law", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "within"])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 3, 4), (2, 1, 3, 2), (2,) * 5], ids=str)
+def test_every_cell_of_a_table_has_its_own_draw(shape, law):
+    """Whatever its shape: noise that is shared by the slices of a table cancels between them."""
+    ear = Ear()
+    ear.add(np.full(shape, 10**11), law=law)
+    assert len(ear.drawn) == len(set(ear.drawn)) == math.prod(shape)

@@ -169,6 +169,21 @@ def test_values_beyond_the_table_are_drawn() -> None:
     assert far == -as_far == 62
 
 
+@pytest.mark.parametrize("scale", [3, 100])
+def test_samplers_cut_no_tail(scale: int) -> None:
+    """Noise that ends somewhere tells for certain what lies beyond; the first and last words lead far out."""
+    far = {
+        scale * 8.5: (discrete_gaussian, Fraction(scale**2), gaussian_table(Fraction(scale**2))),
+        scale * 40.0: (discrete_laplace, Fraction(scale), laplace_table(Fraction(scale))),
+    }
+    for least, (sampler, parameter, table) in far.items():
+        words = [5, 2**64 - 6]
+        told = sampler(parameter, size=2, entropy=Script([*words, 5, 5, 5, 5]))
+        assert told.tolist() == draw(table, size=2, entropy=Script([*words, 5, 5, 5, 5])).tolist()
+        assert told[0] < -least
+        assert told[1] > least
+
+
 def test_far_candidates_can_be_chosen() -> None:
     scores = np.array([0, -1_000, 0], dtype=np.int64)
 

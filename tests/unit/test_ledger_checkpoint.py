@@ -258,3 +258,20 @@ def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, 
         assert final.runs(account.dataset) == tuple(whole.runs[run] for run in account.runs)
         for run in account.runs:
             assert final.releases(run) == whole.releases.get(run, ())
+
+
+def test_an_account_that_was_declared_void_is_so_after_a_checkpoint(ledger):
+    """What was published without privacy stays published: no checkpoint brings a budget back."""
+    ledger.declare_nonprivate("adult", reason="printed in full")
+    after = ledger.head().seq
+    ledger.open_account("other", epsilon="1", delta="0")
+    for _ in range(5):
+        ledger.grant("other", epsilon="1", delta="0")
+    assert checkpoint(ledger)[0] > after
+    again = Ledger.open(ledger.path)
+    assert again.account("adult").void
+    assert not again.account("other").void
+    with pytest.raises(OverBudget, match="void"):
+        reserve(again)
+    with pytest.raises(OverBudget, match="void"):
+        again.grant("adult", epsilon="1", delta="0")

@@ -130,6 +130,20 @@ def test_long_files_are_read_in_pieces(path: Path, monkeypatch: pytest.MonkeyPat
         assert codes(path, many.encode(encoding)) == {"AGE": [i % 100 for i in range(500)], "CITY": [0] * 500}
 
 
+def test_one_name_among_values_makes_no_header(path: Path) -> None:
+    """A first row may hold a word that is a column's name too; what stands beside it is still a cell of somebody."""
+    wide = Schema.from_sizes({"STREET": 2, "CITY": 2, "SEX": 2})
+    path.write_text("Main Streets,CITY,f\nHill Street,Ulm,m\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        check_header(open_source(path), wide)
+    assert "Street" not in str(caught.value) + caught.value.hint
+    path.write_text("STREETS,CITY,f\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        check_header(open_source(path), wide)
+    assert "is the first line a header" in caught.value.hint
+    assert "STREETS" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("content", "message", "hint"),
     [
@@ -314,6 +328,14 @@ def test_ids_of_any_type_are_compared_as_they_are_written(path: Path) -> None:
         pq.write_table(pa.table({"AGE": [1, 2, 3, 4], "HOUSE": ids}), path)
         source = open_source(path)
         assert read_codes(source, Schema.parse(BY_HOUSE.format(rows=1)))["AGE"].tolist() == [1, 2]
+
+
+def test_an_id_is_one_unit_however_its_letters_are_encoded(path: Path) -> None:
+    """One letter, or a letter and its accent: a unit written in both ways has no more rows than others."""
+    people = "AGE,HOUSE\n1,Zo\u00eb\n2,Zoe\u0308\n3, Zo\u00eb \n4,Zoe\n"
+    assert codes(path, people, schema=Schema.parse(BY_HOUSE.format(rows=1))) == {"AGE": [1, 4]}
+    pq.write_table(pa.table({"AGE": [1, 2, 3], "HOUSE": ["\u212b", "\u00c5", "A\u030a"]}), path)
+    assert read_codes(open_source(path), Schema.parse(BY_HOUSE.format(rows=2)))["AGE"].tolist() == [1, 2]
 
 
 def test_the_id_must_be_in_the_header(path: Path) -> None:
