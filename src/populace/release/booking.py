@@ -6,7 +6,7 @@ import os
 import warnings
 from pathlib import Path
 
-from populace.errors import NotBooked
+from populace.errors import NotBooked, ReleaseError
 from populace.privacy.ledger import Ledger
 from populace.privacy.record import RunRecord
 from populace.release.checks import Check, Outcome, checked, wrong
@@ -34,7 +34,11 @@ def book(folder: Path, *, manifest: Manifest, record: RunRecord, ledger: Path) -
     booked is what the holder of the ledger gives.
     """
     books = Ledger.existing(ledger)
-    _compare_record(record, ledger=books)
+    if books.record(record.run) != record:
+        raise ReleaseError(
+            f"{ledger} has another record of this run: nothing is booked.",
+            hint="give the measurements that the run wrote, unaltered",
+        )
     books.book_release(record.run, manifest=digest(folder / NAME), files=dict(manifest.files))
 
 

@@ -8,9 +8,7 @@ every file of a release, and settles it: `populace verify --ledger`.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from populace.infer.model import Model
-from populace.measurements import Measurements, in_words
+from populace.measurements import Measurements
 from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import (
-    WHOLE_ROWS,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialCount,
-    Stability,
-)
 from populace.privacy.record import RunRecord
 from populace.records import dataclass
 from populace.release.answers import Answers
@@ -62,6 +53,7 @@ from populace.release.manifest import (
 from populace.release.page import markdown
 from populace.release.statement import Statement, state
 from populace.release.verify_bytes import REPORT, check_report, check_written, report_not_rebuilt
+from populace.release.verify_paid import check_learnt, check_measured
 from populace.release.verify_rows import (
     check_redrawn,
     check_rows,
@@ -71,7 +63,6 @@ from populace.release.verify_rows import (
     read_tables,
 )
 from populace.release.words import check_page, same_codebook, same_statement
-from populace.schema.columns import Origin
 from populace.schema.schema import Schema
 from populace.untrusted import same_json
 
@@ -128,9 +119,9 @@ def _contents(folder: Path, manifest: Manifest, *, quick: bool) -> tuple[RunReco
         checked("parents", lambda: _parents(manifest, parts)),
         checked("statement", lambda: _statement(manifest, parts)),
         checked("budget", lambda: check_budget(parts.record)),
-        checked("measurements", lambda: _measurements(parts)),
+        checked("measurements", lambda: check_measured(parts.measurements)),
         checked("intervals", lambda: check_intervals(folder, measurements=parts.measurements)),
-        checked("domains", lambda: _learnt(parts)),
+        checked("domains", lambda: check_learnt(parts.schema, record=parts.record)),
         checked("codebook", lambda: _codebook(manifest, parts)),
         checked("rows", rows.check),
     ]
@@ -340,49 +331,6 @@ def _retold(manifest: Manifest, statement: Statement) -> Manifest:
         statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:]
     )
     return replace(manifest, dataset=statement["dataset"], rows_asked=rows, command=words)
-
-
-def _measurements(parts: _Parts) -> str:
-    """Every measured marginal has a booked answer with just its noise."""
-    booked: Counter[Fraction] = Counter()
-    for charged in parts.record.spends:
-        spend = charged.spend
-        if spend.verb in ("measure", "discover") and isinstance(
-            spend.law, DiscreteGaussian | DiscreteLaplace | ExponentialCount
-        ):
-            booked[spend.law.variance] += spend.answers
-    measured = Counter(item.variance for item in parts.measurements.items)
-    if measured - booked:
-        raise wrong("a measurement has noise that was not booked")
-    told = parts.measurements.told
-    laws = [
-        each.spend.law
-        for each in parts.record.spends
-        if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
-    ]
-    if (told is not None) is not bool(laws):
-        raise wrong("rows were told that were not paid for, or paid for and not told")
-    least = max((law.threshold for law in laws if isinstance(law, Stability)), default=0)
-    if told is not None and told.counts.min(initial=least + 1) <= least:
-        raise wrong("a row was told that is not above the threshold")
-    rows = "" if told is None else f", {len(told.counts)} different rows"
-    return (
-        f"{in_words(item.marginal for item in parts.measurements.items)}{rows}: all booked with their noise"
-    )
-
-
-def _learnt(parts: _Parts) -> str:
-    """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
-    told = {
-        name
-        for name, column in parts.schema.columns.items()
-        if column.origin is Origin.LEARNT or column.draft != column
-    }
-    asked = {charged.spend.what for charged in parts.record.spends if charged.spend.verb == "discover"}
-    paid = {name for name in parts.schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
-    if told != paid:
-        raise wrong(f"the domain of {min(told ^ paid)!r} does not come from where the codebook says")
-    return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"
 
 
 def _codebook(manifest: Manifest, parts: _Parts) -> str:
