@@ -30,7 +30,8 @@ After each, these promises are checked; the last column counts the points at whi
   never 1, and no traceback.
 - What was answered is found where the message says, and loads; where no disk takes it, the message says so.
 - Nothing hidden is left behind. What a killed process leaves is found and removed by `populace clean`; a folder that it
-  had only just made, without its mark and with nothing in it, is listed.
+  had only just made, without its mark and with nothing in it, is listed. A folder that it tried under its real name can
+  stay, empty.
 - A folder that was there before is whole or empty afterwards, or `populace clean` empties it.
 - Whatever is kept is listed by `populace clean`.
 - `split`, `ledger init` and a first run with a new ledger can be run again: no half key and no half ledger is in the way.

@@ -32,7 +32,7 @@ def look_at(
     _check_paid(folder, runs=runs, wrong=wrong)
     _check_hidden(folder, mode=mode, wrong=wrong)
     # A folder is tried under its real name before anything is paid for: whoever is killed meanwhile leaves no more.
-    empty = out.is_dir() and not any(out.iterdir())
+    empty = out.is_dir() and all(path.name.startswith(".") for path in out.iterdir())
     if empty and mode != "killed" and command not in EMPTY_FOLDER:
         wrong.append("a folder is left that was only tried")
     whole = out.exists() and not empty and _whole(out, verb=verb, runs=runs, wrong=wrong)
@@ -136,7 +136,8 @@ def _kept(folder: Path, *, told: str, runs: tuple[RunRecord, ...], wrong: list[s
     """Say whether what was paid for is where the message says, or beside the folder of a process that was killed."""
     named = KEPT.search(told)
     places = [Path(named[1])] if named else []
-    places += [path for path in folder.glob("out-*") if path not in places]
+    # The folder that would keep something is tried too; killed meanwhile, a process leaves it empty.
+    places += [path for path in folder.glob("out-*") if path not in places and any(path.iterdir())]
     for place in places:
         if not place.exists():
             wrong.append(f"nothing is kept in {place.name}")

@@ -134,6 +134,25 @@ def test_a_folder_that_cannot_be_filled_is_left_empty(
     assert tree(tmp_path) == ["out"]
 
 
+def test_a_signal_between_two_calls_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    opened = os.open
+
+    def interrupted(path: str | Path, flags: int, *more: int, **others: int | None) -> int:
+        handle = opened(path, flags, *more, **others)
+        if flags & os.O_EXCL and Path(path).parent == out:
+            raise KeyboardInterrupt
+        return handle
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(out)
+    assert tree(tmp_path) == ["out"]
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_of_two_runs_for_one_folder_one_fails_and_mixes_nothing(there: bool, tmp_path: Path) -> None:
     out = tmp_path / "out"

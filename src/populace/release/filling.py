@@ -28,15 +28,20 @@ def fill(folder: Path, content: Path, *, mode: int) -> None:
         folder.chmod(stat.S_IMODE(folder.stat().st_mode) & mode)
     files = sorted(content.iterdir(), key=lambda path: (path.name in SEALS, path.name))
     _write_journal(content.parent / JOURNAL, files)
-    moved = []
+    begun = []
     try:
         for path in files:
-            # Fails where another run has begun to fill the folder too.
-            os.close(os.open(folder / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            moved.append(folder / path.name)
+            # Noted before it is made: a signal may come in between, and what was made must be taken back.
+            begun.append(folder / path.name)
+            try:
+                os.close(os.open(folder / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                # Another run has begun to fill the folder too.
+                begun.pop()
+                raise
             path.rename(folder / path.name)
     except BaseException:
-        for path in moved:
+        for path in begun:
             path.unlink(missing_ok=True)
         raise
 
