@@ -21,8 +21,8 @@ from populace.survey.queries import Queries
 from populace.survey.result import Estimate
 from populace.survey.weighting import SMOOTHNESS
 
-# One for each kind of design, sizes from 0 to 50, with and without δ.
-SOME = (1, 7, 16, 17, 23, 60, 64, 66)
+# One for each kind of design, sizes from 0 to 50, with and without δ, and one that chooses among sets of bins.
+SOME = (1, 7, 16, 17, 23, 60, 64, 66, 123)
 
 
 @pytest.mark.parametrize("seed", SOME)

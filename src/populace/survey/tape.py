@@ -115,11 +115,11 @@ class Player:
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
         """Give the answer on the tape."""
-        return int(_number(self._next("bound-size", plain(question), noise)))
+        return _whole(self._next("bound-size", plain(question), noise))
 
     def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
         """Give the answer on the tape."""
-        chosen = int(_number(self._next("choose-bins", plain(question), law)))
+        chosen = _whole(self._next("choose-bins", plain(question), law))
         if not 0 <= chosen < len(question.binnings):
             raise _other()
         return chosen
@@ -150,6 +150,12 @@ def _number(answer: Any) -> Fraction:
         return fraction_from_json(answer)
     except (TypeError, ValueError, ZeroDivisionError) as failure:
         raise _other() from failure
+
+
+def _whole(answer: Any) -> int:
+    if not isinstance(answer, int) or isinstance(answer, bool) or abs(answer) >= 2**63:
+        raise _other()
+    return answer
 
 
 def _each(batches: Sequence[SumBatch]) -> Iterator[tuple[Sum, Noise]]:
