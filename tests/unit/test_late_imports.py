@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = """
 import json, sys
-from populace.cli.main import NoPandas, main
+from populace.cli.main import main
+from populace.cli.start import NoPandas
 from populace.privacy.ledger import Ledger
 
 reserve, loaded = Ledger.reserve, set()
