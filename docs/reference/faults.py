@@ -47,10 +47,11 @@ killed while they were only in memory); *result whole*.
 def page(outcomes: list[dict[str, Any]], *, every: int) -> str:
     """Return the page."""
     sys.path.insert(0, str(ROOT))
-    from tests.faults.grid import table
+    from tests.faults.grid import IMPORTS_EVERY, table
 
     wrong = sum(bool(each["wrong"]) for each in outcomes)
-    which = "all points" if every == 1 else f"one point of {every}, spread evenly"
+    which = "every call and every limit of memory" if every == 1 else f"one call of {every}, spread evenly"
+    which += f"; one import of {IMPORTS_EVERY * every}"
     counted = f"Of {len(outcomes)} faults ({which}), {wrong} broke a promise."
     return TEXT.format(counted=counted, table=table(outcomes))
 
@@ -58,11 +59,11 @@ def page(outcomes: list[dict[str, Any]], *, every: int) -> str:
 def main() -> None:
     """Run the grid and write the page."""
     sys.path.insert(0, str(ROOT))
-    from tests.faults.grid import run_grid
+    from tests.faults.grid import IMPORTS_EVERY, run_grid
 
     every = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     outcomes = []
-    for outcome in run_grid(every=every, imports_every=12 * every):
+    for outcome in run_grid(every=every, imports_every=IMPORTS_EVERY * every):
         outcomes.append(outcome)
         if outcome["wrong"]:
             print({key: outcome[key] for key in ("command", "kind", "n", "mode", "code", "state", "wrong", "told")})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import errno
+import gc
 import importlib
 import json
 import os
@@ -175,6 +176,8 @@ def main() -> None:
         importlib.import_module("populace.cli.main")
     else:
         warm(base)
+    # What is shared with children stays shared: a collection there would copy all of it.
+    gc.freeze()
     answers = os.fdopen(os.dup(1), "w")
     for number, line in enumerate(sys.stdin):
         answers.write(json.dumps(perform(json.loads(line), base, number=number)) + "\n")

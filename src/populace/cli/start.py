@@ -37,7 +37,7 @@ def run() -> None:
 def _run() -> int:
     import gc
 
-    sys.meta_path.insert(0, NoPandas())
+    sys.meta_path[:0] = [NoPandas(), NumpyFirst()]
     # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     if not any(name in os.environ for name in threads):
@@ -141,3 +141,12 @@ class NoPandas:
         """Refuse pandas, and leave all else to others."""
         if fullname == "pandas":
             raise ModuleNotFoundError("populace reads files without pandas", name=fullname)
+
+
+class NumpyFirst:
+    """Loads NumPy before pyarrow, which goes on without it: half loaded, it would fail later, in words of its own."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Load NumPy if pyarrow is looked for, and leave the search to others."""
+        if fullname == "pyarrow":
+            __import__("numpy")
