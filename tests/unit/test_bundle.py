@@ -17,7 +17,7 @@ import pytest
 import releases
 
 from populace.errors import ReleaseError, ResourceError, UsageError
-from populace.release import bundle
+from populace.release import bundle, manifest
 from populace.release.bundle import Release, write
 from populace.release.frame import Format
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES
@@ -236,3 +236,9 @@ def test_what_is_missing_or_cut_short_is_named(release: Release, tmp_path: Path,
             Release.load(folder)
         assert "Error" not in str(refused.value)
         (folder / name).unlink(missing_ok=True)
+
+
+def test_versions_are_told_where_arrow_has_lost_its_own(monkeypatch):
+    told = manifest.versions()
+    monkeypatch.setattr(manifest.pa, "__version__", None)
+    assert manifest.versions() == told

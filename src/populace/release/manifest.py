@@ -289,8 +289,15 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
-        "pyarrow": pa.__version__,
+        "pyarrow": pa.__version__ or _installed("pyarrow"),
     }
+
+
+def _installed(package: str) -> str:
+    """Return the version of a package as it was installed: Arrow has none where a module of its own failed to load."""
+    from importlib.metadata import version
+
+    return version(package)
 
 
 def digest(path: Path) -> str:
