@@ -15,7 +15,7 @@ help: ## list these commands
 
 setup: $(READY) ## make .venv, compile the loops, install everything
 
-$(READY): pyproject.toml setup.py $(wildcard src/populace/*.[ch])
+$(READY): pyproject.toml setup.py $(wildcard src/populace/_native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "populace needs Python 3.11 or newer; $(PYTHON) is older or missing." >&2; \
 	  echo "hint: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -23,10 +23,10 @@ $(READY): pyproject.toml setup.py $(wildcard src/populace/*.[ch])
 	  echo "$(PYTHON) cannot make a virtual environment." >&2; \
 	  echo "hint: on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 	@echo "installing into $(VENV), which takes a few minutes …" >&2
-	@rm -f src/populace/_kernels.*
+	@rm -f src/populace/_native/_kernels.*
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[test,check]' > $(VENV)/setup.log 2>&1 || { \
 	  grep -v '^WARNING' $(VENV)/setup.log >&2; exit 1; }
-	@$(BIN)/python -m populace.kernels >&2
+	@$(BIN)/python -m populace._native.kernels >&2
 	@touch $@
 
 demo: setup ## make a release from the embedded sample; the last line is its folder
@@ -78,5 +78,5 @@ docs: setup ## write the generated pages and pictures of docs/
 
 clean: ## remove what the commands above made, the environments included
 	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*
-	@rm -rf src/populace/_kernels.* src/*.egg-info
+	@rm -rf src/populace/_native/_kernels.* src/*.egg-info
 	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +

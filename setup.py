@@ -12,12 +12,12 @@ FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-Wall",
 setup(
     ext_modules=[
         Extension(
-            "populace._kernels",
+            "populace._native._kernels",
             sources=[
-                f"src/populace/{name}.c"
+                f"src/populace/_native/{name}.c"
                 for name in ("cleaning", "elimination", "kernels", "moves", "plan", "scaling")
             ],
-            depends=["src/populace/kernels.h", "src/populace/plan.h"],
+            depends=["src/populace/_native/kernels.h", "src/populace/_native/plan.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,
             py_limited_api=SHARED,

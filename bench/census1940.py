@@ -4,7 +4,8 @@
     python bench/census1940.py --rows 20000 --epsilon 1
 
 The confidential file cannot be had. Its schema is imported from its specs and codebook (shared/data beside the
-checkout), and the rows are drawn from `populace.samples.profiles`: six kinds of people, given which columns are
+checkout), and the rows are drawn from `populace.simulation.latent_class_model`: six kinds of people, given
+which columns are
 independent. How far pairs are from independence is printed. `nist2018` asks examples/workloads/census1940.toml, which
 knows nothing of that model; without it, it chooses a tree of pairs privately. Every run is a fresh process, file to
 file. Errors are the mean total variation over all 4,753 pairs and 100 triples of columns (tools/score.py beside the
@@ -38,11 +39,11 @@ def draw(folder: Path, *, rows: int) -> None:
     """Write two tables of the same kinds of people and the names of their columns, and print what they are like."""
     import pyarrow.parquet as pq
 
-    from populace.samples.profiles import draw_rows
     from populace.schema.schema import Schema
+    from populace.simulation.latent_class_model import simulate_rows
 
     schema = Schema.load(folder / "schema.toml")
-    table = draw_rows(schema, rows=2 * rows, rng=np.random.default_rng(1940))
+    table = simulate_rows(schema, rows=2 * rows, rng=np.random.default_rng(1940))
     pq.write_table(table.slice(0, rows), folder / "census1940.parquet")
     pq.write_table(table.slice(rows), folder / "again.parquet")
     (folder / "columns.json").write_text(json.dumps(dict.fromkeys(table.column_names, 0)))

@@ -5,7 +5,7 @@
 
 acs: the Massachusetts excerpt of the American Community Survey with the schema imported from its codebook, with and
 without the shipped overlay of rules; broken rules are counted here, by hand, not by populace.
-census1940: the 98 columns of the 2018 NIST challenge, rows drawn from `populace.samples.profiles`.
+census1940: the 98 columns of the 2018 NIST challenge, rows drawn from `populace.simulation.latent_class_model`.
 others: the schemas of examples/schemas.
 Errors are the mean total variation over all pairs and 100 triples (tools/score.py beside the shared data).
 """
@@ -101,8 +101,8 @@ def acs_broken(files: list[Path], real: pd.DataFrame) -> str:
 
 
 def census1940(rows: int) -> None:
-    from populace.samples.profiles import draw_rows
     from populace.schema.schema import Schema
+    from populace.simulation.latent_class_model import simulate_rows
 
     folder = SHARED / "data" / "nist2018-colorado"
     with tempfile.TemporaryDirectory() as place:
@@ -111,7 +111,7 @@ def census1940(rows: int) -> None:
         data = Path(place) / "census1940.parquet"
         import pyarrow.parquet as pq
 
-        table = draw_rows(Schema.load(schema), rows=rows, rng=np.random.default_rng(1940))
+        table = simulate_rows(Schema.load(schema), rows=rows, rng=np.random.default_rng(1940))
         pq.write_table(table, data)
         print(
             f"census1940: {table.num_columns} columns, {rows} rows of the model; "

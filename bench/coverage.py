@@ -13,7 +13,8 @@ Claim: at both ε of each design intervals hold the truth 95 % ± 1.5 of the tim
 these fall short; lines that miss it have a star. Width is the mean of the intervals over the mean of exact ones.
 
 What was tuned: nothing in the method comes from these schools. The prior of a variance between units and the budget for
-psus (survey/intervals.py, survey/plan.py) were chosen by computing the coverage of normal sums for many sizes of noise,
+psus (survey/variance/confidence_intervals.py, survey/queries/sum_questions.py) were chosen by computing the
+coverage of normal sums for many sizes of noise,
 and looked at on samples of districts with another seed. bench/cluster_coverage.py has other populations.
 """
 
@@ -35,22 +36,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from populace.estimates import estimate
-from populace.marginals import Counts, Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, law_from_json
-from populace.privacy.noise import ExactNoise
+from populace.api.estimate import estimate
+from populace.core.marginals import Counts, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, mechanism_from_json
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.estimate import concluded
-from populace.survey.oracle import SumBatch
-from populace.survey.plan import Plan
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
-from populace.survey.result import Estimate
-from populace.survey.sampled_rows import SampledRows
+from populace.survey.answer_queries import answer_sum_plan
+from populace.survey.design.design import Design
+from populace.survey.estimate_result import Estimate
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.sum_questions import SumPlan
 from populace.survey.sums import STEPS, Sum
+from populace.survey.survey_oracle import SumBatch
+from populace.survey.variance.public_estimates import estimate_public_rows
+from populace.survey.variance.sampled_rows import SampledRows
 
 SCHOOLS = Path(__file__).parents[2] / "shared/data/california-schools/apipop.parquet"
 BAND = 0.015
@@ -127,7 +128,9 @@ class Rows:
         return found
 
     def sum_batches(self, batches: list[SumBatch]) -> tuple[Counts, ...]:
-        return tuple(self.exact(each) + self._drawn(law, each) for sums, law in batches for each in sums)
+        return tuple(
+            self.exact(each) + self._drawn(mechanism, each) for sums, mechanism in batches for each in sums
+        )
 
     def exact(self, asked: Sum) -> Counts:
         if asked not in self._added:
@@ -161,11 +164,13 @@ class Rows:
             places = places * size + (codes if grouping is None else grouping.lookup[codes])
         return places
 
-    def _drawn(self, law: Any, asked: Sum) -> Counts:
+    def _drawn(self, mechanism: Any, asked: Sum) -> Counts:
         shape = asked.by.shape(self.schema.domain)
-        if isinstance(law, DiscreteGaussian):
-            return np.asarray(np.rint(self._rng.normal(0, float(law.variance) ** 0.5, shape)), dtype=np.int64)
-        return np.asarray(np.rint(self._rng.laplace(0, float(law.scale), shape)), dtype=np.int64)
+        if isinstance(mechanism, DiscreteGaussian):
+            return np.asarray(
+                np.rint(self._rng.normal(0, float(mechanism.variance) ** 0.5, shape)), dtype=np.int64
+            )
+        return np.asarray(np.rint(self._rng.laplace(0, float(mechanism.scale), shape)), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -264,11 +269,14 @@ def held_against_law(study: Study, schema: Schema, rng: np.random.Generator) -> 
             ledger=Path(folder) / "ledger.db",
             noise=ExactNoise(RehearsalEntropy(3)),
         )
-    plan = Plan.of(design, queries)
+    plan = SumPlan.of(design, queries)
     rows = Rows(sample, schema=schema, budget=found.record.budget, rng=rng)
     asked = [each for sums, _ in plan.batches(found.record.budget) for each in sums]
     squares = [
-        ((np.array(held.answer) - rows.exact(each)) ** 2 / float(law_from_json(held.law).variance)).ravel()
+        (
+            (np.array(held.answer) - rows.exact(each)) ** 2
+            / float(mechanism_from_json(held.mechanism).variance)
+        ).ravel()
         for each, held in zip(asked, found.tape, strict=False)
     ]
     every = np.concatenate(squares)
@@ -285,7 +293,7 @@ def run(
     as_exact: bool = False,
 ) -> bool:
     design, queries = Design.parse(study.design, schema=schema), Queries.parse(study.queries, schema=schema)
-    plan = Plan.of(design, queries)
+    plan = SumPlan.of(design, queries)
     budgets = [Budget.of(Fraction(e), DELTA, unit=schema.unit) for e in study.epsilons]
     labels = ["exact", *(f"ε = {e}" for e in study.epsilons)]
     held = np.zeros((len(labels), len(truth), runs))
@@ -295,9 +303,11 @@ def run(
     for number in range(runs):
         rng = np.random.default_rng([SEED, number])
         sample = study.draw(rng)
-        rows: list[tuple[Estimate, ...]] = [tuple(on_public_rows(sample, design=design, queries=queries))]
+        rows: list[tuple[Estimate, ...]] = [
+            tuple(estimate_public_rows(sample, design=design, queries=queries))
+        ]
         private = Rows(sample, schema=schema, budget=budgets[0], rng=rng)
-        rows += [concluded(private.at(budget), plan=plan) for budget in budgets]
+        rows += [answer_sum_plan(private.at(budget), plan=plan) for budget in budgets]
         for way, found in enumerate(rows):
             for place, row in enumerate(found):
                 if row.low is None or row.high is None:

@@ -27,21 +27,22 @@ import numpy as np
 import pandas as pd
 from error import files, here
 
-from populace.infer import generator, mixture
-from populace.infer.assemble import assemble
-from populace.infer.generator import Generator
-from populace.infer.model import Model
-from populace.infer.tables import Table
-from populace.measurements import Measurements
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure
+from populace.inference.factor import Table
+from populace.inference.fit.fit_model import fit_model
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurements
+from populace.methods.literature.gem import gem_model as mixture
+from populace.methods.literature.gem import gem_network as generator
+from populace.methods.literature.gem.gem_network import GeneratorNetwork
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
 FREE_RATE = 0.05
 
 
-class Free(Generator):
+class Free(GeneratorNetwork):
     """Components without a network: their logits are the parameters."""
 
     def __init__(self, start: Mapping[str, Table], *, components: int) -> None:
@@ -53,43 +54,43 @@ class Free(Generator):
             -1
         )
 
-    def _forward(self, flat: Table) -> generator._Pass:
+    def _forward(self, flat: Table) -> generator._ForwardPass:
         shares = flat.reshape(self._many, -1).copy()
         shares -= self._spread(np.maximum.reduceat(shares, self._starts, axis=1))
         np.exp(shares, out=shares)
         shares /= self._spread(np.add.reduceat(shares, self._starts, axis=1))
-        return generator._Pass(shares, shares, shares, shares)
+        return generator._ForwardPass(shares, shares, shares, shares)
 
-    def _backward(self, flat: Table, passed: generator._Pass, slope: Table) -> Table:
+    def _backward(self, flat: Table, passed: generator._ForwardPass, slope: Table) -> Table:
         weighed = passed.shares * slope
         columns = np.add.reduceat(weighed, self._starts, axis=1)
         return (weighed - passed.shares * self._spread(columns)).reshape(flat.shape)
 
 
 def trained(found: Measurements) -> Model:
-    return mixture.mixture_model(found.items, domain=found.schema.domain)
+    return mixture.gem_model(found.items, domain=found.schema.domain)
 
 
 def free(found: Measurements) -> Model:
     rate = generator._RATE
-    generator._RATE, mixture.Generator = FREE_RATE, Free
+    generator._RATE, mixture.GeneratorNetwork = FREE_RATE, Free
     try:
         return trained(found)
     finally:
-        generator._RATE, mixture.Generator = rate, Generator
+        generator._RATE, mixture.GeneratorNetwork = rate, GeneratorNetwork
 
 
 def apart(found: Measurements) -> Model:
-    drawn = generator._DRAWN
-    generator._DRAWN = 0.0
+    drawn = generator._INDEPENDENCE_WEIGHT
+    generator._INDEPENDENCE_WEIGHT = 0.0
     try:
         return trained(found)
     finally:
-        generator._DRAWN = drawn
+        generator._INDEPENDENCE_WEIGHT = drawn
 
 
 def joined(found: Measurements) -> Model:
-    return assemble(found.items, domain=found.schema.domain)
+    return fit_model(found.items, domain=found.schema.domain)
 
 
 WAYS: dict[str, Callable[[Measurements], Model]] = {

@@ -36,22 +36,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from populace.marginals import Grouping, Marginal
-from populace.privacy.balls import bounds
-from populace.privacy.budget import Budget
-from populace.privacy.smooth_laws import Student
-from populace.privacy.smooth_noise import LN_2
-from populace.privacy.steps import LOG_STEPS
-from populace.private.statistics.imputed import Filled
-from populace.private.statistics.rows import SurveyRows
-from populace.private.statistics.sums import added
-from populace.schema.columns import Categorical, Ordinal
-from populace.schema.ranges import Integer
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.smooth.smooth_distributions import Student
+from populace.privacy.smooth.smooth_noise import LN_2
+from populace.private.survey.exact_sums import add_up
+from populace.private.survey.imputed_answers import ImputedRows
+from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.columns.column import CategoricalColumn, OrdinalColumn
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
-from populace.survey.design_parts import Handling
-from populace.survey.missing import estimate_missing
-from populace.survey.questions import Donors
-from populace.survey.wishes import Filling, Laws, Wish
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.missing_values import estimate_missing
+from populace.survey.smooth_questions import Donors
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "census-1980" / "ipums.parquet"
 PER_QUERY = 6 * LN_2
@@ -60,16 +60,16 @@ SOURCE = 1 / math.log(2)
 TOP = 75_000
 LINE = 5_000
 MISSING = TOP + 1
-NAMES = {Handling.IMPUTE: "imputed", Handling.IGNORE: "ignored", Handling.MODEL: "model"}
+NAMES = {MissingHandling.IMPUTE: "imputed", MissingHandling.IGNORE: "ignored", MissingHandling.MODEL: "model"}
 AGES = {"20-29": (20, 29), "30-39": (30, 39), "40-49": (40, 49), "50-59": (50, 59), "60+": (60, 90)}
 
 SCHEMA = Schema(
     columns={
-        "AGE": Integer(name="AGE", min=15, max=90),
-        "SEX": Categorical(name="SEX", values=("1", "2")),
-        "EDUCATION": Ordinal(name="EDUCATION", values=("1", "2", "3", "4")),
-        "WORK": Categorical(name="WORK", values=("1", "2")),
-        "INCOME": Integer(name="INCOME", min=0, max=TOP, missing=("R",)),
+        "AGE": IntegerColumn(name="AGE", min=15, max=90),
+        "SEX": CategoricalColumn(name="SEX", values=("1", "2")),
+        "EDUCATION": OrdinalColumn(name="EDUCATION", values=("1", "2", "3", "4")),
+        "WORK": CategoricalColumn(name="WORK", values=("1", "2")),
+        "INCOME": IntegerColumn(name="INCOME", min=0, max=TOP, missing=("R",)),
     }
 )
 BY = Marginal(
@@ -84,12 +84,12 @@ BY = Marginal(
 DONORS = Donors(column="INCOME", match=BY, low=Fraction(0), high=Fraction(TOP), default=Fraction(0))
 
 
-def wishes() -> tuple[Wish, ...]:
+def estimands() -> tuple[Estimand, ...]:
     """Return all queries: means and shares, overall and by age."""
     groups = {"all": None} | {name: f"AGE >= {low} and AGE <= {high}" for name, (low, high) in AGES.items()}
     below = (Fraction(0), Fraction(LINE - 1))
     return tuple(
-        Wish(query=query, group=(("age", name),), where=where, between=between)
+        Estimand(query=query, group=(("age", name),), where=where, between=between)
         for query, between in (("mean income", None), (f"share below {LINE:,}", below))
         for name, where in groups.items()
     )
@@ -129,15 +129,15 @@ class Population:
         codes["INCOME"] = np.where(np.isnan(told), MISSING, income).astype(np.uint32)
         return SurveyRows(codes, {"INCOME": told}), income
 
-    def members(self, wish: Wish, codes: dict[str, np.ndarray]) -> np.ndarray:
+    def members(self, estimand: Estimand, codes: dict[str, np.ndarray]) -> np.ndarray:
         """Say who belongs to the subpopulation of a query."""
-        low, high = AGES.get(wish.group[0][1], (15, 90))
+        low, high = AGES.get(estimand.group[0][1], (15, 90))
         return (codes["AGE"] + 15 >= low) & (codes["AGE"] + 15 <= high)
 
-    def value(self, wish: Wish, income: np.ndarray, codes: dict[str, np.ndarray]) -> float:
+    def value(self, estimand: Estimand, income: np.ndarray, codes: dict[str, np.ndarray]) -> float:
         """Return the answer to a query when all incomes are known."""
-        own = income[self.members(wish, codes)]
-        return float((own if wish.between is None else own < LINE).mean())
+        own = income[self.members(estimand, codes)]
+        return float((own if estimand.between is None else own < LINE).mean())
 
 
 class Simulated:
@@ -149,29 +149,33 @@ class Simulated:
         self._rows, self._rng = rows, rng
 
     @cached_property
-    def filled(self) -> Filled:
+    def filled(self) -> ImputedRows:
         """The rows with missing incomes filled."""
-        return Filled(rows=self._rows, donors=DONORS, schema=SCHEMA)
+        return ImputedRows(rows=self._rows, donors=DONORS, schema=SCHEMA)
 
-    def _noise(self, law, size=None):
+    def _noise(self, mechanism, size=None):
         # As fine as the steps are, integer noise is the rounded noise of a continuous law.
-        return np.rint(self._rng.laplace(scale=float(law.scale), size=size)).astype(np.int64)
+        return np.rint(self._rng.laplace(scale=float(mechanism.scale), size=size)).astype(np.int64)
 
     def sum_batches(self, batches):
         """Return sums with Laplace noise."""
         found = []
-        for asked, law in batches:
+        for asked, mechanism in batches:
             for one in asked:
-                exact = added(self._rows, one, schema=SCHEMA)
-                found.append(exact + self._noise(law, exact.shape))
+                exact = add_up(self._rows, one, schema=SCHEMA)
+                found.append(exact + self._noise(mechanism, exact.shape))
         return tuple(found)
 
-    def smooth(self, question, *, law, lattice):
+    def smooth(self, question, *, mechanism, lattice):
         """Return an answer about filled rows with Student's noise."""
         value, bound = self.filled.answer(question)
-        if not isinstance(law.law, Student):
+        if not isinstance(mechanism.mechanism, Student):
             raise TypeError("only Student's noise is simulated")
-        noise = float(bounds(bound)[1]) / float(law.s) * self._rng.standard_t(float(law.law.degrees))
+        noise = (
+            float(bounds(bound)[1])
+            / float(mechanism.s)
+            * self._rng.standard_t(float(mechanism.mechanism.degrees))
+        )
         return round((value + Fraction(noise)) / lattice) * lattice
 
     def bound_size(self, question, *, noise):
@@ -188,34 +192,34 @@ class Study:
     rows: int
 
     @cached_property
-    def plans(self) -> dict[Handling, Filling]:
+    def plans(self) -> dict[MissingHandling, ImputationPlan]:
         """What is asked by each way to treat missing values."""
         return {
-            each: Filling(
+            each: ImputationPlan(
                 donors=DONORS,
-                wishes=wishes(),
+                estimands=estimands(),
                 how=each,
                 schema=SCHEMA,
                 population=Fraction(len(self.population.income)),
             )
-            for each in Handling
+            for each in MissingHandling
         }
 
     @cached_property
     def budget(self) -> Budget:
         """The budget of all queries together."""
-        return Budget.of(PER_QUERY * len(wishes()), Fraction(0), unit=SCHEMA.unit)
+        return Budget.of(PER_QUERY * len(estimands()), Fraction(0), unit=SCHEMA.unit)
 
     @cached_property
-    def laws(self) -> dict[Handling, Laws]:
+    def laws(self) -> dict[MissingHandling, ImputationNoise]:
         """The noise that it buys."""
-        return {each: Laws.of(plan, budget=self.budget) for each, plan in self.plans.items()}
+        return {each: ImputationNoise.of(plan, budget=self.budget) for each, plan in self.plans.items()}
 
     @cached_property
-    def at_once(self) -> Laws:
+    def at_once(self) -> ImputationNoise:
         """The noise of the model when all queries share what one has."""
-        share = Fraction(1, len(wishes()))
-        return Laws.of(self.plans[Handling.MODEL], budget=self.budget, share=share)
+        share = Fraction(1, len(estimands()))
+        return ImputationNoise.of(self.plans[MissingHandling.MODEL], budget=self.budget, share=share)
 
     def run(self, seed: int) -> dict[str, list]:
         """Return estimates of every method for one simulated survey, and intervals."""
@@ -226,21 +230,21 @@ class Study:
             NAMES[each]: estimate_missing(oracle, plan, laws=self.laws[each])
             for each, plan in self.plans.items()
         }
-        found["at once"] = estimate_missing(oracle, self.plans[Handling.MODEL], laws=self.at_once)
+        found["at once"] = estimate_missing(oracle, self.plans[MissingHandling.MODEL], laws=self.at_once)
         exact, lost = [], int(np.isnan(rows.numbers["INCOME"]).sum())
         globally, whole = [], []
-        for wish in wishes():
-            size = int(self.population.members(wish, rows.codes).sum())
-            total, _ = oracle.filled.answer(self.plans[Handling.IMPUTE].question(wish))
-            moved = (TOP if wish.between is None else 1) * (1 + lost)
+        for estimand in estimands():
+            size = int(self.population.members(estimand, rows.codes).sum())
+            total, _ = oracle.filled.answer(self.plans[MissingHandling.IMPUTE].question(estimand))
+            moved = (TOP if estimand.between is None else 1) * (1 + lost)
             # Half of ε for the sum and half for how many rows there are.
             half = float(PER_QUERY) / 2
             noisy = max(1.0, size + rng.laplace(scale=1 / half))
             globally.append((float(total) + rng.laplace(scale=moved / half)) / noisy)
             exact.append(float(total) / size)
-            whole.append(self.population.value(wish, income, rows.codes))
+            whole.append(self.population.value(estimand, income, rows.codes))
         plain = {"global": globally, "filled": exact, "whole": whole}
-        return {"estimates": found, "changed": oracle.filled.most_changed, **plain}
+        return {"estimates": found, "changed": oracle.filled.max_changed, **plain}
 
 
 def main() -> None:
@@ -275,7 +279,9 @@ class Tables:
     def truths(self) -> np.ndarray:
         """The answers of the population."""
         population = self.study.population
-        return np.array([population.value(wish, population.income, population.codes) for wish in wishes()])
+        return np.array(
+            [population.value(estimand, population.income, population.codes) for estimand in estimands()]
+        )
 
     def estimates(self, method: str) -> np.ndarray:
         """Return one row of estimates for each run."""
@@ -288,10 +294,11 @@ class Tables:
         """Print all tables."""
         silent = self.study.population.silent
         print(f"incomes missing: {silent.mean():.1%} of all persons")
-        law = self.study.laws[Handling.IMPUTE].answers[0]
-        ratio = law.deviation / SOURCE
+        mechanism = self.study.laws[MissingHandling.IMPUTE].answers[0]
+        ratio = mechanism.deviation / SOURCE
         print(
-            f"smooth noise: {law.law}, s.d. {law.deviation:.3f}·S for each answer; the source's {SOURCE:.3f}·S; "
+            f"smooth noise: {mechanism.mechanism}, s.d. {mechanism.deviation:.3f}·S for each answer; the "
+            f"source's {SOURCE:.3f}·S; "
             f"ratio {ratio:.3f} {'' if ratio <= 0.36 else '*** above 0.36'}"
         )
         changed = np.array([run["changed"] for run in self.runs])
@@ -306,16 +313,16 @@ class Tables:
         columns = ("whole", "filled", "imputed", "ignored", "global", "model", "at once")
         print("\nmean squared error (of shares: in 1e-6); imputed must be below ignored and global")
         print(f"{'query':26}{'truth':>9}" + "".join(f"{name:>11}" for name in columns))
-        for number, wish in enumerate(wishes()):
-            scale = 1.0 if wish.between is None else 1e6
+        for number, estimand in enumerate(estimands()):
+            scale = 1.0 if estimand.between is None else 1e6
             errors = {
                 name: float(((self.estimates(name)[:, number] - self.truths[number]) ** 2).mean()) * scale
                 for name in columns
             }
             best = errors["imputed"] < min(errors["ignored"], errors["global"])
-            truth = f"{self.truths[number]:.0f}" if wish.between is None else f"{self.truths[number]:.4f}"
+            truth = f"{self.truths[number]:.0f}" if estimand.between is None else f"{self.truths[number]:.4f}"
             print(
-                f"{_named(wish):26}{truth:>9}"
+                f"{_named(estimand):26}{truth:>9}"
                 + "".join(f"{errors[name]:11.4g}" for name in columns)
                 + ("" if best else "  ***")
             )
@@ -329,7 +336,7 @@ class Tables:
             )
             print(f"{'query':26}" + "".join(f"{name:>10}" for name in names))
             holding = []
-            for number, wish in enumerate(wishes()):
+            for number, estimand in enumerate(estimands()):
                 rows = [run["estimates"][method][number] for run in self.runs]
                 value = self.estimates(method)[:, number]
                 parts = [
@@ -345,13 +352,15 @@ class Tables:
                 told = (value.mean() - self.truths[number], value.std(), *parts, noise, width)
                 flag = "" if method == "ignored" or abs(holds - 0.95) <= 0.015 else " ***"
                 print(
-                    f"{_named(wish):26}" + "".join(f"{each:10.4g}" for each in told) + f"{holds:10.4f}{flag}"
+                    f"{_named(estimand):26}"
+                    + "".join(f"{each:10.4g}" for each in told)
+                    + f"{holds:10.4f}{flag}"
                 )
             print(f"{'all together':26}{np.mean(holding):80.4f}")
 
 
-def _named(wish: Wish) -> str:
-    return f"{wish.query}, {wish.group[0][1]}"
+def _named(estimand: Estimand) -> str:
+    return f"{estimand.query}, {estimand.group[0][1]}"
 
 
 if __name__ == "__main__":

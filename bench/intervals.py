@@ -32,18 +32,18 @@ from pathlib import Path
 import numpy as np
 from mst_vs_mbi import measure, read, spanning_tree
 
-from populace.infer.intervals import Interval, Intervals, intervals
-from populace.infer.pool import Groups
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure as measure_run
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.samples.survey import sample
-from populace.schema.coding import TableCodec
-from populace.schema.columns import Origin
-from populace.schema.unknown import UnknownBins
-from populace.strategy.compress import compress
+from populace.api.synthesize import measure as measure_run
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.gls.blue_estimates import GroupingOrigin
+from populace.inference.gls.count_intervals import CountInterval, CountIntervals, count_intervals
+from populace.measurements.measurements import Measurement
+from populace.methods.selection.merge_rare_codes import merge_rare_codes
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.column import Origin
+from populace.schema.columns.unknown_columns import UnknownBins
+from populace.simulation.sample_survey import simulate_survey
 
 Codes = Mapping[str, np.ndarray]
 COLUMNS = ("age", "sex", "marital_status", "education", "work", "income", "health")
@@ -89,7 +89,7 @@ class Study:
         rng = np.random.default_rng(seed)
         for _ in range(number):
             alone = [self._measured(Marginal((name,)), self.deviations[0], rng) for name in self.domain]
-            found = {g.column: g for g in compress(alone, ordered=self.ordered, classes={})}
+            found = {g.column: g for g in merge_rare_codes(alone, ordered=self.ordered, classes={})}
             items = [self._measured(Marginal(()), 3 * self.deviations[0], rng), *alone]
             for place, clique in enumerate(self.larger):
                 ways = tuple(found[name] for name in clique if name in found)
@@ -163,7 +163,7 @@ def study(
 
 def look(
     covered: Covered,
-    found: Intervals,
+    found: CountIntervals,
     groups: Mapping[str, Grouping],
     truth: Callable[[Marginal], np.ndarray],
     *,
@@ -171,7 +171,7 @@ def look(
 ) -> None:
     """Book every interval of one run under its kind."""
 
-    def held(interval: Interval) -> np.ndarray:
+    def held(interval: CountInterval) -> np.ndarray:
         return np.abs(truth(interval.marginal) - interval.estimate) <= interval.reach
 
     def tell(kind: str, shown: np.ndarray, *, only: bool = True) -> None:
@@ -213,12 +213,12 @@ def simulate(name: str, table: Study, *, runs: int, compare: bool = False) -> bo
     begun = time.perf_counter()
     truth = partial(count, table.codes, domain=table.domain)
     for items, groups in table.runs(runs, seed=1):
-        found = Intervals(items, domain=table.domain, laplace=table.laplace)
+        found = CountIntervals(items, domain=table.domain, laplace=table.laplace)
         look(covered, found, groups, truth)
         city = found.of("city")
         worst += np.abs(truth(city.marginal) - city.estimate) <= city.reach
         if compare:
-            fixed = Intervals(items, domain=table.domain, groups=Groups.FIXED)
+            fixed = CountIntervals(items, domain=table.domain, groups=GroupingOrigin.FIXED)
             look(covered, fixed, groups, truth, way="as if fixed")
     print(f"\n{name}: {runs} runs, {(time.perf_counter() - begun) / runs * 1000:.0f} ms each")
     good = covered.tell()
@@ -229,7 +229,7 @@ def simulate(name: str, table: Study, *, runs: int, compare: bool = False) -> bo
 
 def whole(method: str, *, runs: int) -> bool:
     """Runs of `populace measure` on a made-up survey whose incomes have bins to be learnt."""
-    table, described = sample()
+    table, described = simulate_survey()
     # One rule compares income with 0, which cannot be told from bins that are yet to be learnt.
     zeros = [zero for zero in described.zeros if "education" in zero.when]
     columns = {name: described.columns[name] for name in COLUMNS}
@@ -254,7 +254,7 @@ def whole(method: str, *, runs: int) -> bool:
         groups = {way.column: way for marginal in larger for way in marginal.groupings}
         codes = TableCodec(measured.schema).encode(cells)
         truth = partial(count, codes, domain=measured.schema.domain)
-        look(covered, intervals(measured), groups, truth)
+        look(covered, count_intervals(measured), groups, truth)
     each = (time.perf_counter() - begun) / runs * 1000
     print(
         f"\nwhole runs of {method} on {table.num_rows:,} people, epsilon 1: {runs} runs, {each:.0f} ms each"
@@ -268,7 +268,7 @@ def adult() -> bool:
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        cells = sum(interval.estimate.size for interval in Intervals(items, domain=domain))
+        cells = sum(interval.estimate.size for interval in CountIntervals(items, domain=domain))
         times.append(time.perf_counter() - begun)
     print(
         f"\nAdult, {len(items)} tables of {cells:,} cells: intervals of all cells in {1000 * min(times):.0f} ms"

@@ -37,8 +37,8 @@ from typing import Any
 from codebooks import imported
 from error import COMMAND, SHARED, environment, files, here, score
 
+from populace.methods.registry import METHODS
 from populace.schema.schema import Schema
-from populace.strategy.methods import METHODS
 
 DATA = ["adult", "nltcs", "ma2019", "nist2020-acs"]
 EPSILON = ["0.1", "1", "10"]

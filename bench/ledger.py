@@ -20,18 +20,20 @@ from tempfile import TemporaryDirectory
 
 from error import here
 
-from populace.privacy.events import Event, Kind
-from populace.privacy.ledger import Ledger, Run
-from populace.privacy.loss import price
-from populace.privacy.mechanisms import Exponential, Spend
-from populace.privacy.record import Plan, RunRecord
-from populace.privacy.spends import SpendRecord
-from populace.schema.unit import Unit
+from populace.privacy.accounting.mechanisms import Exponential, Spend
+from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.ledger import Ledger, Run
+from populace.privacy.ledger.run_record import Adaptivity, RunRecord
+from populace.schema.unit import PrivacyUnit
 
 MOST = 2.0
 SPENDS = 5
 ACCOUNTS = 10
-SPEND = Spend(verb="choose", what="1 of 91", law=Exponential(Fraction(1, 8)), answers=1, l1=1, l2_squared=1)
+SPEND = Spend(
+    verb="choose", what="1 of 91", mechanism=Exponential(Fraction(1, 8)), answers=1, l1=1, l2_squared=1
+)
 
 
 def main() -> None:
@@ -72,7 +74,13 @@ def timed(path: Path) -> float:
 def reserve(ledger: Ledger) -> Run:
     """Reserve a budget of 1 from the first account."""
     return ledger.reserve(
-        "dataset 0", epsilon=1, delta=0, unit=Unit(), method="none", schema_digest="0" * 64, rehearsal=False
+        "dataset 0",
+        epsilon=1,
+        delta=0,
+        unit=PrivacyUnit(),
+        method="none",
+        schema_digest="0" * 64,
+        rehearsal=False,
     )
 
 
@@ -95,16 +103,16 @@ def history(entries: int) -> Iterator[Event]:
             f"dataset {number % ACCOUNTS}",
             epsilon=Fraction(1),
             delta=Fraction(0),
-            unit=Unit(),
+            unit=PrivacyUnit(),
             method="none",
             schema_digest="0" * 64,
             rehearsal=False,
-            plan=Plan.ADAPTIVE,
+            plan=Adaptivity.ADAPTIVE,
         )
         spend = SpendRecord(spend=SPEND, price=price(SPEND, currency=run.currency)).to_json()
-        told = [(Kind.RESERVE, run.reservation()), *[(Kind.SPEND, spend)] * SPENDS]
+        told = [(EventKind.RESERVE, run.reservation()), *[(EventKind.SPEND, spend)] * SPENDS]
         if number % 10:
-            told.append((Kind.FINISH, {"returned": ["0", "0"]}))
+            told.append((EventKind.FINISH, {"returned": ["0", "0"]}))
         for kind, body in told[:left]:
             yield Event(kind=kind, dataset=run.dataset, run=run.run, body=body)
         left -= len(told)

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from error import files, here
 
 import populace as pp
-from populace.marginals import tabulate
-from populace.release.frame import encode_table
-from populace.report.compare import compared
-from populace.report.rehearsal import likely_errors
+from populace.core.marginals import tabulate
+from populace.release.report.bootstrap_error import bootstrap_errors
+from populace.release.report.comparison import compare_all
+from populace.release.table_files import encode_table
 
 DATA, EPSILONS, RUNS = ("adult", "nltcs", "loans", "nist2020-acs"), ("0.1", "1", "10"), 3
 FACTOR, LEAST = 1.5, 5
@@ -37,8 +37,8 @@ def errors(data: str, epsilon: str) -> list[tuple[int, float, float, float]]:
     measurements, codes = release.measurements, release.compared
     real = encode_table(pq.read_table(rows), schema=measurements.schema)
     total = max(1.0, float(release.intervals.of().estimate))
-    likely = likely_errors(measurements, codes=codes, total=total, gradual=release.model.gradual)
-    seen = compared(measurements, codes=codes, total=total, likely=likely)
+    likely = bootstrap_errors(measurements, codes=codes, total=total, gradual=release.model.gradual)
+    seen = compare_all(measurements, codes=codes, total=total, likely=likely)
     found = []
     for item, synthetic, comparison in seen:
         if comparison.likely is not None:

@@ -31,11 +31,11 @@ import pyarrow.parquet
 from error import here
 from league import Table, tables
 
-from populace.marginals import Marginal
-from populace.measurements import Measurement
-from populace.pipeline import synthesize
-from populace.private.unprotected import read_public
-from populace.public import Public
+from populace.api.synthesize import synthesize
+from populace.core.marginals import Marginal
+from populace.measurements.measurements import Measurement
+from populace.measurements.public_marginals import PublicTable
+from populace.private.public_table import read_public
 from populace.schema.schema import Schema
 
 # The method behind each name, and what is put in the place of one of its own.
@@ -57,7 +57,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one / one.sum() - other / other.sum()).sum() / 2)
 
 
-def tell(real: Public, marginal: Marginal) -> float:
+def tell(real: PublicTable, marginal: Marginal) -> float:
     """Return how far a table of the real rows is from its columns taken for independent."""
     table = real.table(marginal)
     product = np.ones(())

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from populace.infer.fit import fit
-from populace.infer.observations import observe
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.strategy.compress import compress
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.gls.observations import observe
+from populace.measurements.measurements import Measurement
+from populace.methods.selection.merge_rare_codes import merge_rare_codes
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "shared" / "data" / "adult"
@@ -92,7 +92,7 @@ def measure(
         return Measurement(marginal, counts, Fraction(deviation**2))
 
     columns = [noisy(Marginal((name,)), COLUMN_DEVIATION) for name in domain]
-    found = compress(columns, ordered=(), classes={}) if merge else ()
+    found = merge_rare_codes(columns, ordered=(), classes={}) if merge else ()
     groups = {grouping.column: grouping for grouping in found}
     pairs = [
         noisy(Marginal(pair, tuple(groups[name] for name in pair if name in groups)), PAIR_DEVIATION)
@@ -130,7 +130,7 @@ def fit_by_populace(items: list[Measurement], domain: Domain) -> dict[str, Any]:
     seconds = []
     for _ in range(2):
         begun = time.perf_counter()
-        model = fit(items, domain=domain)
+        model = fit_least_squares(items, domain=domain)
         tables = [model.grouped_marginal(item.marginal.clique) for item in items]
         seconds.append(time.perf_counter() - begun)
     return {"first": seconds[0], "second": seconds[1], "tables": tables}

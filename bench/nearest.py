@@ -18,9 +18,9 @@ import numpy as np
 from error import here
 from imputation import BY, DONORS, MISSING, SCHEMA, Population
 
-from populace.marginals import Marginal
-from populace.private.statistics.imputed import Filled
-from populace.private.statistics.rows import SurveyRows
+from populace.core.marginals import Marginal
+from populace.private.survey.imputed_answers import ImputedRows
+from populace.private.survey.survey_rows import SurveyRows
 
 MOST = 60.0
 YEARS = Marginal(BY.clique, tuple(way for way in BY.groupings if way.column != "AGE"))
@@ -50,9 +50,9 @@ def main() -> None:
             )
             for donors in (1, 3):
                 begun = time.process_time()
-                changed = Filled(
+                changed = ImputedRows(
                     rows=rows, donors=replace(DONORS, match=match, k=donors), schema=SCHEMA
-                ).most_changed
+                ).max_changed
                 took = time.process_time() - begun
                 longest = max(longest, took)
                 share = f"{where}, {silent.mean():.1%}"

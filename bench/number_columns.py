@@ -28,9 +28,9 @@ import pyarrow.csv
 from codebooks import imported
 from error import SHARED, here
 
-from populace.pipeline import synthesize
-from populace.release.rows import draw_table
-from populace.schema.ranges import Range
+from populace.api.synthesize import synthesize
+from populace.release.synthetic_rows import draw_table
+from populace.schema.columns.numeric_columns import RangeColumn
 from populace.schema.schema import Schema
 
 COLUMN = "PINCP"
@@ -99,7 +99,7 @@ def main() -> None:
                 )  # fmt: skip
                 known = release.measurements.schema
                 column = known.columns[COLUMN]
-                if not isinstance(column, Range):
+                if not isinstance(column, RangeColumn):
                     raise SystemExit("the income is no range")
                 even = known.replaced({COLUMN: replace(column, within=None)})
                 for name, way in (("learnt", known), ("even", even)):

@@ -15,11 +15,11 @@ from fractions import Fraction
 import numpy as np
 from weighting import Census
 
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.partition import Split, SplitKey
+from populace.privacy.accounting.amplification import piece_variance, whole_variance
+from populace.privacy.accounting.parallel_composition import amplified_piece_epsilon
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.split_key import Split, SplitKey
 from populace.schema.unit import Neighbours
-from populace.survey.amplification import piece_variance, whole_variance
-from populace.survey.partition import seen_price
 
 PIECES = 10
 EPSILONS = (Fraction(1, 100), Fraction(3, 100), Fraction(1, 10), Fraction(3, 10), Fraction(1), Fraction(3))
@@ -71,7 +71,7 @@ def main() -> None:
     print(
         "what whoever sees one piece alone is told: "
         + "  ".join(
-            f"{float(epsilon):g} → {float(seen_price(epsilon, split=SPLIT, pieces=[0], persons=size)):.3g}"
+            f"{float(epsilon):g} → {float(amplified_piece_epsilon(epsilon, split=SPLIT, pieces=[0], persons=size)):.3g}"
             for epsilon in EPSILONS
         )
     )

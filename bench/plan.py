@@ -58,19 +58,19 @@ from codebooks import imported
 from error import COMMAND, SHARED, files, here
 from shapes import OTHERS, SCHEMAS, rows_of, shapes
 
-from populace.forecast.ensemble import rehearse_all
-from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import rehearse_like
-from populace.forecast.population import Population
-from populace.forecast.rehearsal import Terms, settled
-from populace.forecast.spread import Spread
-from populace.forecast.verdict import Verdict
-from populace.marginals import Marginal
-from populace.measurements import Measurements
-from populace.report.scripts import script
+from populace.core.marginals import Marginal
+from populace.measurements.measurements import Measurements
+from populace.methods.registry import resolve_name
+from populace.methods.workload import resolve_workload
+from populace.planning.plan import simulate_on_public_table
+from populace.planning.prediction_range import PredictionRange
+from populace.planning.simulated.ensemble import simulate_ensemble
+from populace.planning.simulated.populations import SimulatedPopulation
+from populace.planning.simulated.simulated_run import RunTerms, close_domains
+from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
+from populace.planning.verdict import Verdict
+from populace.release.report.vega_scripts import load_scripts
 from populace.schema.schema import Schema
-from populace.strategy.methods import method_named
-from populace.strategy.workload import asked_workload
 
 DATA = ["adult", "nltcs", "loans", "msnbc", "stroke", "nist2020-acs"]
 DELTA = "1e-9"
@@ -111,7 +111,7 @@ def scored(data: Path, out: Path) -> dict[str, Any]:
     # Released rows belong to nobody, so they have no id.
     nobody = replace(known, unit=replace(known.unit, id=None, rows=1))
     real, made = rows_of(data, known), rows_of(rows, nobody)
-    columns, pairs = noise_errors(measurements.items, schema=known, exact=real.exact)
+    columns, pairs = compute_noise_errors(measurements.items, schema=known, exact=real.exact)
     return {
         "columns": float(np.mean(list(columns.values()))),
         "pairs": float(np.mean(list(pairs.values()))) if pairs else 0.0,
@@ -122,13 +122,15 @@ def scored(data: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def between(real: Population, made: Population, *, size: int) -> float:
+def between(real: SimulatedPopulation, made: SimulatedPopulation, *, size: int) -> float:
     """Return the mean total variation between the tables of two populations over so many columns."""
     cliques = list(combinations(real.schema.domain, size))
-    return float(np.mean([distance(made.exact(Marginal(c)), real.exact(Marginal(c))) for c in cliques]))
+    return float(
+        np.mean([total_variation(made.exact(Marginal(c)), real.exact(Marginal(c))) for c in cliques])
+    )
 
 
-def published(real: Population) -> dict[str, Any]:
+def published(real: SimulatedPopulation) -> dict[str, Any]:
     """Return the shares of all columns in percents of one decimal, without those that round to nothing."""
     shares = {}
     for name in real.schema.domain:
@@ -142,7 +144,7 @@ def predicted(
 ) -> dict[str, Any]:
     """Return what the plan says, in the names of `happened`; what it would advise is not asked."""
     asked = terms(Schema.load(schema), epsilon=epsilon)
-    told = rehearse_all(asked, rows=rows, seed=0, pairs=True, known=known)
+    told = simulate_ensemble(asked, rows=rows, seed=0, pairs=True, known=known)
     effort = told.effort(rows=rows)
     return {
         "columns": told.columns.mean,
@@ -161,18 +163,18 @@ def predicted_like(schema: Path, *, rows: int, epsilon: str, like: Path) -> dict
     """Return what the plan says of released pairs after whole rehearsals on a public table."""
     known = Schema.load(schema)
     asked = terms(known, epsilon=epsilon)
-    found = rehearse_like(asked, known, like, wanted=asked_workload(None), rows=rows, seed=0)
+    found = simulate_on_public_table(asked, known, like, wanted=resolve_workload(None), rows=rows, seed=0)
     return {"released_pairs": found.pairs.mean}
 
 
-def terms(schema: Schema, *, epsilon: str) -> Terms:
+def terms(schema: Schema, *, epsilon: str) -> RunTerms:
     """Return the terms of a run as `populace synth` has them."""
-    return Terms.of(
+    return RunTerms.of(
         schema,
         epsilon=Fraction(epsilon),
         delta=Fraction(DELTA),
-        method=method_named("auto"),
-        workload=asked_workload(None)(settled(schema)),
+        method=resolve_name("auto"),
+        workload=resolve_workload(None)(close_domains(schema)),
     )
 
 
@@ -308,7 +310,9 @@ def row(
     return found | {"brackets": float(np.mean(inside)), "all": float(len(inside))}
 
 
-def same_pairs(told: dict[frozenset[str], Spread], runs: list[dict[str, Any]]) -> tuple[float, float]:
+def same_pairs(
+    told: dict[frozenset[str], PredictionRange], runs: list[dict[str, Any]]
+) -> tuple[float, float]:
     """Return the mean that was foretold of the very pairs that runs measured, and the share inside their brackets."""
     if not told or not runs:
         return 0.0, 0.0
@@ -406,12 +410,14 @@ def small(names: list[str], notes: Notes) -> None:
         )
 
 
-def floor(real: Population) -> float:
+def floor(real: SimulatedPopulation) -> float:
     """Return the mean error of all pairs when columns are exact and do not depend on each other."""
     alone = {name: real.exact(Marginal((name,))) for name in real.schema.domain}
     pairs = list(combinations(alone, 2))
     return float(
-        np.mean([distance(np.outer(alone[a], alone[b]), real.exact(Marginal((a, b)))) for a, b in pairs])
+        np.mean(
+            [total_variation(np.outer(alone[a], alone[b]), real.exact(Marginal((a, b)))) for a, b in pairs]
+        )
     )
 
 
@@ -426,7 +432,7 @@ def main() -> None:
     notes = Notes(told.keep)
     print(f"{here()}, delta {DELTA}")
     # Put together now, the scripts of reports are no part of the first run.
-    script()
+    load_scripts()
     if "tables" in told.parts:
         tables(told.data, told.epsilon, notes, shares=False)
     if "others" in told.parts:

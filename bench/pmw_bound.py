@@ -20,9 +20,9 @@ import pandas as pd
 from error import files, here
 
 import populace as pp
-from populace.strategy.candidates import usual, wanted_marginals
-from populace.strategy.pmw import MOST_ASKED, pmw_bound
-from populace.strategy.workload import Workload
+from populace.methods.literature.pmw import MAX_QUERIES, pmw_bound
+from populace.methods.selection.candidates import mean_absolute_noise, workload_candidates
+from populace.methods.workload import Workload
 
 
 def reached(real: pd.DataFrame, made: pd.DataFrame, *, clique: tuple[str, ...], sizes: list[int]) -> float:
@@ -43,7 +43,7 @@ def once(name: str, *, epsilon: str, delta: str) -> str:
             path, schema=schema, epsilon=epsilon, delta=delta, method="pmw", ledger=Path(place) / "ledger.db"
         )
     made = release.table.to_pandas().astype(int)
-    asked = list(wanted_marginals(Workload.default(schema.domain), domain=schema.domain))[:MOST_ASKED]
+    asked = list(workload_candidates(Workload.default(schema.domain), domain=schema.domain))[:MAX_QUERIES]
     worst = max(reached(rows, made, clique=c, sizes=list(schema.domain.shape(c))) for c in asked)
     bound = pmw_bound(
         rows=len(rows),
@@ -55,7 +55,7 @@ def once(name: str, *, epsilon: str, delta: str) -> str:
     spends = [booked.spend for booked in release.measurements.record.spends]
     # The number of rows and the columns come first.
     laws = [spend.law for spend in spends if spend.verb == "measure"][2:]
-    noise = usual(laws[0]) / len(rows)
+    noise = mean_absolute_noise(laws[0]) / len(rows)
     return f"{name:8} {epsilon:>4} {delta:>6}  {bound:.4f}  {worst:.4f}  {noise:.5f}"
 
 

@@ -36,9 +36,9 @@ from codebooks import imported
 from error import SHARED, here, score
 from league import GROUPS, tables
 
-from populace.pipeline import synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import synthesize
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
 

@@ -35,16 +35,16 @@ import numpy as np
 import pyarrow as pa
 from mst_vs_mbi import count, read
 
-from populace.infer.additions import Additions
-from populace.infer.estimator import Estimator
-from populace.infer.fit import fit
-from populace.marginals import Clique, Domain, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure
+from populace.core.marginals import Clique, Domain, Marginal
+from populace.inference.fit.estimator import Estimator
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.graph.clique_cost import CliqueCost
+from populace.measurements.measurements import Measurement
+from populace.methods.selection.merge_rare_codes import merge_rare_codes
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.strategy.compress import compress
 
 DEVIATION, PAIRS, ROOM = 50, 25, 260_000
 SEEDS = (0, 1, 2)
@@ -68,7 +68,7 @@ def case(
         return Measurement(marginal, counts + noise, Fraction(DEVIATION**2))
 
     columns = [noisy(Marginal((name,))) for name in domain]
-    groups = {g.column: g for g in compress(columns, ordered=(), classes={})}
+    groups = {g.column: g for g in merge_rare_codes(columns, ordered=(), classes={})}
     grouped = domain.grouped(groups.values())
     far: dict[Marginal, float] = {}
     for pair in combinations(domain, 2):
@@ -80,7 +80,7 @@ def case(
     chosen: list[Marginal] = []
     for marginal in sorted(far, key=lambda m: -far[m]):
         held: list[Clique] = [m.clique for m in chosen]
-        if len(chosen) < PAIRS and Additions(held, domain=grouped).cells(marginal.clique) <= ROOM:
+        if len(chosen) < PAIRS and CliqueCost(held, domain=grouped).cells(marginal.clique) <= ROOM:
             chosen.append(marginal)
     return columns, [noisy(marginal) for marginal in chosen]
 
@@ -97,8 +97,8 @@ def rounds(codes: dict[str, np.ndarray], domain: Domain, *, seed: int) -> bool:
         refits.append(timed(estimator.refit)[0])
         tables.append(timed(lambda: estimator.tables(list(combinations(domain, 2))))[0])
     items = [*columns, *pairs]
-    seconds, model = timed(lambda: fit(items, domain=domain))
-    long, best = timed(lambda: fit(items, domain=domain, steps=3000, tolerance=1e-9))
+    seconds, model = timed(lambda: fit_least_squares(items, domain=domain))
+    long, best = timed(lambda: fit_least_squares(items, domain=domain, steps=3000, tolerance=1e-9))
     more = model.loss(items) / best.loss(items) - 1
     print(
         f"seed {seed}: {model.tree.cells(model.full_domain):,} cells; refit {statistics.median(refits[-5:]):.3f} s, "
@@ -124,7 +124,7 @@ def aim(codes: dict[str, np.ndarray], domain: Domain, *, seed: int) -> bool:
                 noise=ExactNoise(RehearsalEntropy(seed)),
             )
         )
-    model = fit(found.items, domain=domain)
+    model = fit_least_squares(found.items, domain=domain)
     error = statistics.mean(
         0.5 * float(np.abs(model.marginal(p) / model.total - count(codes, Marginal(p), domain) / rows).sum())
         for p in combinations(domain, 2)

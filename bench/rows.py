@@ -26,11 +26,11 @@ from itertools import combinations
 import numpy as np
 from mst_vs_mbi import count, measure, read, spanning_tree
 
-from populace.generate import generate
-from populace.infer.fit import fit
-from populace.infer.model import Model
-from populace.marginals import Clique, Domain, Marginal
-from populace.refine import refine
+from populace.core.marginals import Clique, Domain, Marginal
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model import Model
+from populace.sampling.draw_rows import draw_rows
+from populace.sampling.fit_rows import fit_rows
 
 ROWS = (100_000, 1_000_000, 5_000_000)
 SEEDS = (0, 1, 2)
@@ -53,7 +53,7 @@ def random_tree() -> Model:
 def fitted_rate(model: Model, *, rows: int) -> float:
     """Print how fast rows are fitted to all pairs of their model and how near they come; return the rate of a sweep."""
     targets: dict[Clique, np.ndarray] = {pair: model.marginal(pair) for pair in combinations(model.domain, 2)}
-    (part,) = generate(model, rows=rows, rng=np.random.default_rng(1), chunk=rows)
+    (part,) = draw_rows(model, rows=rows, rng=np.random.default_rng(1), chunk=rows)
     shares = {pair: table / table.sum() for pair, table in targets.items()}
     before = error({name: column.astype(int) for name, column in part.items()}, shares, model.domain)
     rates = []
@@ -62,7 +62,7 @@ def fitted_rate(model: Model, *, rows: int) -> float:
         for _ in range(REPEATS):
             codes = {name: column.copy() for name, column in part.items()}
             begun = time.perf_counter()
-            refine(codes, targets=targets, domain=model.domain, sweeps=sweeps, rng=np.random.default_rng(2))
+            fit_rows(codes, targets=targets, domain=model.domain, sweeps=sweeps, rng=np.random.default_rng(2))
             seconds = min(seconds, time.perf_counter() - begun)
         rates.append(rows / seconds)
         after = error({name: column.astype(int) for name, column in codes.items()}, shares, model.domain)
@@ -113,7 +113,7 @@ def main() -> None:
         for _ in range(REPEATS):
             begun = time.perf_counter()
             drawn = sum(
-                len(part["column0"]) for part in generate(tree, rows=rows, rng=np.random.default_rng(1))
+                len(part["column0"]) for part in draw_rows(tree, rows=rows, rng=np.random.default_rng(1))
             )
             seconds = min(seconds, time.perf_counter() - begun)
         rates[rows] = drawn / seconds
@@ -126,14 +126,14 @@ def main() -> None:
     good = True
     for seed in SEEDS:
         items, _ = measure(codes, domain, pairs, seed=seed, merge=True)
-        model, rng = fit(items, domain=domain), np.random.default_rng(seed)
+        model, rng = fit_least_squares(items, domain=domain), np.random.default_rng(seed)
         own = statistics.mean(
             0.5 * np.abs(model.marginal(pair) / model.total - table).sum() for pair, table in truth.items()
         )
-        (part,) = generate(model, rows=rows, rng=rng, chunk=rows)
+        (part,) = draw_rows(model, rows=rows, rng=rng, chunk=rows)
         systematic = error({name: column.astype(int) for name, column in part.items()}, truth, domain)
         wanted = {pair: model.grouped_marginal(pair) for pair in combinations(domain, 2)}
-        (part,) = generate(replace(model, targets=wanted), rows=rows, rng=rng, chunk=rows)
+        (part,) = draw_rows(replace(model, targets=wanted), rows=rows, rng=rng, chunk=rows)
         fitted = error({name: column.astype(int) for name, column in part.items()}, truth, domain)
         independent = error(independent_rows(model, rows=rows, rng=rng), truth, domain)
         good &= systematic - own < (independent - own) * 2 / 3

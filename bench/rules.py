@@ -98,13 +98,13 @@ def acs_broken(table: pd.DataFrame, real: pd.DataFrame) -> Counts:
 
 
 def sample(place: Path) -> Ruled:
-    from populace.samples.codebook import LABOUR_FORCE, SCHEMA
-    from populace.samples.survey import sample as survey
+    from populace.simulation.population_schema import LABOUR_FORCE, POPULATION_SCHEMA
+    from populace.simulation.sample_survey import simulate_survey as survey
 
     table, schema = survey()
     data, file = place / "sample.csv", place / "sample.toml"
     table.select(list(schema.columns)).to_pandas().to_csv(data, index=False)
-    file.write_text(SCHEMA)
+    file.write_text(POPULATION_SCHEMA)
     return Ruled(data=data, schema=file, broken=lambda t: sample_broken(t, LABOUR_FORCE), days=["moved_in"])
 
 
@@ -150,15 +150,15 @@ def stress(place: Path) -> Ruled:
 
 def bare(file: Path, copy: Path) -> Path:
     """Write the schema without its rules: the same codes, every column on its own."""
-    from populace.schema.columns import Categorical
+    from populace.schema.columns.column import CategoricalColumn
     from populace.schema.schema import Schema
 
     schema = Schema.load(file)
     columns = {}
     for name, column in schema.columns.items():
-        if name in schema.layout.functions and not isinstance(column, Categorical):
+        if name in schema.layout.functions and not isinstance(column, CategoricalColumn):
             values = tuple(sorted(set(column.map.values())))
-            columns[name] = Categorical(name=name, values=values, other=values[0])
+            columns[name] = CategoricalColumn(name=name, values=values, other=values[0])
             continue
         outside = () if column.outside is None else (column.outside,)
         columns[name] = replace(

@@ -24,17 +24,17 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from populace.privacy.blocks import cut
-from populace.privacy.distributions import gaussian, laplace
-from populace.privacy.entropy import SystemEntropy
-from populace.privacy.samplers import (
-    LARGEST_TABLED_SCALE,
-    LARGEST_TABLED_VARIANCE,
-    discrete_gaussian,
-    discrete_laplace,
-    exponential_choice,
+from populace.privacy.noise.block_rejection import build_blocks
+from populace.privacy.noise.cdf_tables import build_inversion_table
+from populace.privacy.noise.distributions import gaussian_distribution, laplace_distribution
+from populace.privacy.noise.entropy import SystemEntropy
+from populace.privacy.noise.samplers import (
+    MAX_TABLED_SCALE,
+    MAX_TABLED_VARIANCE,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+    draw_exponential_choice,
 )
-from populace.privacy.tables import build_table
 
 SCALES = (1, 10, 100, 1_000, 20_000, 1_000_000)
 REPEATS = 7
@@ -61,19 +61,23 @@ def opendp_sampler(kind: str, scale: int) -> Callable[[], object]:
 def our_sampler(kind: str, scale: int) -> Callable[[], object]:
     entropy = SystemEntropy()
     if kind == "gaussian":
-        return lambda: discrete_gaussian(Fraction(scale**2), size=OURS, entropy=entropy)
-    return lambda: discrete_laplace(Fraction(scale), size=OURS, entropy=entropy)
+        return lambda: draw_discrete_gaussian(Fraction(scale**2), size=OURS, entropy=entropy)
+    return lambda: draw_discrete_laplace(Fraction(scale), size=OURS, entropy=entropy)
 
 
 def preparation(kind: str, scale: int) -> float:
     """Seconds to make the table, which is kept for the next draws at the same scale."""
-    law = gaussian(Fraction(scale**2)) if kind == "gaussian" else laplace(Fraction(scale))
-    tabled = scale**2 <= LARGEST_TABLED_VARIANCE if kind == "gaussian" else scale <= LARGEST_TABLED_SCALE
+    distribution = (
+        gaussian_distribution(Fraction(scale**2))
+        if kind == "gaussian"
+        else laplace_distribution(Fraction(scale))
+    )
+    tabled = scale**2 <= MAX_TABLED_VARIANCE if kind == "gaussian" else scale <= MAX_TABLED_SCALE
     start = time.perf_counter()
     if tabled:
-        build_table(law)
+        build_inversion_table(distribution)
     else:
-        cut.__wrapped__(law)
+        build_blocks.__wrapped__(distribution)
     return time.perf_counter() - start
 
 
@@ -105,7 +109,7 @@ def choices() -> list[dict[str, Any]]:
         times = []
         for _ in range(20):
             start = time.perf_counter()
-            exponential_choice(scores, rate=Fraction(text), entropy=entropy)
+            draw_exponential_choice(scores, rate=Fraction(text), entropy=entropy)
             times.append(1e3 * (time.perf_counter() - start))
         results.append(
             {"spread": spread, "rate": text, "ms": [min(times), statistics.median(times), max(times)]}

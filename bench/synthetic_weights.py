@@ -19,16 +19,20 @@ import numpy as np
 from scipy import stats
 from weighting import Census
 
-from populace.generate import generate
-from populace.infer.assemble import assemble
-from populace.marginals import Marginal, tabulate
-from populace.measurements import Measurement
-from populace.privacy.budget import Budget
-from populace.schema.ranges import Integer
+from populace.core.marginals import Marginal, tabulate
+from populace.inference.fit.fit_model import fit_model
+from populace.measurements.measurements import Measurement
+from populace.privacy.accounting.budget import Budget
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.survey.design_parts import Control
-from populace.survey.files import FITTED, Replicated, weighted_rows
+from populace.schema.unit import PrivacyUnit
+from populace.survey.calibration.replicate_weights import (
+    FITTED_DRAWING_VARIANCE,
+    ReplicateWeights,
+    make_replicate_weights,
+)
+from populace.survey.design.design_parts import ControlTotals
 
 DELTA = Fraction("1e-6")
 STARTS = (15, 25, 35, 45, 55, 65)
@@ -65,10 +69,10 @@ class World:
         }
         self.codes = {name: codes.astype(np.uint8) for name, codes in self.codes.items()}
         self.schema = Schema(
-            columns={n: Integer(name=n, min=0, max=size - 1, other="0") for n, size in COLUMNS.items()}
+            columns={n: IntegerColumn(name=n, min=0, max=size - 1, other="0") for n, size in COLUMNS.items()}
         )
         self.controls = [
-            Control(
+            ControlTotals(
                 by=Marginal((name,)),
                 populations=tuple(map(Fraction, np.bincount(self.codes[name]).tolist())),
                 binnings=(),
@@ -88,17 +92,17 @@ def run(world: World, *, epsilon: Fraction, replicates: int, rng: np.random.Gene
     """Return the synthetic rows of one sample, with their weights."""
     rows, domain = world.sample(rng), world.schema.domain
     pairs = [*map(Marginal, combinations(COLUMNS, 2)), Marginal(("AGE", "SEX", "LOW"))]
-    noise = Budget.of(epsilon, DELTA, unit=Unit()).measure_noise(Fraction(1), marginals=len(pairs))
+    noise = Budget.of(epsilon, DELTA, unit=PrivacyUnit()).measure_noise(Fraction(1), marginals=len(pairs))
     deviation = float(noise.variance) ** 0.5
     measured = []
     for pair in pairs:
         exact = tabulate(pair, codes=rows, domain=domain)
         drawn = np.rint(rng.normal(scale=deviation, size=exact.shape)).astype(np.int64)
         measured.append(Measurement(pair, exact + drawn, noise.variance))
-    model = assemble(measured, domain=domain)
+    model = fit_model(measured, domain=domain)
     size = round(model.total)
-    (codes,) = generate(model, rows=size, rng=rng)
-    found = weighted_rows(
+    (codes,) = draw_rows(model, rows=size, rng=rng)
+    found = make_replicate_weights(
         codes,
         schema=world.schema,
         controls=world.controls,
@@ -106,12 +110,14 @@ def run(world: World, *, epsilon: Fraction, replicates: int, rng: np.random.Gene
         sample=model.total,
         rng=rng,
         replicates=replicates,
-        drawing=FITTED,
+        drawing=FITTED_DRAWING_VARIANCE,
     )
     return codes, found
 
 
-def interval(codes: dict[str, np.ndarray], found: Replicated, statistic: Statistic) -> tuple[float, float]:
+def interval(
+    codes: dict[str, np.ndarray], found: ReplicateWeights, statistic: Statistic
+) -> tuple[float, float]:
     """Return the estimate and the half width of its interval, as replicate weights give them."""
     value = statistic(codes, found.weights)
     each = np.array([statistic(codes, column) for column in found.replicates.T])

@@ -18,8 +18,8 @@ from error import files, here
 from plan import terms
 from shapes import rows_of
 
-from populace.forecast.population import Population
-from populace.forecast.rehearsal import rehearse
+from populace.planning.simulated.populations import SimulatedPopulation
+from populace.planning.simulated.simulated_run import simulate_run
 from populace.schema.schema import Schema
 
 # A table, and how many codes its columns have that are cut in two.
@@ -36,13 +36,13 @@ RUNS, FACTOR = 5, 1.3**2
 Found = dict[str, float]
 
 
-def halves(whole: Population, codes: int) -> list[Population]:
+def halves(whole: SimulatedPopulation, codes: int) -> list[SimulatedPopulation]:
     """Return two populations under one schema: the columns that have so many codes, first and last ones."""
     names = [name for name, size in whole.schema.domain.items() if size == codes]
     half = len(names) // 2
     schema = Schema.from_sizes({f"column {number}": codes for number in range(half)})
     return [
-        Population(
+        SimulatedPopulation(
             schema=schema,
             codes={new: whole.codes[old] for new, old in zip(schema.domain, part, strict=True)},
             rows=whole.rows,
@@ -52,10 +52,10 @@ def halves(whole: Population, codes: int) -> list[Population]:
     ]
 
 
-def errors(population: Population, *, epsilon: str) -> Found:
+def errors(population: SimulatedPopulation, *, epsilon: str) -> Found:
     """Return the mean errors of columns and of measured pairs over all runs, and how many pairs those measured."""
     asked = terms(population.schema, epsilon=epsilon)
-    runs = [rehearse(asked, population, rng=np.random.default_rng(seed)) for seed in range(RUNS)]
+    runs = [simulate_run(asked, population, rng=np.random.default_rng(seed)) for seed in range(RUNS)]
     some = [float(np.mean(list(run.pairs.values()))) for run in runs if run.pairs]
     return {
         "columns": float(np.mean([np.mean(list(run.columns.values())) for run in runs])),

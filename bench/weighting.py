@@ -18,32 +18,42 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from populace.marginals import Counts, Grouping, Marginal
-from populace.privacy.balls import bounds
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteLaplace, Exponential, Noise
-from populace.privacy.smooth_noise import SmoothNoise
-from populace.private.statistics.weighted import answer, scores
-from populace.schema.ranges import Integer
+from populace.core.marginals import Counts, Grouping, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential, Noise
+from populace.privacy.sensitivity.poststratification import (
+    Binning,
+    binning_probabilities,
+    binning_score_rate,
+    binning_score_sensitivity,
+)
+from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.private.survey.weighted_answers import answer, scores
+from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.schema.where import Where
-from populace.survey.bins import Binning, chances, score_rate, score_sensitivity
-from populace.survey.design_parts import Control
-from populace.survey.oracle import SumBatch
-from populace.survey.questions import BinChoice, WeightedQuestion
-from populace.survey.result import Estimate
-from populace.survey.smooth_error import law_draws
+from populace.schema.unit import PrivacyUnit
+from populace.survey.calibration.calibrated_counts import (
+    Calibration,
+    CountMethod,
+    PopulationCount,
+    estimate_counts,
+)
+from populace.survey.design.design_parts import ControlTotals
+from populace.survey.estimate_result import Estimate
+from populace.survey.smooth_questions import BinChoice, WeightedQuestion
 from populace.survey.sums import STEPS
-from populace.survey.weighting import Count, Way, Weighting, weighted_counts
+from populace.survey.survey_oracle import SumBatch
+from populace.survey.variance.smooth_noise_error import distribution_draws
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "census-1980" / "ipums.parquet"
 EPSILON = Fraction(5)
 RATE, LINE = 0.1, 5_000
 COUNTS = (
-    Count(name="all", where="LOW == 1"),
-    Count(name="women 30-39", where="LOW == 1 and SEX == 1 and AGE >= 30 and AGE <= 39"),
-    Count(name="women 20-29", where="LOW == 1 and SEX == 1 and AGE >= 20 and AGE <= 29"),
+    PopulationCount(name="all", where="LOW == 1"),
+    PopulationCount(name="women 30-39", where="LOW == 1 and SEX == 1 and AGE >= 30 and AGE <= 39"),
+    PopulationCount(name="women 20-29", where="LOW == 1 and SEX == 1 and AGE >= 20 and AGE <= 29"),
 )
 STARTS = (15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75)
 CUT_AT_25 = {
@@ -53,7 +63,7 @@ CUT_AT_25 = {
     "two": (15, 25),
 }
 NOT_AT_25 = {"tens": (15, 20, 30, 40, 50, 60, 70), "ages of life": (15, 30, 45, 65), "two": (15, 45)}
-NAMES = {None: "ours", Way.TABLE: "ours, by cells", Way.SMOOTH: "ours, with smooth noise"}
+NAMES = {None: "ours", CountMethod.TABLE: "ours, by cells", CountMethod.SMOOTH: "ours, with smooth noise"}
 SCHOOL = {"nine": range(1, 10), "three": (1, 6, 8), "two": (1, 7)}
 
 
@@ -64,10 +74,10 @@ class Census:
         read = pq.read_table(DATA).to_pandas()
         self.schema = Schema(
             columns={
-                "AGE": Integer(name="AGE", min=15, max=90, other="15"),
-                "SEX": Integer(name="SEX", min=0, max=1, other="0"),
-                "SCHOOL": Integer(name="SCHOOL", min=1, max=9, other="1"),
-                "LOW": Integer(name="LOW", min=0, max=1, other="0"),
+                "AGE": IntegerColumn(name="AGE", min=15, max=90, other="15"),
+                "SEX": IntegerColumn(name="SEX", min=0, max=1, other="0"),
+                "SCHOOL": IntegerColumn(name="SCHOOL", min=1, max=9, other="1"),
+                "LOW": IntegerColumn(name="LOW", min=0, max=1, other="0"),
             }
         )
         self.codes = {
@@ -91,7 +101,7 @@ class Census:
             self.masks[where] = (
                 np.ones(self.size, dtype=bool)
                 if where is None
-                else Where.of(where, schema=self.schema).condition(self.codes)
+                else RowFilter.of(where, schema=self.schema).condition(self.codes)
             )
         return self.masks[where]
 
@@ -105,7 +115,7 @@ class Census:
             self.placed[by] = place
         return self.placed[by]
 
-    def control(self, name: str, strategies: dict[str, Sequence[int]]) -> Control:
+    def control(self, name: str, strategies: dict[str, Sequence[int]]) -> ControlTotals:
         """Return public totals by the finest bins of a column, and the sets of bins to choose from."""
         first = self.schema.columns[name].min
         finest = sorted({start for starts in strategies.values() for start in starts})
@@ -117,7 +127,7 @@ class Census:
             joined = np.searchsorted(list(starts), finest, side="right") - 1
             groups = tuple(tuple(np.flatnonzero(joined == place).tolist()) for place in range(len(starts)))
             binnings.append(Binning(name=title, bins=groups))
-        return Control(
+        return ControlTotals(
             by=by, populations=tuple(map(Fraction, populations.tolist())), binnings=tuple(binnings)
         )
 
@@ -136,7 +146,7 @@ class Drawn:
     def __init__(self, census: Census, rows: np.ndarray, *, rng: np.random.Generator) -> None:
         self.census, self.rows, self.rng = census, rows, rng
         self.schema = census.schema
-        self.budget = Budget.of(EPSILON, Fraction(0), unit=Unit())
+        self.budget = Budget.of(EPSILON, Fraction(0), unit=PrivacyUnit())
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         return tuple(self._sum(each, noise) for sums, noise in batches for each in sums)
@@ -158,20 +168,21 @@ class Drawn:
     def read(self) -> Rows:
         return Rows({name: codes[self.rows] for name, codes in self.census.codes.items()}, {})
 
-    def smooth(self, question: WeightedQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+    def smooth(self, question: WeightedQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         value, bound = answer(self.read(), question, self.schema)
-        even = np.sort(law_draws(law.law))
+        even = np.sort(distribution_draws(mechanism.mechanism))
         drawn = np.interp(self.rng.random(), (np.arange(even.size) + 0.5) / even.size, even)
-        noisy = float(value) + float(bounds(bound)[1]) / float(law.s) * drawn
+        noisy = float(value) + float(bounds(bound)[1]) / float(mechanism.s) * drawn
         return lattice * round(noisy / lattice)
 
     def bound_size(self, question: WeightedQuestion, *, noise: Noise) -> int:
         raise NotImplementedError
 
-    def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
-        sensitivity = score_sensitivity(question.binnings, populations=question.populations)
-        likely = chances(
-            scores(self.read(), question, self.schema), rate=score_rate(law.epsilon, sensitivity=sensitivity)
+    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
+        sensitivity = binning_score_sensitivity(question.binnings, populations=question.populations)
+        likely = binning_probabilities(
+            scores(self.read(), question, self.schema),
+            rate=binning_score_rate(mechanism.epsilon, sensitivity=sensitivity),
         )
         return int(self.rng.choice(len(likely), p=likely))
 
@@ -214,16 +225,20 @@ class Runs:
 
 def study(
     census: Census, strategies: dict[str, Sequence[int]], *, half: bool, runs: int, seed: int
-) -> tuple[dict[Way | None, Runs], np.ndarray]:
+) -> tuple[dict[CountMethod | None, Runs], np.ndarray]:
     """Run ours, in the way of its choice always and in two given ways every fourth time, and both naive ways."""
-    weighting = Weighting(
+    weighting = Calibration(
         controls=(
             census.control("AGE", strategies),
             census.control("SEX", {"two": (0, 1)}),
             census.control("SCHOOL", SCHOOL),
         )
     )
-    found: dict[Way | None, list[tuple[Estimate, ...]]] = {None: [], Way.TABLE: [], Way.SMOOTH: []}
+    found: dict[CountMethod | None, list[tuple[Estimate, ...]]] = {
+        None: [],
+        CountMethod.TABLE: [],
+        CountMethod.SMOOTH: [],
+    }
     others = np.zeros((2, runs, len(COUNTS)))
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
@@ -231,7 +246,7 @@ def study(
         for way, kept in found.items():
             if way is None or run % 4 == 0:
                 oracle = Drawn(census, rows, rng=rng)
-                kept.append(weighted_counts(oracle, COUNTS, weighting=replace(weighting, way=way)))
+                kept.append(estimate_counts(oracle, COUNTS, weighting=replace(weighting, way=way)))
         others[:, run] = naive(census, rows, rng=rng)
     return {way: gathered(kept, census.truths) for way, kept in found.items()}, others
 
@@ -246,7 +261,7 @@ def gathered(found: list[tuple[Estimate, ...]], truths: Sequence[int]) -> Runs:
             ]
         ),
         privacy=np.array([[each.privacy_error for each in run] for run in found]),
-        sums=np.array([[each.note.startswith(Way.SUM.value) for each in run] for run in found]),
+        sums=np.array([[each.note.startswith(CountMethod.SUM.value) for each in run] for run in found]),
     )
 
 

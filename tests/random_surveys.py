@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from populace.errors import SchemaError, UsageError
-from populace.estimates import estimate
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.estimates import ERRORS, Estimates
-from populace.release.verify import verify
-from populace.report.estimates import build
-from populace.report.pages import for_script
+from populace.api.estimate import estimate
+from populace.core.errors import SchemaError, UsageError
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.estimates_bundle import ERROR_COLUMNS, Estimates
+from populace.release.report.estimates_report import build_estimates_report
+from populace.release.report.html_templates import embed_json
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
 
 SIZES = (0, 1, 2, 3, 10, 50)
 STRATA = ("north", "south", "west")
@@ -97,7 +97,7 @@ def run_survey(survey: Survey, *, folder: Path, seed: int, report: bool = True) 
     for row in found.rows:
         check_numbers(row)
     # What a report is made of; the page itself takes a second.
-    for_script(build(found).to_json())
+    embed_json(build_estimates_report(found).to_json())
     out = folder / str(seed)
     found.save(out, report=report)
     failed = [check for check in verify(out).checks if not check.passed and check.name != "real noise"]
@@ -109,9 +109,9 @@ def run_survey(survey: Survey, *, folder: Path, seed: int, report: bool = True) 
 def check_numbers(row: Any) -> None:
     """Every number is finite or None, errors are not below 0, and the estimate lies in its interval."""
     told = row.to_json()
-    for name in ("estimate", *ERRORS, "low", "high", "degrees"):
+    for name in ("estimate", *ERROR_COLUMNS, "low", "high", "degrees"):
         assert told[name] is None or math.isfinite(told[name]), (name, row)
-    assert all(told[name] is None or told[name] >= 0 for name in ERRORS), row
+    assert all(told[name] is None or told[name] >= 0 for name in ERROR_COLUMNS), row
     if row.estimate is None:
         assert row.note, row
         assert row.low is row.high is None, row

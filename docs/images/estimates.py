@@ -11,12 +11,12 @@ from typing import Any
 
 import vl_convert
 
-from populace.estimates import estimate
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.report.charts import CONFIG
-from populace.report.estimates import Document, build, forest
-from populace.samples.survey import sample
+from populace.api.estimate import estimate
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.report.charts import CONFIG
+from populace.release.report.estimates_report import EstimatesDocument, build_estimates_report, interval_chart
+from populace.simulation.sample_survey import simulate_survey
 
 PICTURE = Path(__file__).with_suffix(".png")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "survey"
@@ -24,9 +24,9 @@ SHOWN = ("mean income", "income below 15 000", "persons")
 EPSILON, DELTA = "2", "1e-9"
 
 
-def document() -> Document:
+def document() -> EstimatesDocument:
     """Return the report of one rehearsed run."""
-    table, _ = sample()
+    table, _ = simulate_survey()
     with tempfile.TemporaryDirectory() as folder:
         found = estimate(
             table,
@@ -38,17 +38,17 @@ def document() -> Document:
             ledger=Path(folder) / "ledger.db",
             noise=ExactNoise(RehearsalEntropy(1)),
         )
-    return build(found)
+    return build_estimates_report(found)
 
 
-def picture(shown: Document) -> dict[str, Any]:
+def picture(shown: EstimatesDocument) -> dict[str, Any]:
     """Return one Vega-Lite specification: some queries beside each other."""
     answers = {answer.name: answer for answer in shown.answers}
     panels = []
     for name in SHOWN:
         answer = answers[name]
         spec = {
-            key: part for key, part in forest(answer).items() if key not in ("config", "autosize", "width")
+            key: part for key, part in interval_chart(answer).items() if key not in ("config", "autosize", "width")
         }
         unit = f", in {answer.unit}" if answer.unit else ""
         heading = {"text": f"{name}{unit}", "anchor": "start", "fontSize": 12, "fontWeight": "bold"}

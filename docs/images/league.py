@@ -7,7 +7,7 @@ from typing import Any
 
 import vl_convert
 
-from populace.report.charts import CONFIG
+from populace.release.report.charts import CONFIG
 
 PICTURE = Path(__file__).with_suffix(".png")
 STANDINGS = Path(__file__).resolve().parents[2] / "bench" / "results" / "league.txt"

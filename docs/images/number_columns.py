@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from populace.pipeline import synthesize
-from populace.release.rows import draw_table
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.report.charts import CONFIG
-from populace.schema.ranges import Range
+from populace.api.synthesize import synthesize
+from populace.release.synthetic_rows import draw_table
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.report.charts import CONFIG
+from populace.schema.columns.numeric_columns import RangeColumn
 from populace.schema.schema import Schema
 
 PICTURE = Path(__file__).with_suffix(".png")
@@ -53,7 +53,7 @@ def incomes() -> dict[str, np.ndarray]:
         )
     schema = release.measurements.schema
     column = schema.columns[COLUMN]
-    if not isinstance(column, Range):
+    if not isinstance(column, RangeColumn):
         raise SystemExit("the income is no range")
     even = schema.replaced({COLUMN: replace(column, within=None)})
     found = {"real rows": numbers_of(DATA)}

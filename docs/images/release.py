@@ -14,21 +14,21 @@ from typing import Any
 import vl_convert
 
 from populace.cli.demo import DELTA, EPSILON
-from populace.pipeline import synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.report.charts import CONFIG, budget, column, pairs
-from populace.report.document import Document
-from populace.samples.survey import sample
+from populace.api.synthesize import synthesize
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.report.charts import CONFIG, budget_chart, column_chart, pairs_chart
+from populace.release.report.document import ReportDocument
+from populace.simulation.sample_survey import simulate_survey
 
 PICTURE = Path(__file__).with_suffix(".png")
 NUMBERS = Path(__file__).with_suffix(".json")
 COLUMNS = ("age", "income", "education", "work")
 
 
-def document() -> Document:
+def document() -> ReportDocument:
     """Return the report of one rehearsed run."""
-    table, schema = sample()
+    table, schema = simulate_survey()
     with tempfile.TemporaryDirectory() as folder:
         release = synthesize(
             table,
@@ -42,7 +42,7 @@ def document() -> Document:
     return release.document()
 
 
-def numbers(shown: Document) -> dict[str, Any]:
+def numbers(shown: ReportDocument) -> dict[str, Any]:
     """Return what the picture says about the budget: the stages of the run and their shares."""
     return {
         "epsilon": EPSILON,
@@ -51,14 +51,14 @@ def numbers(shown: Document) -> dict[str, Any]:
     }
 
 
-def picture(shown: Document) -> dict[str, Any]:
+def picture(shown: ReportDocument) -> dict[str, Any]:
     """Return one Vega-Lite specification: the budget and some pairs on the left, some columns on the right."""
     columns = {part.name: part for part in shown.columns}
-    plots = [_panel(name, column(columns[name]), 300) for name in COLUMNS]
-    spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget(shown.stages), 300)
+    plots = [_panel(name, column_chart(columns[name]), 300) for name in COLUMNS]
+    spent = _panel(f"where the budget went: ε = {EPSILON}, δ = {DELTA}", budget_chart(shown.stages), 300)
     apart = _panel(
         "pairs: rows from noisy counts (dot), likely from the truth (diamond)",
-        pairs([pair for pair in shown.pairs if pair.comparison.likely is not None][:5]),
+        pairs_chart([pair for pair in shown.pairs if pair.comparison.likely is not None][:5]),
         300,
     )
     return {

@@ -6,48 +6,48 @@ The names below are loaded when they are first used, so that `import populace` i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from populace.errors import OverBudget as OverBudget
-    from populace.errors import PopulaceError as PopulaceError
-    from populace.estimates import estimate as estimate
-    from populace.forecast.plan import plan as plan
-    from populace.infer.fit import fit as fit
-    from populace.infer.intervals import intervals as intervals
-    from populace.infer.model import Model as Model
-    from populace.measurements import Measurements as Measurements
-    from populace.pipeline import measure as measure
-    from populace.pipeline import release_from as release_from
-    from populace.pipeline import synthesize as synthesize
-    from populace.privacy.ledger import Ledger as Ledger
+    from populace.api.estimate import estimate as estimate
+    from populace.api.synthesize import measure as measure
+    from populace.api.synthesize import release_from as release_from
+    from populace.api.synthesize import synthesize as synthesize
+    from populace.core.errors import OverBudget as OverBudget
+    from populace.core.errors import PopulaceError as PopulaceError
+    from populace.inference.fit.least_squares_fit import fit_least_squares as fit_least_squares
+    from populace.inference.gls.count_intervals import count_intervals as count_intervals
+    from populace.inference.model import Model as Model
+    from populace.measurements.measurements import Measurements as Measurements
+    from populace.methods.workload import Workload as Workload
+    from populace.planning.plan import plan as plan
+    from populace.privacy.ledger.ledger import Ledger as Ledger
     from populace.release.bundle import Release as Release
-    from populace.release.estimates import Estimates as Estimates
-    from populace.release.verify import verify as verify
+    from populace.release.estimates_bundle import Estimates as Estimates
+    from populace.release.verify.verify import verify as verify
     from populace.schema.schema import Schema as Schema
-    from populace.strategy.workload import Workload as Workload
-    from populace.survey.design import Design as Design
-    from populace.survey.queries import Queries as Queries
-    from populace.survey.queries import Query as Query
+    from populace.survey.design.design import Design as Design
+    from populace.survey.queries.queries import Queries as Queries
+    from populace.survey.queries.queries import Query as Query
 
 _HOMES = {
-    "Design": "survey.design",
-    "Estimates": "release.estimates",
-    "Ledger": "privacy.ledger",
-    "Measurements": "measurements",
-    "Model": "infer.model",
-    "OverBudget": "errors",
-    "PopulaceError": "errors",
-    "Queries": "survey.queries",
-    "Query": "survey.queries",
+    "Design": "survey.design.design",
+    "Estimates": "release.estimates_bundle",
+    "Ledger": "privacy.ledger.ledger",
+    "Measurements": "measurements.measurements",
+    "Model": "inference.model",
+    "OverBudget": "core.errors",
+    "PopulaceError": "core.errors",
+    "Queries": "survey.queries.queries",
+    "Query": "survey.queries.queries",
     "Release": "release.bundle",
     "Schema": "schema.schema",
-    "Workload": "strategy.workload",
-    "estimate": "estimates",
-    "fit": "infer.fit",
-    "intervals": "infer.intervals",
-    "measure": "pipeline",
-    "plan": "forecast.plan",
-    "release_from": "pipeline",
-    "synthesize": "pipeline",
-    "verify": "release.verify",
+    "Workload": "methods.workload",
+    "estimate": "api.estimate",
+    "fit": "inference.fit.least_squares_fit",
+    "intervals": "inference.gls.count_intervals",
+    "measure": "api.synthesize",
+    "plan": "planning.plan",
+    "release_from": "api.synthesize",
+    "synthesize": "api.synthesize",
+    "verify": "release.verify.verify",
 }
 
 __all__ = [

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from populace.pipeline import synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import synthesize
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.bundle import Release
-from populace.release.manifest import digest
-from populace.release.verify import verify
+from populace.release.manifest import digest_file
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse("""
@@ -156,9 +156,9 @@ def test_every_artefact_names_its_parents(pair: list[tuple[Path, Path]]) -> None
     assert parents["ledger_entry"] == {"schema": SCHEMA.digest}
     assert parents["measurements"] == {"schema": SCHEMA.digest, "ledger_entry": record["digest"]}
     assert parents["model"] == {
-        name: digest(out / name) for name in ("measurements.json", "measurements.parquet")
+        name: digest_file(out / name) for name in ("measurements.json", "measurements.parquet")
     }
-    assert parents["release"] == {name: digest(out / name) for name in ("model.json", "model.npz")}
+    assert parents["release"] == {name: digest_file(out / name) for name in ("model.json", "model.npz")}
 
 
 @pytest.mark.parametrize("parent", ["ledger_entry", "measurements", "model", "release"])

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from populace.errors import DataError, InternalError, OverBudget, ResourceError
-from populace.marginals import Candidates, Marginal
-from populace.measurements import Measurement
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger, Run
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Stability
-from populace.privacy.noise import ExactNoise
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import SmoothNoise
-from populace.privacy.steps import LOG_STEPS, STEPS
+from populace.core.errors import DataError, InternalError, OverBudget, ResourceError
+from populace.core.marginals import Candidates, Marginal
+from populace.measurements.measurements import Measurement
+from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, PartitionSelection
+from populace.privacy.ledger.ledger import Ledger, Run
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.statistics.rows import SurveyRows
-from populace.private.table import PrivateTable
-from populace.private.values import Tally
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
+from populace.private.read.value_counts import Tally
+from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
-from populace.schema.unknown import UnknownValues
-from populace.survey.bins import Binning
-from populace.survey.questions import BinChoice, WeightedQuestion
+from populace.survey.smooth_questions import BinChoice, WeightedQuestion
 from populace.survey.sums import Sum
 
 CODED = Schema.from_sizes({"a": 2, "b": 3})
@@ -126,21 +126,21 @@ class SpyNoise(ExactNoise):
         super().__init__(RehearsalEntropy(1))
         self._street = street
 
-    def add(self, exact: Any, *, law: Any) -> Any:
+    def add(self, exact: Any, *, mechanism: Any) -> Any:
         self._street.events.append("noise")
-        return super().add(exact, law=law)
+        return super().add(exact, mechanism=mechanism)
 
     def pick(self, scores: Any, *, rate: Any) -> int:
         self._street.events.append("noise")
         return super().pick(scores, rate=rate)
 
-    def reveal(self, keys: Any, counts: Any, *, law: Any) -> Any:
+    def reveal(self, keys: Any, counts: Any, *, mechanism: Any) -> Any:
         self._street.events.append("noise")
-        return super().reveal(keys, counts, law=law)
+        return super().reveal(keys, counts, mechanism=mechanism)
 
-    def smooth(self, exact: Any, bound: Any, *, law: Any, lattice: Any) -> Any:
+    def smooth(self, exact: Any, bound: Any, *, mechanism: Any, lattice: Any) -> Any:
         self._street.events.append("noise")
-        return super().smooth(exact, bound, law=law, lattice=lattice)
+        return super().smooth(exact, bound, mechanism=mechanism, lattice=lattice)
 
 
 FAR = Binning(name="apart", bins=((0,), (1,)))
@@ -151,7 +151,7 @@ CHOICE = BinChoice(by=Marginal(("a",)), binnings=(FAR,), populations=TOTALS)
 
 def smooth_law(noise: DiscreteGaussian) -> SmoothNoise:
     s = Fraction(9) if noise is LITTLE_NOISE else Fraction(1, 100)
-    return SmoothNoise(law=PolyPlace(Fraction(3)), s=s, t=COUNT.beta)
+    return SmoothNoise(mechanism=PolyPlace(Fraction(3)), s=s, t=COUNT.beta)
 
 
 def candidates() -> Candidates:
@@ -165,21 +165,21 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     ),
     "score": lambda barrier, noise: barrier.score(candidates(), noise=noise),
     "choose": lambda barrier, noise: barrier.choose(
-        candidates(), among=[0], law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
+        candidates(), among=[0], mechanism=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
     ),
     "discover values": lambda barrier, noise: barrier.discover_values(
-        "city", law=Stability(DiscreteGaussian(noise.variance), 10**4)
+        "city", mechanism=PartitionSelection(DiscreteGaussian(noise.variance), 10**4)
     ),
-    "discover rows": lambda barrier, noise: barrier.discover_rows(law=Stability(noise, 10**4)),
+    "discover rows": lambda barrier, noise: barrier.discover_rows(mechanism=PartitionSelection(noise, 10**4)),
     "sums": lambda barrier, noise: barrier.sum_batches(
         [([Sum(by=Marginal(("a",)))], DiscreteGaussian(noise.variance * STEPS**2))]
     ),
-    "smooth": lambda barrier, noise: barrier.smooth(COUNT, law=smooth_law(noise), lattice=Fraction(1)),
+    "smooth": lambda barrier, noise: barrier.smooth(COUNT, mechanism=smooth_law(noise), lattice=Fraction(1)),
     "bound size": lambda barrier, noise: barrier.bound_size(
         COUNT, noise=DiscreteGaussian(noise.variance * LOG_STEPS**2)
     ),
     "choose bins": lambda barrier, noise: barrier.choose_bins(
-        CHOICE, law=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
+        CHOICE, mechanism=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
     ),
     "discover bins": lambda barrier, noise: barrier.discover_bins(
         "b", groups=np.array([0, 1, 1]), noise=noise
@@ -238,7 +238,7 @@ def nothing_hangs_on(failure: BaseException) -> bool:
         frames.add(Path(traceback.tb_frame.f_code.co_filename).name)
         traceback = traceback.tb_next
     told = failure.__cause__ is None and failure.__context__ is None
-    return told and frames <= {"failures.py", Path(__file__).name}
+    return told and frames <= {"redact.py", Path(__file__).name}
 
 
 class Panic(BaseException):
@@ -313,7 +313,7 @@ class NeverPays(Barrier):
     def measure(self, marginals: Any, *, noise: Any) -> tuple[Measurement, ...]:
         exact = self._table.engine().counts(marginals)
         return tuple(
-            Measurement(m, self._noise.add(c, law=noise), noise.variance)
+            Measurement(m, self._noise.add(c, mechanism=noise), noise.variance)
             for m, c in zip(marginals, exact, strict=True)
         )
 

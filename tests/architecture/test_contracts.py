@@ -16,23 +16,43 @@ LINTER = Path(sys.executable).with_name("lint-imports")
 
 # A file, the line added to it, and the contracts that must object.
 PLANTS = {
-    "strategy imports private": ("strategy/mst.py", "import populace.private.table", "post-processing"),
-    "infer imports private": ("infer/fit.py", "from populace.private import table", "post-processing"),
+    "strategy imports private": (
+        "methods/mst.py",
+        "import populace.private.private_table",
+        "post-processing",
+    ),
+    "infer imports private": (
+        "inference/fit/least_squares_fit.py",
+        "from populace.private import private_table",
+        "post-processing",
+    ),
     "generate imports private, late": (
-        "generate.py",
-        "def peek():\n    from populace.private.table import PrivateTable\n    return PrivateTable",
+        "sampling/draw_rows.py",
+        "def peek():\n    from populace.private.private_table import PrivateTable\n    return PrivateTable",
         "post-processing",
     ),
-    "release imports private": ("release/bundle.py", "import populace.private.read", "post-processing"),
+    "release imports private": (
+        "release/bundle.py",
+        "import populace.private.read.rows_to_codes",
+        "post-processing",
+    ),
     "report imports private through pipeline": (
-        "report/render.py",
-        "import populace.pipeline",
+        "release/report/render.py",
+        "import populace.api.synthesize",
         "post-processing",
     ),
-    "a strategy draws noise": ("strategy/mst.py", "import populace.privacy.samplers", "samplers"),
-    "the table meets noise": ("private/table.py", "import populace.privacy.noise", "noise"),
-    "an engine knows noise": ("private/engines/memory.py", "import populace.privacy.mechanisms", "engines"),
-    "the schema imports upwards": ("schema/unit.py", "import populace.measurements", "layers"),
+    "a strategy draws noise": ("methods/mst.py", "import populace.privacy.noise.samplers", "samplers"),
+    "the table meets noise": (
+        "private/private_table.py",
+        "import populace.privacy.noise.noise_source",
+        "noise",
+    ),
+    "an engine knows noise": (
+        "private/engines/memory_engine.py",
+        "import populace.privacy.accounting.mechanisms",
+        "engines",
+    ),
+    "the schema imports upwards": ("schema/unit.py", "import populace.measurements.measurements", "layers"),
     "a module without a place": ("shortcut.py", "", "layers"),
 }
 

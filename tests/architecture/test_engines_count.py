@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from populace.marginals import Counts, Domain, Grouping, Marginal
-from populace.private.engines.memory import MemoryEngine
+from populace.core.marginals import Counts, Domain, Grouping, Marginal
+from populace.private.engines.memory_engine import MemoryEngine
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 MARGINALS = [

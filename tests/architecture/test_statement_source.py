@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from populace.pipeline import synthesize
-from populace.privacy.ledger import Ledger, Run
-from populace.privacy.record import PublicTable, RunRecord
-from populace.release.answers import Answers
+from populace.api.synthesize import synthesize
+from populace.privacy.ledger.ledger import Ledger, Run
+from populace.privacy.ledger.run_record import PublicTable, RunRecord
 from populace.release.bundle import Release
-from populace.release.drawing import RowsFrom, Selection
-from populace.release.statement import state
+from populace.release.row_selection import RowCountOrigin, RowSelection
+from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.statement import compute_statement
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
@@ -74,7 +74,7 @@ def test_statement_can_only_see_the_record_and_the_schema() -> None:
 
     `answers` tell which columns were measured, four more of rows already drawn, and the last asks for an older format.
     """
-    assert list(inspect.signature(state).parameters) == [
+    assert list(inspect.signature(compute_statement).parameters) == [
         *("record", "schema", "answers"),
         *("rows", "rows_from", "selection", "implicates", "form"),
     ]
@@ -82,14 +82,16 @@ def test_statement_can_only_see_the_record_and_the_schema() -> None:
 
 def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
     record = made(tmp_path).measurements.record
-    plain = state(record, schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.NOISE)
-    drawn = state(
+    plain = compute_statement(
+        record, schema=SCHEMA, answers=MeasuredContent(), rows=4, rows_from=RowCountOrigin.NOISE
+    )
+    drawn = compute_statement(
         record,
         schema=SCHEMA,
-        answers=Answers(),
+        answers=MeasuredContent(),
         rows=4,
-        rows_from=RowsFrom.NOISE,
-        selection=Selection(where="a == 1", share=0.5),
+        rows_from=RowCountOrigin.NOISE,
+        selection=RowSelection(where="a == 1", share=0.5),
         implicates=3,
     )
     told = {"total", "where", "implicates"}
@@ -98,9 +100,10 @@ def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
 
 def test_what_answers_are_about_changes_no_word_about_cost(tmp_path: Path) -> None:
     record = replace(made(tmp_path).measurements.record, public=PublicTable("p.csv", "0"))
-    answers = (Answers(), Answers(measured=((),), lent=(("a",), ("b",), ("a", "b"))))
+    answers = (MeasuredContent(), MeasuredContent(measured=((),), lent=(("a",), ("b",), ("a", "b"))))
     one, other = (
-        state(record, schema=SCHEMA, answers=each, rows=4, rows_from=RowsFrom.NOISE) for each in answers
+        compute_statement(record, schema=SCHEMA, answers=each, rows=4, rows_from=RowCountOrigin.NOISE)
+        for each in answers
     )
     assert {key for key in one if one.get(key) != other.get(key)} == {"warnings", "not_covered"}
 
@@ -121,8 +124,14 @@ def test_every_word_about_cost_comes_from_the_record(tmp_path: Path) -> None:
         {"spends": record.spends[1:]},
         {"rehearsal": True},
     ):
-        other = state(
-            replace(record, **change), schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.CURATOR
+        other = compute_statement(
+            replace(record, **change),
+            schema=SCHEMA,
+            answers=MeasuredContent(),
+            rows=4,
+            rows_from=RowCountOrigin.CURATOR,
         )
-        same = state(record, schema=SCHEMA, answers=Answers(), rows=4, rows_from=RowsFrom.CURATOR)
+        same = compute_statement(
+            record, schema=SCHEMA, answers=MeasuredContent(), rows=4, rows_from=RowCountOrigin.CURATOR
+        )
         assert other != same

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.privacy.ledger import Ledger
+from populace.privacy.ledger.ledger import Ledger
 from populace.schema.unit import Neighbours
 
 SCHEMA = """

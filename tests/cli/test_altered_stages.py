@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.cli.stages import load_fitted, load_measured
-from populace.errors import ReleaseError
+from populace.cli.stages import load_measurements, load_model
+from populace.core.errors import ReleaseError
 from tests.cli.desk import Desk
 
 FLIPS = 25  # in each file; twice the bytes are tried at the ends, where formats keep their marks
@@ -30,7 +30,7 @@ def flipped(raw: bytes, place: int, bit: int) -> bytes:
 
 @pytest.mark.parametrize("stage", [0, 1])
 def test_every_flip_is_noticed(stage: int, stages: tuple[Path, Path]) -> None:
-    folder, load = stages[stage], (load_measured, load_fitted)[stage]
+    folder, load = stages[stage], (load_measurements, load_model)[stage]
     load(folder)
     rng = random.Random(19)
     for path in sorted(folder.iterdir()):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.errors import SchemaError, UsageError
-from populace.schema.scales import Scale
+from populace.core.errors import SchemaError, UsageError
+from populace.schema.conditions.code_semantics import CodeSemantics
 from populace.schema.schema import Schema
-from populace.survey.columns import cut
-from populace.survey.design import Design
-from populace.survey.queries import Queries
-from populace.survey.ways import Ways
+from populace.survey.design.design import Design
+from populace.survey.design.survey_columns import cut
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 
 from .desk import Desk
 
@@ -47,7 +47,7 @@ def test_a_range_in_a_query_is_said_to_be_what_does_not_go_with_filling() -> Non
     design = Design.parse("[missing.INC]\nhow = 'model'\nmatch = ['SEX']\n", schema=SCHEMA)
     queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "INC"\nhigh = 50\n', schema=SCHEMA)
     with pytest.raises(UsageError, match="low and high do not go with"):
-        Ways.of(design, queries)
+        QueryPlan.of(design, queries)
 
 
 @pytest.mark.parametrize(("queries", "better"), [(1, True), (40, False)])
@@ -73,7 +73,7 @@ def test_expectations_say_when_delta_is_not_worth_it(
 
 def test_a_cut_inside_a_bin_is_told_where_bins_begin() -> None:
     text = '[columns.AGE]\nkind = "integer"\nmin = 16\nmax = 90\nwidth = 3\n'
-    ages = Scale.of(Schema.parse(text).columns["AGE"])
+    ages = CodeSemantics.of(Schema.parse(text).columns["AGE"])
     with pytest.raises(SchemaError) as refused:
         cut(ages, [Fraction(16), Fraction(65)], place="totals")
     assert "such as 64 or 67" in refused.value.hint

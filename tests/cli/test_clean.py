@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.privacy.ledger_file import APPLICATION_ID
-from populace.release import leftovers
-from populace.release.destination import becoming, check_folder
-from populace.release.hidden import CONTENT, JOURNAL, MARKER, MARKER_TEXT, hidden_folder, hold
+from populace.core.errors import UsageError
+from populace.privacy.ledger.ledger_file import APPLICATION_ID
+from populace.release.folder import leftovers
+from populace.release.folder.destination import atomic_folder, check_empty
+from populace.release.folder.hidden_folder import (
+    CONTENT,
+    JOURNAL,
+    MARKER,
+    MARKER_TEXT,
+    hidden_folder,
+    lock_folder,
+)
 
 from .desk import Desk
 
@@ -31,7 +38,7 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything look as if nobody had touched it for a while."""
-    monkeypatch.setattr(leftovers, "MOMENT_SECONDS", -3600.0)
+    monkeypatch.setattr(leftovers, "MIN_AGE_SECONDS", -3600.0)
 
 
 def put(folder: Path, *files: str) -> Path:
@@ -144,12 +151,12 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(
 def test_a_folder_that_a_process_is_writing_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with becoming(tmp_path / "pieces") as place:
+    with atomic_folder(tmp_path / "pieces") as place:
         (place / "piece-1.csv").write_text("rows")
         assert fates(capsys, tmp_path) == {place.parent.name: "in use"}
     assert (tmp_path / "pieces" / "piece-1.csv").read_text() == "rows"
     held = left(tmp_path, "held", "piece-1.csv")
-    lock = hold(held)
+    lock = lock_folder(held)
     assert lock is not None
     assert fates(capsys, tmp_path) == {held.name: "in use"}
     os.close(lock)
@@ -170,7 +177,7 @@ def test_what_is_made_this_moment_is_left_alone(
     told = fates(capsys, tmp_path)
     assert len(told) == 6
     assert set(told.values()) == {"in use"}
-    monkeypatch.setattr(leftovers, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(leftovers, "MIN_AGE_SECONDS", 0.0)
     told = fates(capsys, tmp_path)
     assert told.pop(bare.name) == "left alone"
     assert set(told.values()) == {"removed"}
@@ -207,7 +214,7 @@ def killed_while_filling(out: Path, *files: str, after: int, monkeypatch: pytest
         return rename(path, target)
 
     def fill() -> None:
-        with becoming(out) as place:
+        with atomic_folder(out) as place:
             for name in files:
                 (place / name).write_text(name)
         raise Killed
@@ -216,7 +223,7 @@ def killed_while_filling(out: Path, *files: str, after: int, monkeypatch: pytest
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", counted)
         patched.setattr(Path, "unlink", lambda *_, **__: None)
-        patched.setattr("populace.release.hidden._discard", lambda _: None)
+        patched.setattr("populace.release.folder.hidden_folder._discard", lambda _: None)
         with pytest.raises(Killed):
             fill()
     return moved
@@ -233,7 +240,7 @@ def test_a_folder_that_was_half_filled_is_emptied(
     assert "manifest.json" not in moved
     (hidden,) = out.glob(".*")
     with pytest.raises(UsageError) as refusal:
-        check_folder(out)
+        check_empty(out)
     assert f"`populace clean {out}`" in refusal.value.hint
     assert fates(capsys, tmp_path) == {}
     assert fates(capsys, out, "--dry-run") == {hidden.name: "would remove"}
@@ -308,7 +315,7 @@ def test_all_that_is_paid_for_is_listed_wherever_a_run_keeps_it(
 
 def test_hidden_folders_have_one_form_and_vanish(tmp_path: Path) -> None:
     with hidden_folder(tmp_path, name="survey.csv") as place:
-        assert leftovers.FORM.fullmatch(place.parent.name)
+        assert leftovers.HIDDEN_NAME.fullmatch(place.parent.name)
         assert place.parent.stat().st_mode & 0o777 == 0o700
         (place / "synthetic.csv").write_text("rows")
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from populace.cli.main import main
-from populace.strategy.methods import METHODS
+from populace.methods.registry import METHODS
 
 from .desk import SCHEMA, Desk
 from .test_docs import ROOT

@@ -11,8 +11,8 @@ import pyarrow.csv
 import pytest
 
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.privacy.ledger import Ledger
+from populace.core.errors import UsageError
+from populace.privacy.ledger.ledger import Ledger
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
@@ -186,7 +186,7 @@ def test_odd_rows_never_stop_a_run(name: str, bench: Bench, capsys: pytest.Captu
 def test_what_is_paid_for_is_kept_where_the_report_fails(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from populace.release.estimates import Estimates
+    from populace.release.estimates_bundle import Estimates
 
     def fail(self: Estimates) -> str:
         raise MemoryError
@@ -201,15 +201,15 @@ def test_what_is_paid_for_is_kept_where_the_report_fails(
 def test_answers_are_kept_where_no_estimates_can_be_made(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from populace import estimates
+    from populace.api import estimate as estimates
 
-    concluded = estimates.answer
+    concluded = estimates.answer_queries
 
     def fail(oracle: object, **asked: object) -> None:
         concluded(oracle, **asked)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimates, "answer", fail)
+    monkeypatch.setattr(estimates, "answer_queries", fail)
     assert bench.run() == 130
     told = json.loads((bench.folder / "out-answers" / "answers.json").read_text("utf-8"))
     assert {each["verb"] for each in told} == {"sum"}
@@ -219,15 +219,15 @@ def test_answers_are_kept_where_no_estimates_can_be_made(
 
 
 def test_in_python_the_exception_holds_the_answers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from populace import estimates
+    from populace.api import estimate as estimates
 
-    concluded = estimates.answer
+    concluded = estimates.answer_queries
 
     def fail(oracle: object, **asked: object) -> None:
         concluded(oracle, **asked)
         raise MemoryError
 
-    monkeypatch.setattr(estimates, "answer", fail)
+    monkeypatch.setattr(estimates, "answer_queries", fail)
     paths = surveys.files(bench.folder / "files")
     with pytest.raises(MemoryError) as caught:
         estimates.estimate(bench.folder / "people.csv", **paths, epsilon=4, ledger=bench.ledger)
@@ -247,10 +247,10 @@ def test_the_bench_can_fail(bench: Bench) -> None:
 
 
 def test_files_of_other_schemas_do_not_mix(tmp_path: Path) -> None:
-    from populace.estimates import estimate
+    from populace.api.estimate import estimate
     from populace.schema.schema import Schema
-    from populace.survey.design import Design
-    from populace.survey.queries import Queries
+    from populace.survey.design.design import Design
+    from populace.survey.queries.queries import Queries
 
     schema = Schema.parse(surveys.SCHEMA)
     other = Schema.parse(surveys.SCHEMA.replace("max = 50", "max = 60"))

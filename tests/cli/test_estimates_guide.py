@@ -9,7 +9,7 @@ import pytest
 
 from populace.cli.demo import write_input
 from populace.cli.main import main
-from populace.samples.survey import sample
+from populace.simulation.sample_survey import simulate_survey
 
 from .test_docs import ROOT, blocks, matches
 
@@ -23,7 +23,7 @@ def test_guide_commands_say_what_the_guide_shows(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Path("examples").symlink_to(ROOT / "examples")
-    write_input(sample()[0], Path("demo-release.input"))
+    write_input(simulate_survey()[0], Path("demo-release.input"))
     commands: list[tuple[str, list[str]]] = []
     for line in blocks(GUIDE, "console")[0].splitlines():
         if line.startswith("$ "):

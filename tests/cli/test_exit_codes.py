@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from populace import errors
 from populace.cli.main import main
+from populace.core import errors
 from populace.schema.schema import Schema
 
 CANARY = "canary-4711"

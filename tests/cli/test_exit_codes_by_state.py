@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from populace import errors, pipeline
+from populace.api import synthesize as pipeline
 from populace.cli import account
 from populace.cli.main import main
-from populace.measurements import Measurements
-from populace.privacy import ledger_file
-from populace.privacy.ledger import Ledger
+from populace.core import errors
+from populace.measurements.measurements import Measurements
+from populace.privacy.ledger import ledger_file
+from populace.privacy.ledger.ledger import Ledger
 from tests.cli.desk import CANARY, Desk
 
 OURS = [
@@ -92,7 +93,7 @@ def test_a_reservation_that_is_cut_short_is_called_booked_only_if_the_ledger_has
 def test_a_release_that_is_in_place_is_not_called_lost(
     desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(account, "tell_account", failing(errors.LedgerError("gone.", hint="look")))
+    monkeypatch.setattr(account, "print_balance", failing(errors.LedgerError("gone.", hint="look")))
     assert desk.synth() == 4
     err = capsys.readouterr().err
     assert f"Nothing is lost: {desk.path('release')} is complete." in err

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.cli.main import main
-from populace.private.delimited import DelimitedSource
-from populace.private.sources import FrameSource, ParquetSource
-from populace.schema.imports.overlay import packaged
+from populace.private.read.csv_source import CsvSource
+from populace.private.read.sources import FrameSource, ParquetSource
+from populace.schema.imports.overlay import packaged_overlays
 from populace.schema.schema import Schema
 
 from .desk import CANARY, Desk
@@ -36,7 +36,7 @@ def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(self: object, columns: Sequence[str]) -> None:
         raise AssertionError("a row was read")
 
-    for source in (DelimitedSource, ParquetSource, FrameSource):
+    for source in (CsvSource, ParquetSource, FrameSource):
         monkeypatch.setattr(source, "batches", read)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", read)
 
@@ -106,7 +106,7 @@ def test_work_is_never_overwritten(desk: Desk, capsys: pytest.CaptureFixture[str
 def test_help_names_every_overlay_and_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "import", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for name in packaged():
+    for name in packaged_overlays():
         assert f"{name}," in text or f"{name})" in text
     assert main(["inspect", "--help"]) == 0
     assert "populace inspect people.csv" in capsys.readouterr().out

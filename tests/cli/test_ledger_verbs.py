@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from populace.cli.main import main
-from populace.privacy.ledger import Ledger
+from populace.privacy.ledger.ledger import Ledger
 
 from .desk import SCHEMA, Desk
 

@@ -14,10 +14,10 @@ import pytest
 from populace.cli import main as command
 from populace.cli import start
 from populace.cli.main import VERBS, main
-from populace.errors import DataError, ReleaseError, ResourceError, environment_cause
-from populace.private.failures import redact_open_errors, redact_row_errors
-from populace.private.room import check_free
-from populace.release.checks import checked
+from populace.core.errors import DataError, ReleaseError, ResourceError, environment_cause
+from populace.private.capacity import check_free_memory
+from populace.private.redact import redact_open_errors, redact_row_errors
+from populace.release.verify.checks import run_check
 
 from .desk import Desk
 
@@ -97,7 +97,7 @@ def test_a_check_that_finds_no_memory_finds_nothing_wrong() -> None:
         raise ReleaseError("rows were altered", hint="ask") from MemoryError()
 
     with pytest.raises(ResourceError):
-        checked("rows", short)
+        run_check("rows", short)
 
 
 def test_reading_rows_without_memory_is_no_damaged_file() -> None:
@@ -120,7 +120,7 @@ def test_an_address_space_in_which_libraries_fail_is_refused_before_they_load(
     err = capsys.readouterr().err
     if expected:
         assert (
-            f"may use 300 MiB of memory; `populace {verb}` needs {512 if verb in command.FILES_ALONE else 1024}"
+            f"may use 300 MiB of memory; `populace {verb}` needs {512 if verb in command.FILES_ONLY_VERBS else 1024}"
             in err
         )
 
@@ -132,15 +132,15 @@ def test_nothing_is_booked_where_no_thread_could_be_started(
     entries = desk.entries
     # So near its limit, and so large that nothing else refuses it.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**26, -1))
-    monkeypatch.setattr("populace.private.room._memory", lambda: 2**40)
-    monkeypatch.setattr(command, "LEAST_BYTES", 0)
+    monkeypatch.setattr("populace.private.capacity._memory", lambda: 2**40)
+    monkeypatch.setattr(command, "MIN_BYTES", 0)
     with pytest.raises(ResourceError, match="more memory; a run takes 128"):
-        check_free()
+        check_free_memory()
     assert desk.synth() == 4
     assert "a run takes 128 or more" in capsys.readouterr().err
     assert desk.entries == entries
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**29, -1))
-    check_free()
+    check_free_memory()
 
 
 def test_a_limited_address_space_is_not_reserved_by_allocators_and_threads(

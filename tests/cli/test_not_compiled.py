@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from populace import kernels
+from populace._native import kernels
 
 from .desk import SCHEMA, Desk
 

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.cli.main import main
-from populace.errors import DataError
-from populace.private.read import open_source
-from populace.private.signatures import is_like_value, may_be_header
+from populace.core.errors import DataError
+from populace.private.read.file_signatures import can_be_header, is_like_value
+from populace.private.read.rows_to_codes import open_source
 
 from .desk import CANARY, Desk
 
@@ -203,7 +203,7 @@ def test_a_first_line_of_values_becomes_no_schema(
 )
 def test_names_of_columns_are_names(name: str) -> None:
     assert not is_like_value(name)
-    assert may_be_header([name])
+    assert can_be_header([name])
 
 
 def test_a_row_is_not_quoted_where_names_are_numbers(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,15 +11,15 @@ import pytest
 from thinned import thinned
 
 import populace as pp
-from populace import pipeline
+from populace.api import synthesize as pipeline
 from populace.cli import stages
 from populace.cli.main import main
-from populace.measurements import Batch, Measurement, Measurements
-from populace.privacy.ledger import Ledger
+from populace.measurements.measurements import Batch, Measurement, Measurements
+from populace.methods import mst
+from populace.privacy.ledger.ledger import Ledger
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
+from populace.private.engines.memory_engine import MemoryEngine
 from populace.release.bundle import Release
-from populace.strategy import mst
 from tests.cli.desk import SCHEMA, Desk
 
 
@@ -69,7 +69,7 @@ def test_what_is_kept_is_on_disk_before_the_work_begins_and_gone_when_it_is_done
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Measurements] = []
-    fit = pipeline.fit_run
+    fit = pipeline.fit
 
     def looked(measurements: Measurements, **options: object) -> object:
         seen.append(Measurements.load(desk.folder / "release-measured-2"))
@@ -79,7 +79,7 @@ def test_what_is_kept_is_on_disk_before_the_work_begins_and_gone_when_it_is_done
     earlier = desk.folder / "release-measured"
     earlier.mkdir()
     (earlier / "mine.txt").write_text("mine")
-    monkeypatch.setattr(pipeline, "fit_run", looked)
+    monkeypatch.setattr(pipeline, "fit", looked)
     assert desk.synth(out="release") == 0
     assert seen[0].record.run == Ledger.existing(desk.ledger).runs("people")[-1].run
     assert sorted(path.name for path in desk.folder.glob("release*")) == ["release", "release-measured"]
@@ -102,7 +102,7 @@ def test_measure_keeps_what_it_cannot_save(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "save_measured", failing(failure))
+        patched.setattr(stages, "save_measurements", failing(failure))
         assert measure(desk, method="independent") == code
     kept = desk.folder / "measured-measured"
     assert f"kept in {kept}" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
     desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk under --out: the state folder, the ledger's folder and the temporary one are tried in turn."""
-    full, tried = stages.write_measured, []
+    full, tried = stages.write_measurements, []
 
     def write(measurements: Measurements, folder: Path, **options: object) -> None:
         tried.append(folder)
@@ -122,9 +122,9 @@ def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
             raise OSError(28, "full")
         full(measurements, folder, **options)
 
-    monkeypatch.setattr(stages, "write_measured", write)
+    monkeypatch.setattr(stages, "write_measurements", write)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: desk.path("temporary"))
-    monkeypatch.setattr(pipeline, "fit_run", failing(MemoryError()))
+    monkeypatch.setattr(pipeline, "fit", failing(MemoryError()))
     (desk.folder / "books").mkdir()
     desk.ledger.rename(desk.folder / "books" / "ledger.db")
     assert desk.synth(ledger=desk.path("books/ledger.db")) == 4

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from populace import pipeline
+from populace.api import synthesize as pipeline
 from populace.cli import safety_net
 from populace.cli.main import main
-from populace.errors import ResourceError
-from populace.measurements import Measurements
-from populace.release import destination
+from populace.core.errors import ResourceError
+from populace.measurements.measurements import Measurements
+from populace.release.folder import destination
 from tests.cli.desk import Desk
 
 NAMES = ["x" * 250, os.fsdecode(b"caf\xe9"), "new/deeper/still", "there", "there/../late"]
@@ -35,7 +35,7 @@ def test_odd_folders_hold_what_was_paid_for(
     assert run("measure", desk, name) == 0
     assert Measurements.load(desk.folder / name).record.finished
     shutil.rmtree(desk.folder / name)
-    monkeypatch.setattr(pipeline, "fit_run", None)
+    monkeypatch.setattr(pipeline, "fit", None)
     assert run("synth", desk, name) == 1
     beside = Path(os.path.realpath(name)).parent
     (kept,) = beside.glob("*-measured")

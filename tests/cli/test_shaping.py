@@ -12,7 +12,7 @@ import pytest
 
 from populace.cli.demo import write_input
 from populace.cli.main import main
-from populace.samples.survey import sample
+from populace.simulation.sample_survey import simulate_survey
 
 from .desk import Desk
 from .test_docs import ROOT, blocks, matches
@@ -134,7 +134,7 @@ def test_guide_commands_say_what_the_guide_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    write_input(sample()[0], tmp_path)
+    write_input(simulate_survey()[0], tmp_path)
     (wish,) = blocks(GUIDE, "toml")
     Path("wanted.toml").write_text(wish, encoding="utf-8")
     assert (

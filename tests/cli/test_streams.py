@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from populace.cli import start
-from populace.cli.console import emit, emit_json, printable, say
+from populace.cli.console import emit, emit_json, escape_unprintable, say
 from populace.cli.main import main
-from populace.errors import ResourceError
-from populace.report.scripts import conversion
+from populace.core.errors import ResourceError
+from populace.release.report.vega_scripts import convert_errors
 
 from .desk import CANARY, Desk
 
@@ -93,9 +93,9 @@ def test_a_panic_is_an_error_of_ours(
     class PanicException(BaseException):
         pass
 
-    with pytest.raises(ResourceError, match="no charts"), conversion("no charts."):
+    with pytest.raises(ResourceError, match="no charts"), convert_errors("no charts."):
         raise PanicException
-    with pytest.raises(KeyboardInterrupt), conversion("no charts."):
+    with pytest.raises(KeyboardInterrupt), convert_errors("no charts."):
         raise KeyboardInterrupt
 
     def panic(*_: object) -> None:
@@ -115,11 +115,11 @@ def test_signals_raise_once_and_ignored_ones_stay_ignored(monkeypatch: pytest.Mo
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         with pytest.raises(start.Terminated) as stopped:
             signal.raise_signal(signal.SIGTERM)
-        assert start.stop_code(stopped.value) == 143
+        assert start.signal_exit_code(stopped.value) == 143
         # What the first one began to clear away is not to be stopped by a second.
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
-        monkeypatch.setattr(start, "PATIENCE", 0.0)
+        monkeypatch.setattr(start, "SIGNAL_GRACE_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     finally:
@@ -143,4 +143,4 @@ def test_a_terminated_run_is_told_like_an_interrupted_one(
 
 def test_printable_leaves_words_alone() -> None:
     for text in ("ε ≤ 1, “people”\tand\nmore", "naïve ‒ 名前 \U0001f600 क्‍ष"):
-        assert printable(text) == text
+        assert escape_unprintable(text) == text

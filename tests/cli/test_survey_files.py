@@ -16,12 +16,17 @@ import pytest
 
 import populace as pp
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.release import frame, leftovers
-from populace.release.hidden import FORM
-from populace.release.leftovers import Fate
-from populace.release.survey_file import survey_file
-from populace.survey.files import FITTED, Replicated, weighted_rows
+from populace.core.errors import UsageError
+from populace.release import table_files as frame
+from populace.release.folder import leftovers
+from populace.release.folder.hidden_folder import HIDDEN_NAME
+from populace.release.folder.leftovers import Fate
+from populace.release.survey_file import make_survey_file
+from populace.survey.calibration.replicate_weights import (
+    FITTED_DRAWING_VARIANCE,
+    ReplicateWeights,
+    make_replicate_weights,
+)
 
 SCHEMA = """
 [table]
@@ -98,10 +103,10 @@ def test_weights_that_are_being_written_are_no_leftover(
 
     def watched(table: pa.Table, path: Path) -> None:
         write(table, path)
-        monkeypatch.setattr(leftovers, "MOMENT_SECONDS", -3600.0)
+        monkeypatch.setattr(leftovers, "MIN_AGE_SECONDS", -3600.0)
         (found,) = leftovers.find_leftovers(tmp_path)
         leftovers.remove_leftover(found.path)
-        seen.append((FORM.fullmatch(found.path.name) is not None, found.fate))
+        seen.append((HIDDEN_NAME.fullmatch(found.path.name) is not None, found.fate))
 
     monkeypatch.setattr(frame, "write_table", watched)
     assert weighted(town, tmp_path / "survey.csv", "--replicates", "2") == 0
@@ -135,15 +140,16 @@ def test_columns_that_look_like_replicates_are_refused(town: Path) -> None:
     design = pp.Design.parse(TOTALS, schema=release.measurements.schema)
     named = release.synthetic.rename_columns({"age": "rep500"})
     with pytest.raises(UsageError, match="'rep500' would be taken for a replicate weight"):
-        survey_file(replace(release, synthetic=named), design=design, replicates=4)
+        make_survey_file(replace(release, synthetic=named), design=design, replicates=4)
     with pytest.raises(UsageError, match="'rep1' would be taken"):
-        survey_file(release, design=design, replicates=20, weight="rep1")
+        make_survey_file(release, design=design, replicates=20, weight="rep1")
     assert (
-        survey_file(release, design=design, replicates=4, weight="repeated")["repeated"].to_numpy().min() >= 0
+        make_survey_file(release, design=design, replicates=4, weight="repeated")["repeated"].to_numpy().min()
+        >= 0
     )
 
 
-@pytest.mark.parametrize(("fitted", "drawing"), [([], 1.0), ([("age",)], FITTED)])
+@pytest.mark.parametrize(("fitted", "drawing"), [([], 1.0), ([("age",)], FITTED_DRAWING_VARIANCE)])
 def test_only_rows_that_were_fitted_are_taken_to_be(
     town: Path, monkeypatch: pytest.MonkeyPatch, fitted: list[tuple[str, ...]], drawing: float
 ) -> None:
@@ -152,12 +158,14 @@ def test_only_rows_that_were_fitted_are_taken_to_be(
     targets = {clique: np.ones(release.model.grouped_domain.shape(clique)) for clique in fitted}
     given = []
 
-    def weigh(*args: Any, **words: Any) -> Replicated:
+    def weigh(*args: Any, **words: Any) -> ReplicateWeights:
         given.append(words["drawing"])
-        return weighted_rows(*args, **words)
+        return make_replicate_weights(*args, **words)
 
-    monkeypatch.setattr("populace.release.survey_file.weighted_rows", weigh)
-    survey_file(replace(release, model=replace(release.model, targets=targets)), design=design, replicates=4)
+    monkeypatch.setattr("populace.release.survey_file.make_replicate_weights", weigh)
+    make_survey_file(
+        replace(release, model=replace(release.model, targets=targets)), design=design, replicates=4
+    )
     assert given == [drawing]
 
 
@@ -218,7 +226,7 @@ def test_a_schema_without_an_id_is_refused_before_rows_are_read(
 ) -> None:
     (tmp_path / "schema.toml").write_text(SCHEMA.replace('rows_per_unit = 2\nid = "who"\n', ""))
     monkeypatch.setattr(
-        "populace.private.piece_files.open_source", lambda _: pytest.fail("the data was opened")
+        "populace.private.split_files.open_source", lambda _: pytest.fail("the data was opened")
     )
     words = ["--schema", str(tmp_path / "schema.toml"), "--shares", "1/2,1/2", "--key", str(tmp_path / "key")]
     assert main(["split", str(town / "people.csv"), *words, "--out", str(tmp_path / "pieces")]) == 2
@@ -237,7 +245,7 @@ def test_nobody_else_opens_the_folder_before_rows_are_in_it(
     def write(data: Path, *, paths: tuple[Path, ...], **_: object) -> None:
         modes.append(stat.S_IMODE(paths[0].parent.stat().st_mode))
 
-    monkeypatch.setattr("populace.private.piece_files.write_pieces", write)
+    monkeypatch.setattr("populace.private.split_files.write_split_files", write)
     assert split(town, tmp_path / "pieces", key=tmp_path / "key") == 0
     assert modes == [0o700]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.private import room
+from populace.private import capacity as room
 
 from .unbounded import FILES, VERBS, Case, cases
 

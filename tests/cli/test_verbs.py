@@ -14,9 +14,9 @@ import pytest
 
 from populace.cli import console
 from populace.cli.main import main
-from populace.privacy.ledger import Ledger
-from populace.samples import survey
+from populace.privacy.ledger.ledger import Ledger
 from populace.schema.schema import Schema
+from populace.simulation import sample_survey as survey
 
 from .desk import CANARY, Desk
 
@@ -246,7 +246,7 @@ def test_codebook_is_no_schema_but_holds_one(desk: Desk, capsys) -> None:
 
 @pytest.mark.slow
 def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(survey, "sample", partial(survey.sample, households=300))
+    monkeypatch.setattr(survey, "simulate_survey", partial(survey.simulate_survey, households=300))
     for _ in range(2):
         assert main(["demo"]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == "demo-release"
@@ -275,7 +275,7 @@ def test_progress_is_drawn_on_a_terminal_for_long_work(
 ) -> None:
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(console, "PATIENCE", 0.1)
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 0.1)
     monkeypatch.setenv("TERM", "xterm")
     with console.progress() as moved:
         moved("measuring", 0.2)

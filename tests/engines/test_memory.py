@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from populace import kernels
-from populace.marginals import Domain, Grouping, Marginal
-from populace.private.engines import memory
-from populace.private.engines.memory import MemoryEngine
+from populace._native import kernels
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.private.engines import memory_engine as memory
+from populace.private.engines.memory_engine import MemoryEngine
 
 
 def brute_force(codes, domain, marginal):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from populace import kernels
-from populace.marginals import Domain, Grouping, Marginal
-from populace.private.engines.memory import MemoryEngine
+from populace._native import kernels
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.private.engines.memory_engine import MemoryEngine
 
 PAIR = Marginal(("a", "b"))
 

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 from populace.cli.main import main
-from populace.cli.stages import load_measured
-from populace.errors import PopulaceError
-from populace.measurements import Measurements
-from populace.privacy.ledger import Ledger
-from populace.privacy.record import RunRecord
-from populace.release import leftovers
-from populace.release.estimates import Estimates
-from populace.release.leftovers import Fate, find_leftovers, find_paid, remove_leftover
-from populace.release.verify import verify
+from populace.cli.stages import load_measurements
+from populace.core.errors import PopulaceError
+from populace.measurements.measurements import Measurements
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.estimates_bundle import Estimates
+from populace.release.folder import leftovers
+from populace.release.folder.leftovers import Fate, find_leftovers, find_paid_answers, remove_leftover
+from populace.release.verify.verify import verify
 
 from .commands import COMMANDS, DATASET, EMPTY_FOLDER, EPSILON
 
@@ -92,7 +92,7 @@ def _check_code(code: int, *, mode: str, told: str, runs: tuple[RunRecord, ...],
 def _whole(out: Path, *, verb: str, runs: tuple[RunRecord, ...], wrong: list[str]) -> bool:
     try:
         if verb == "measure":
-            run = load_measured(out).record.run
+            run = load_measurements(out).record.run
         elif verb == "split":
             names = sorted(path.name for path in out.iterdir())
             if names != ["piece-1.csv", "piece-1.toml", "piece-2.csv", "piece-2.toml"]:
@@ -142,11 +142,11 @@ def _kept(folder: Path, *, told: str, runs: tuple[RunRecord, ...], wrong: list[s
         if not place.exists():
             wrong.append(f"nothing is kept in {place.name}")
             continue
-        if place not in {each.path for each in find_paid(place.parent)}:
+        if place not in {each.path for each in find_paid_answers(place.parent)}:
             wrong.append(f"{place.name} is not listed by clean")
         if place.name.startswith("out-measured"):
             try:
-                if load_measured(place).record.run not in {run.run for run in runs}:
+                if load_measurements(place).record.run not in {run.run for run in runs}:
                     wrong.append("measurements are kept that are not booked")
             except PopulaceError as refusal:
                 wrong.append(f"what is kept is refused: {refusal.message}")
@@ -158,7 +158,7 @@ def _check_hidden(folder: Path, *, mode: str, wrong: list[str]) -> None:
     places = [place for place in (folder, folder / "out") if place.is_dir()]
     if mode != "killed" and (found := _hidden(places)):
         wrong.append(f"left behind: {sorted(path.name for path in found)}")
-    leftovers.MOMENT_SECONDS = -3600.0
+    leftovers.MIN_AGE_SECONDS = -3600.0
     for each in [each for place in places for each in find_leftovers(place)]:
         if each.fate is Fate.REMOVE:
             remove_leftover(each.path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from populace.privacy.ledger import Ledger
+from populace.privacy.ledger.ledger import Ledger
 
 from .commands import COMMANDS, DATASET, EMPTY_FOLDER, NEW_LEDGER
 

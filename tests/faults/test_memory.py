@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from populace.privacy.ledger import Ledger
-from populace.release.verify import verify
+from populace.privacy.ledger.ledger import Ledger
+from populace.release.verify.verify import verify
 
 from .commands import COMMANDS, DATASET
 from .templates import prepare, surveys

@@ -17,7 +17,7 @@ from .templates import prepare
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     prepare(tmp_path, commands=("measure",))
     monkeypatch.chdir(tmp_path / "measure")
-    monkeypatch.setattr("populace.release.leftovers.MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr("populace.release.folder.leftovers.MIN_AGE_SECONDS", 0.0)
     assert main(COMMANDS["measure"]) == 0
     return tmp_path / "measure"
 

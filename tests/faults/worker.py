@@ -23,9 +23,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from populace import run_state
 from populace.cli import start
-from populace.run_state import RunState
+from populace.core import run_state
+from populace.core.run_state import RunState
 
 from .commands import COMMANDS, KINDS, MODES
 

@@ -2,7 +2,8 @@
 
 Words may be bettered: a format that is not the current one keeps its own. Once today's words are others, its releases
 leave with exit code 4, words unknown, unless a ledger has them booked; they never fail. Whoever changes a number or a
-word of what a release says raises `FORMAT` in `populace.release.statement` and freezes the new format with
+word of what a release says raises `RELEASE_FORMAT` in `populace.release.statement.statement` and freezes the
+new format with
 `releases/make.py`.
 """
 
@@ -21,29 +22,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.cli.main import main
-from populace.release.checks import Check, Outcome
-from populace.release.manifest import Manifest, dump
-from populace.release.statement import FORMAT
-from populace.release.verify import verify
-from populace.release.verify_rows import other_conditions
+from populace.release.manifest import Manifest, dump_json
+from populace.release.statement.statement import RELEASE_FORMAT
+from populace.release.verify.checks import CheckOutcome, CheckResult
+from populace.release.verify.verify import verify
+from populace.release.verify.verify_rows import describe_differences
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from verify_fuzzer import RELEASES, Forger, exit_code, moved, numbers
 
-verify_module = import_module("populace.release.verify")
+verify_module = import_module("populace.release.verify.verify")
 
 KINDS = ("csv", "parquet", "learnt", "public", "estimates")
 FROZEN = [
     pytest.param(RELEASES / str(number) / kind, id=f"{number}-{kind}")
-    for number in range(1, FORMAT + 1)
+    for number in range(1, RELEASE_FORMAT + 1)
     for kind in KINDS
 ]
 
 
 def test_every_format_is_frozen() -> None:
     assert {path.name for path in RELEASES.iterdir() if path.is_dir()} - {"__pycache__"} == {
-        str(number) for number in range(1, FORMAT + 1)
+        str(number) for number in range(1, RELEASE_FORMAT + 1)
     }
     for path in RELEASES.glob("*/*"):
         if path.is_dir():
@@ -57,13 +58,15 @@ def test_a_frozen_release_verifies(folder: Path) -> None:
     verdict = verify(folder)
     assert verdict.passed
     unknown = {check.name for check in verdict.unknown}
-    if manifest.number == FORMAT:
-        assert unknown <= ({"written", "redrawn"} if other_conditions(manifest) else set())
-    if not manifest.estimated and not other_conditions(manifest):
+    if manifest.number == RELEASE_FORMAT:
+        assert unknown <= ({"written", "redrawn"} if describe_differences(manifest) else set())
+    if not manifest.estimated and not describe_differences(manifest):
         assert verdict.redrawn
 
 
-@pytest.mark.parametrize("folder", [each for each in FROZEN if not str(each.id).startswith(str(FORMAT))])
+@pytest.mark.parametrize(
+    "folder", [each for each in FROZEN if not str(each.id).startswith(str(RELEASE_FORMAT))]
+)
 def test_other_words_of_an_older_format_are_unknown(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +75,7 @@ def test_other_words_of_an_older_format_are_unknown(
     path = tmp_path / "out" / "statement.json"
     told = json.loads(path.read_text("utf-8"))
     told["not_covered"] = ["This is what was said once.", *told["not_covered"][1:]]
-    path.write_text(dump(told), encoding="utf-8")
+    path.write_text(dump_json(told), encoding="utf-8")
     forger.reseal()
     verdict = verify(tmp_path / "out")
     assert verdict.passed
@@ -81,7 +84,7 @@ def test_other_words_of_an_older_format_are_unknown(
     assert "words not compared" in capsys.readouterr().err
     # With a ledger that has it booked, the same checks are enough.
     monkeypatch.setattr(verify_module, "Ledger", Mock())
-    booked = Check(name="ledger", outcome=Outcome.PASSED, detail="")
+    booked = CheckResult(name="ledger", outcome=CheckOutcome.PASSED, detail="")
     monkeypatch.setattr(verify_module, "check_booked", lambda *_, **__: booked)
     assert verify(tmp_path / "out", ledger="ledger.db").verified
 
@@ -105,7 +108,7 @@ def check_numbers(folder: Path, place: Path, *, every: int) -> None:
             holder[key] = moved(value, rng)
             if holder[key] == value:
                 continue
-            (place / name).write_text(dump(told), encoding="utf-8")
+            (place / name).write_text(dump_json(told), encoding="utf-8")
             forger.reseal()
             code, verdict = exit_code(place)
             assert code in (2, 4), (name, key, value, holder[key])

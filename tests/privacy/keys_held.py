@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 
-from populace.privacy.mechanisms import Spend, Stability
-from populace.schema.unit import Neighbours, Unit
+from populace.privacy.accounting.mechanisms import PartitionSelection, Spend
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 UNITS = {
-    "a row": Unit(),
-    "three rows": Unit(rows=3, id="p"),
-    "a row replaced": Unit(neighbours=Neighbours.REPLACE_ONE),
-    "three rows replaced": Unit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
+    "a row": PrivacyUnit(),
+    "three rows": PrivacyUnit(rows=3, id="p"),
+    "a row replaced": PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    "three rows replaced": PrivacyUnit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
 }
 
 
@@ -25,7 +25,7 @@ def held(rows: int, keys: Sequence[str]) -> Iterator[Counter[str]]:
 
 
 def neighbours(
-    unit: Unit, base: Counter[str], keys: Sequence[str]
+    unit: PrivacyUnit, base: Counter[str], keys: Sequence[str]
 ) -> Iterator[tuple[Counter[str], Counter[str]]]:
     """Yield all pairs of tables that differ in one unit beside the rows of others."""
     for mine in held(unit.rows, keys):
@@ -37,12 +37,12 @@ def neighbours(
                 yield base + mine, base + theirs
 
 
-def telling(law: Stability, unit: Unit) -> Spend:
+def telling(mechanism: PartitionSelection, unit: PrivacyUnit) -> Spend:
     """Return the spend of telling the keys of a column."""
     return Spend(
         verb="discover",
         what="values",
-        law=law,
+        mechanism=mechanism,
         answers=1,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import chi2, norm
 
-from populace.evaluate.replay import Meeting
-from populace.privacy.mechanisms import DiscreteGaussian, ExponentialCount
+from populace.audit.replay import NoisyAnswer
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, ExponentialCount
 
 
 class Leak(AssertionError):
@@ -23,7 +23,9 @@ class Waste(AssertionError):
     """A run adds more noise than its promise asks for."""
 
 
-def lost(tapes: Sequence[Sequence[Meeting]], pairs: Iterable[tuple[int, int]], *, pure: bool) -> np.ndarray:
+def lost(
+    tapes: Sequence[Sequence[NoisyAnswer]], pairs: Iterable[tuple[int, int]], *, pure: bool
+) -> np.ndarray:
     """Return, for each pair of tables, Σμ² of all that met noise in one transcript, or Σε where δ is 0.
 
     Integer Gaussian noise: docs/proofs/discrete-gaussian-gdp.md, cells and marginals by squares. A choice: all
@@ -32,10 +34,10 @@ def lost(tapes: Sequence[Sequence[Meeting]], pairs: Iterable[tuple[int, int]], *
     one, other = np.array(list(pairs)).T
     total = np.zeros(len(one))
     for meetings in zip(*tapes, strict=True):
-        law = meetings[0].law
+        mechanism = meetings[0].mechanism
         exact = np.array([meeting.exact.ravel() for meeting in meetings], dtype=np.float64)
-        if isinstance(law, Fraction):
-            weights = float(law) * exact
+        if isinstance(mechanism, Fraction):
+            weights = float(mechanism) * exact
             logs = weights - logsumexp(weights, axis=1, keepdims=True)
             ratios = logs[one] - logs[other]
             if pure:
@@ -43,35 +45,35 @@ def lost(tapes: Sequence[Sequence[Meeting]], pairs: Iterable[tuple[int, int]], *
             else:
                 total += (2 * norm.isf(1 / (1 + np.exp((ratios.max(axis=1) - ratios.min(axis=1)) / 2)))) ** 2
             continue
-        if isinstance(law, ExponentialCount):
-            rises, falls = spans(exact, law)
+        if isinstance(mechanism, ExponentialCount):
+            rises, falls = spans(exact, mechanism)
             # Log-ratios of cells add; the greatest one is reached when every cell gives its greatest.
             up = rises[exact[one].astype(int), exact[other].astype(int)].sum(axis=1)
             down = falls[exact[one].astype(int), exact[other].astype(int)].sum(axis=1)
             total += np.maximum(up, down) if pure else np.inf
             continue
         moved = np.abs(exact[one] - exact[other])
-        if isinstance(law, DiscreteGaussian):
-            total += np.inf if pure else mu_squared(law) * (moved**2).sum(axis=1)
+        if isinstance(mechanism, DiscreteGaussian):
+            total += np.inf if pure else mu_squared(mechanism) * (moved**2).sum(axis=1)
         else:
-            each = moved.sum(axis=1) / float(law.scale)
+            each = moved.sum(axis=1) / float(mechanism.scale)
             total += each if pure else (2 * norm.isf(1 / (1 + np.exp(each)))) ** 2
     return total
 
 
-def spans(exact: np.ndarray, law: ExponentialCount) -> tuple[np.ndarray, np.ndarray]:
+def spans(exact: np.ndarray, mechanism: ExponentialCount) -> tuple[np.ndarray, np.ndarray]:
     """Return how far ln P[a | x] − ln P[a | y] rises above 0 and falls below it over all a, for all pairs x, y."""
-    counts, answers = np.arange(int(exact.max()) + 1), np.arange(law.most + 1)
-    weights = -np.abs(answers - counts[:, None]) / float(law.scale)
+    counts, answers = np.arange(int(exact.max()) + 1), np.arange(mechanism.most + 1)
+    weights = -np.abs(answers - counts[:, None]) / float(mechanism.scale)
     logs = weights - logsumexp(weights, axis=1, keepdims=True)
     ratios = logs[:, None] - logs[None]
     return ratios.max(axis=2), -ratios.min(axis=2)
 
 
-def mu_squared(law: DiscreteGaussian) -> float:
+def mu_squared(mechanism: DiscreteGaussian) -> float:
     """Return μ′² of integer Gaussian noise on a count that moves by one: μ′ = 2Φ⁻¹((1 + P[Z = 0]) / 2)."""
-    reach = np.arange(1, 60 + int(60 * float(law.variance) ** 0.5))
-    beside = 2 * np.exp(-(reach**2) / (2 * float(law.variance))).sum()
+    reach = np.arange(1, 60 + int(60 * float(mechanism.variance) ** 0.5))
+    beside = 2 * np.exp(-(reach**2) / (2 * float(mechanism.variance))).sum()
     return float(2 * norm.isf(beside / (1 + beside) / 2)) ** 2
 
 
@@ -109,7 +111,7 @@ def check_noise(steps: Iterable[Any], *, verbs: Iterable[str]) -> None:
 def _tails_of_noise(steps: Iterable[Any]) -> tuple[float, float]:
     squares, count = 0.0, 0
     for step in steps:
-        variance = float(step.booked.law.variance)
+        variance = float(step.booked.mechanism.variance)
         assert variance > 0.5
         for meeting in step.meetings:
             squares += float(((meeting.answer - meeting.exact) ** 2).sum() / variance)
@@ -122,7 +124,9 @@ def _tails_of_choices(steps: Iterable[Any]) -> tuple[float, float]:
     for step in steps:
         (meeting,) = step.meetings
         scores = meeting.exact.astype(np.float64)
-        weights = np.exp(float(step.booked.law.epsilon) / (2 * step.booked.l1) * (scores - scores.max()))
+        weights = np.exp(
+            float(step.booked.mechanism.epsilon) / (2 * step.booked.l1) * (scores - scores.max())
+        )
         weights /= weights.sum()
         mean = float(weights @ scores)
         surprise += float(scores[meeting.answer]) - mean

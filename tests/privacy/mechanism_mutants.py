@@ -11,16 +11,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from populace import pipeline
-from populace.marginals import Candidates, Marginal
-from populace.measurements import Measurement
-from populace.privacy.books import Books
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise
-from populace.privacy.noise import ExactNoise
-from populace.privacy.spends import SpendRecord
-from populace.private import read
+from populace.api import synthesize as pipeline
+from populace.core.marginals import Candidates, Marginal
+from populace.measurements.measurements import Measurement
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.schema.unit import Neighbours, Unit
+from populace.private.read import rows_to_codes as read
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 Mutant = Callable[[], Any]
 
@@ -28,7 +28,7 @@ Mutant = Callable[[], Any]
 @contextmanager
 def monotone_score() -> Iterator[None]:
     """Choices drop the 2 that scores need because some rise while others fall."""
-    with patch.object(Exponential, "rate", lambda law, *, sensitivity: law.epsilon / sensitivity):
+    with patch.object(Exponential, "rate", lambda mechanism, *, sensitivity: mechanism.epsilon / sensitivity):
         yield
 
 
@@ -36,14 +36,14 @@ def monotone_score() -> Iterator[None]:
 def rows_forgotten_in_scores() -> Iterator[None]:
     """A unit of several rows moves scores as if it had one; the ledger believes it too."""
     shift = property(lambda unit: 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1)
-    with patch.object(Unit, "score_shift", shift):
+    with patch.object(PrivacyUnit, "score_shift", shift):
         yield
 
 
 @contextmanager
 def swaps_forgotten_in_scores() -> Iterator[None]:
     """Where one unit takes the place of another, scores are priced for one of the two."""
-    with patch.object(Unit, "score_shift", property(lambda unit: unit.rows)):
+    with patch.object(PrivacyUnit, "score_shift", property(lambda unit: unit.rows)):
         yield
 
 
@@ -76,7 +76,7 @@ def rows_forgotten_after_the_look() -> Iterator[None]:
 @contextmanager
 def rows_not_cut() -> Iterator[None]:
     """All rows of a unit are kept, whatever the schema says."""
-    with patch.object(read, "first_rows", lambda ids, *, rows: slice(None)):
+    with patch.object(read, "select_first_rows", lambda ids, *, rows: slice(None)):
         yield
 
 
@@ -131,9 +131,9 @@ def rows_told() -> Iterator[None]:
 @contextmanager
 def late_filter() -> Iterator[None]:
     """A question is paid for if anything is left before it: the last one may cost more than there is."""
-    genuine = Books._spend
+    genuine = LedgerState._spend
 
-    def spend(books: Books, event: Any, *, digest: str) -> None:
+    def spend(books: LedgerState, event: Any, *, digest: str) -> None:
         used, cap = books.used[event.run], books.run(event.run).cap
         if used < cap:
             books.used[event.run] = Fraction(0)
@@ -143,7 +143,7 @@ def late_filter() -> Iterator[None]:
             if used < cap:
                 books.used[event.run] += used
 
-    with patch.object(Books, "_spend", spend):
+    with patch.object(LedgerState, "_spend", spend):
         yield
 
 
@@ -180,8 +180,8 @@ def noise_passed_on(factor: Fraction, *, verbs: Iterable[str] = ("measure", "sco
         def __init__(self, source: Any) -> None:
             self._source = source
 
-        def add(self, exact: Any, *, law: Noise) -> Any:
-            return self._source.add(exact, law=scaled(law, factor))
+        def add(self, exact: Any, *, mechanism: Noise) -> Any:
+            return self._source.add(exact, mechanism=scaled(mechanism, factor))
 
         def pick(self, scores: Any, *, rate: Fraction) -> int:
             return self._source.pick(scores, rate=rate / factor)
@@ -212,7 +212,9 @@ def noise_drawn(factor: Fraction) -> Mutant:
         add, pick = ExactNoise.add, ExactNoise.pick
         with (
             patch.object(
-                ExactNoise, "add", lambda source, exact, *, law: add(source, exact, law=scaled(law, factor))
+                ExactNoise,
+                "add",
+                lambda source, exact, *, mechanism: add(source, exact, mechanism=scaled(mechanism, factor)),
             ),
             patch.object(
                 ExactNoise, "pick", lambda source, scores, *, rate: pick(source, scores, rate=rate / factor)
@@ -223,11 +225,11 @@ def noise_drawn(factor: Fraction) -> Mutant:
     return mutant
 
 
-def scaled(law: Noise, factor: Fraction) -> Noise:
+def scaled(mechanism: Noise, factor: Fraction) -> Noise:
     """Return noise that spreads so many times as far."""
-    if isinstance(law, DiscreteGaussian):
-        return DiscreteGaussian(law.variance * factor**2)
-    return DiscreteLaplace(law.scale * factor)
+    if isinstance(mechanism, DiscreteGaussian):
+        return DiscreteGaussian(mechanism.variance * factor**2)
+    return DiscreteLaplace(mechanism.scale * factor)
 
 
 @contextmanager

@@ -21,46 +21,48 @@ from test_every_answer_is_paid import CODES, SCHEMA, VERBS, Ear, check_laws, che
 from test_pieces_of_neighbours import WAYS, check_neighbours, rows_alone
 from transcripts import Desk
 
-from populace.errors import PopulaceError
-from populace.marginals import Candidates, Marginal
-from populace.privacy import blocks, loss, samplers
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import (
+from populace.core.errors import PopulaceError
+from populace.core.marginals import Candidates, Marginal
+from populace.privacy.accounting import privacy_loss as loss
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
+    EpsilonDeltaGaussian,
     Exponential,
     ExponentialCount,
-    GaussianWithin,
+    PartitionSelection,
     Spend,
-    Stability,
 )
-from populace.privacy.noise import ExactNoise
-from populace.privacy.partition import Split, SplitKey
-from populace.privacy.record import Plan
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import LN_2, SmoothNoise
-from populace.privacy.spends import SpendRecord, _movement
-from populace.privacy.stability import key_delta, told_probability
-from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
+from populace.privacy.accounting.partition_selection import delta_price, reveal_probability
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.spend_record import SpendRecord, _min_sensitivity
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import Adaptivity
+from populace.privacy.noise import block_rejection as blocks
+from populace.privacy.noise import samplers
+from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.split_key import Split, SplitKey
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.statistics import sums
-from populace.private.statistics.rows import SurveyRows
-from populace.private.table import PrivateTable
-from populace.private.values import Tally, first_rows, written
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
+from populace.private.read.value_counts import Tally, cells_to_texts, select_first_rows
+from populace.private.survey import exact_sums as sums
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.survey.bins import Binning
-from populace.survey.questions import BinChoice, WeightedQuestion
-from populace.survey.sums import Factor, Sum
+from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.survey.smooth_questions import BinChoice, WeightedQuestion
+from populace.survey.sums import Sum, SumFactor
 
 A, B = Marginal(("a",)), Marginal(("b",))
 WIDE = DiscreteGaussian(Fraction(10**18))
 UNITS = [
-    Unit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
     for rows, relation in product((1, 3), Neighbours)
 ]
 
@@ -72,26 +74,28 @@ APART = Binning(name="apart", bins=((0,), (1,)))
 TOTALS = (Fraction(10), Fraction(20))
 COUNT = WeightedQuestion(by=A, binning=APART, populations=TOTALS, beta=LN_2)
 CHOICE = BinChoice(by=A, binnings=(APART, Binning(name="whole", bins=((0, 1),))), populations=TOTALS)
-KEYS = Stability(DiscreteLaplace(Fraction(1)), 60)
-SMOOTH = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
+KEYS = PartitionSelection(DiscreteLaplace(Fraction(1)), 60)
+SMOOTH = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
 EXPONENTIAL = Exponential(Fraction(1, 10))
 
 # For each question how far one row that comes or goes moves an answer; 0 marks counts, which swaps move by √2 in L2.
 MOVED: dict[str, tuple[Callable[[Barrier], object], int]] = {
     "measure": (lambda door: door.measure([A, B], noise=WIDE), 0),
     "discover_bins": (lambda door: door.discover_bins("b", groups=np.array([0, 1, 1]), noise=WIDE), 0),
-    "discover_values": (lambda door: door.discover_values("city", law=KEYS), 0),
-    "discover_rows": (lambda door: door.discover_rows(law=KEYS), 0),
+    "discover_values": (lambda door: door.discover_values("city", mechanism=KEYS), 0),
+    "discover_rows": (lambda door: door.discover_rows(mechanism=KEYS), 0),
     "score": (lambda door: door.score(WEIGHED, noise=WIDE), 7),
-    "choose both": (lambda door: door.choose(WEIGHED, among=[0, 1], law=EXPONENTIAL), 7),
-    "choose the lighter": (lambda door: door.choose(WEIGHED, among=[0], law=EXPONENTIAL), 2),
+    "choose both": (lambda door: door.choose(WEIGHED, among=[0, 1], mechanism=EXPONENTIAL), 7),
+    "choose the lighter": (lambda door: door.choose(WEIGHED, among=[0], mechanism=EXPONENTIAL), 2),
     "sum_batches": (lambda door: door.sum_batches([([Sum(by=A), Sum()], WIDE)]), STEPS),
-    "smooth": (lambda door: door.smooth(COUNT, law=SMOOTH, lattice=Fraction(1)), 1),
+    "smooth": (lambda door: door.smooth(COUNT, mechanism=SMOOTH, lattice=Fraction(1)), 1),
     "bound_size": (lambda door: door.bound_size(COUNT, noise=WIDE), LOG_STEPS),
 }
 
 
-def booked(question: Callable[[Barrier], object], *, unit: Unit, ear: Ear | None = None) -> SpendRecord:
+def booked(
+    question: Callable[[Barrier], object], *, unit: PrivacyUnit, ear: Ear | None = None
+) -> SpendRecord:
     schema = Schema(columns=SCHEMA.columns, unit=unit)
     run = Desk().reserve(
         "d",
@@ -143,7 +147,10 @@ class Rates(Ear):
 def check_rates() -> None:
     """A choice's scores are multiplied by ε over twice what the books say that they move."""
     for unit in UNITS:
-        for question in (MOVED["choose both"][0], lambda door: door.choose_bins(CHOICE, law=EXPONENTIAL)):
+        for question in (
+            MOVED["choose both"][0],
+            lambda door: door.choose_bins(CHOICE, mechanism=EXPONENTIAL),
+        ):
             ear = Rates()
             spend = booked(question, unit=unit, ear=ear).spend
             assert ear.rates == [EXPONENTIAL.epsilon / (2 * spend.l1)]
@@ -153,8 +160,10 @@ def check_rates() -> None:
 # --------------------------------------------------------------------------------------------- prices and δ
 
 
-def spend_of(law: Any, *, verb: Any = "measure", answers: int = 3, l1: int = 2, l2_squared: int = 4) -> Spend:
-    return Spend(verb=verb, what="x", law=law, answers=answers, l1=l1, l2_squared=l2_squared)
+def spend_of(
+    mechanism: Any, *, verb: Any = "measure", answers: int = 3, l1: int = 2, l2_squared: int = 4
+) -> Spend:
+    return Spend(verb=verb, what="x", mechanism=mechanism, answers=answers, l1=l1, l2_squared=l2_squared)
 
 
 def check_prices() -> None:
@@ -175,7 +184,7 @@ def check_prices() -> None:
     one = float(loss.pure_mu_squared(Fraction(1, 4)))
     for each in (laplace, spend_of(choice, verb="choose")):
         assert float(price(each, currency=Currency.GDP)) == pytest.approx(3 * one)
-    within = GaussianWithin(Fraction(10**4), Fraction(1, 10**6))
+    within = EpsilonDeltaGaussian(Fraction(10**4), Fraction(1, 10**6))
     least = loss.epsilon_for(Fraction(12, 10**4), currency=Currency.GDP, delta=Fraction(1, 10**6))
     assert float(price(spend_of(within), currency=Currency.PURE)) == pytest.approx(float(least), rel=1e-3)
 
@@ -185,27 +194,33 @@ def check_key_delta() -> None:
     q = float(np.exp(-1))
     tail = {above: q ** (above + 1) / (1 + q) for above in range(12)}
     for threshold, rows in ((3, 1), (5, 2), (9, 3)):
-        law = Stability(DiscreteLaplace(Fraction(1)), threshold)
+        mechanism = PartitionSelection(DiscreteLaplace(Fraction(1)), threshold)
         worst = max(1 - (1 - tail[threshold - 1]) ** rows, tail[threshold - rows])
-        for unit in (Unit(rows=rows, id="p", neighbours=each) for each in Neighbours):
+        for unit in (PrivacyUnit(rows=rows, id="p", neighbours=each) for each in Neighbours):
             twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
-            assert float(key_delta(law, unit=unit)) == pytest.approx(twice * worst)
-    assert told_probability(Stability(DiscreteLaplace(Fraction(1)), 2), rows=3) == 1
-    far = Stability(DiscreteLaplace(Fraction(2)), 12)
+            assert float(delta_price(mechanism, unit=unit)) == pytest.approx(twice * worst)
+    assert reveal_probability(PartitionSelection(DiscreteLaplace(Fraction(1)), 2), rows=3) == 1
+    far = PartitionSelection(DiscreteLaplace(Fraction(2)), 12)
     apart = 1 - (1 - np.exp(-12 / 2) / (1 + np.exp(-1 / 2))) ** 2
-    assert float(told_probability(far, rows=2)) >= apart * (1 - 1e-12)
-    gaussian = Stability(DiscreteGaussian(Fraction(4)), 6)
+    assert float(reveal_probability(far, rows=2)) >= apart * (1 - 1e-12)
+    gaussian = PartitionSelection(DiscreteGaussian(Fraction(4)), 6)
     weights = np.exp(-(np.arange(-60, 61) ** 2) / 8)
-    assert float(told_probability(gaussian, rows=1)) == pytest.approx(weights[60 + 6 :].sum() / weights.sum())
-    assert key_delta(GaussianWithin(Fraction(9), Fraction(1, 99)), unit=Unit()) == Fraction(1, 99)
+    assert float(reveal_probability(gaussian, rows=1)) == pytest.approx(
+        weights[60 + 6 :].sum() / weights.sum()
+    )
+    assert delta_price(EpsilonDeltaGaussian(Fraction(9), Fraction(1, 99)), unit=PrivacyUnit()) == Fraction(
+        1, 99
+    )
 
 
 # ----------------------------------------------------------------------------------------------- the books
 
 
-def reserved(desk: Ledger, *, plan: Plan = Plan.FIXED, unit: Unit | None = None, **more: Any):
+def reserved(
+    desk: Ledger, *, plan: Adaptivity = Adaptivity.FIXED, unit: PrivacyUnit | None = None, **more: Any
+):
     return desk.reserve(
-        "d", unit=unit or Unit(), method="test", schema_digest="0", rehearsal=True, plan=plan, **more
+        "d", unit=unit or PrivacyUnit(), method="test", schema_digest="0", rehearsal=True, plan=plan, **more
     )
 
 
@@ -234,32 +249,32 @@ def check_books() -> None:
     run.finish(returned=(Fraction(1, 4), Fraction(0)))
     assert desk.account("d").left_epsilon == Fraction(3, 4)
     refuses(lambda: run.charge(half))
-    other = reserved(desk, plan=Plan.ADAPTIVE, epsilon=Fraction(1, 4), delta=tenth, keys=tenth / 2)
+    other = reserved(desk, plan=Adaptivity.ADAPTIVE, epsilon=Fraction(1, 4), delta=tenth, keys=tenth / 2)
     refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=tenth / 100))
-    refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=0, unit=Unit(id="p")))
-    assert other.budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=Unit()).cap
-    whole = Budget.of(Fraction(1, 4), tenth, unit=Unit()).cap
+    refuses(lambda: reserved(desk, epsilon=Fraction(1, 4), delta=0, unit=PrivacyUnit(id="p")))
+    assert other.budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=PrivacyUnit()).cap
+    whole = Budget.of(Fraction(1, 4), tenth, unit=PrivacyUnit()).cap
     refuses(lambda: replace(other.record(), cap=whole).check())
-    law = Stability(DiscreteLaplace(Fraction(100)), 400)
-    told = Spend(verb="discover", what="x", law=law, answers=1, l1=1, l2_squared=1)
+    mechanism = PartitionSelection(DiscreteLaplace(Fraction(100)), 400)
+    told = Spend(verb="discover", what="x", mechanism=mechanism, answers=1, l1=1, l2_squared=1)
     other.charge(told)
-    assert other.record().used_keys == key_delta(law, unit=Unit()) > 0
-    assert other.left.keys == tenth / 2 - other.record().used_keys
+    assert other.record().used_delta_reserve == delta_price(mechanism, unit=PrivacyUnit()) > 0
+    assert other.left.keys == tenth / 2 - other.record().used_delta_reserve
     refuses(lambda: other.charge(*[told] * 6))
     refuses(lambda: other.finish(returned=(Fraction(0), Fraction(1, 10**9))))
-    three = Unit(rows=3, id="p")
-    wide = spend_of(law, verb="discover", answers=1, l1=3, l2_squared=9)
-    for unit, fair in ((Unit(), False), (three, True)):
-        cost = SpendRecord(spend=wide, price=Fraction(1), delta=key_delta(law, unit=unit))
+    three = PrivacyUnit(rows=3, id="p")
+    wide = spend_of(mechanism, verb="discover", answers=1, l1=3, l2_squared=9)
+    for unit, fair in ((PrivacyUnit(), False), (three, True)):
+        cost = SpendRecord(spend=wide, price=Fraction(1), delta=delta_price(mechanism, unit=unit))
         check = partial(cost.check, unit=three, currency=Currency.GDP, run="r")
         check() if fair else refuses(check)
     desk.declare_nonprivate("d", reason="test")
     refuses(lambda: other.charge(told))
     for unit, spend in product(UNITS, (told, half)):
-        l1, squared = _movement(spend, unit)
+        l1, squared = _min_sensitivity(spend, unit)
         assert (l1, squared) == (unit.marginal_l1, unit.marginal_l2_squared)
-    steps = Spend(verb="measure", what="2 sums", law=WIDE, answers=2, l1=STEPS, l2_squared=STEPS**2)
-    assert [_movement(steps, unit) for unit in UNITS] == [
+    steps = Spend(verb="measure", what="2 sums", mechanism=WIDE, answers=2, l1=STEPS, l2_squared=STEPS**2)
+    assert [_min_sensitivity(steps, unit) for unit in UNITS] == [
         (STEPS * unit.marginal_l1, (STEPS * unit.marginal_l1) ** 2) for unit in UNITS
     ]
 
@@ -270,11 +285,11 @@ def check_books() -> None:
 def check_threshold() -> None:
     """Noise of hardly any width: keys at the threshold stay, those above are told, and nobody's never are."""
     sharp = ExactNoise(RehearsalEntropy(1))
-    law = Stability(DiscreteLaplace(Fraction(1, 1000)), 10)
+    mechanism = PartitionSelection(DiscreteLaplace(Fraction(1, 1000)), 10)
     keys, counts = np.array(["a", "b", "c", "d"]), np.array([9, 10, 11, 12])
-    assert dict(sharp.reveal(keys, counts, law=law)) == {"c": 11, "d": 12}
-    wide = Stability(DiscreteLaplace(Fraction(1000)), 1)
-    told = ExactNoise(RehearsalEntropy(1)).reveal(np.arange(400), np.repeat([0, 5000], 200), law=wide)
+    assert dict(sharp.reveal(keys, counts, mechanism=mechanism)) == {"c": 11, "d": 12}
+    wide = PartitionSelection(DiscreteLaplace(Fraction(1000)), 1)
+    told = ExactNoise(RehearsalEntropy(1)).reveal(np.arange(400), np.repeat([0, 5000], 200), mechanism=wide)
     assert min(map(int, told)) >= 200
     assert len(set(told.values())) > 150
     assert 4000 < np.mean(list(told.values())) < 6000
@@ -285,28 +300,32 @@ def check_draws() -> None:
     """Means, spreads and ends of many draws: halved and doubled scales lie far outside."""
     size, source = 4000, RehearsalEntropy(3)
     for variance in (Fraction(9), Fraction(10**12)):
-        drawn = samplers.discrete_gaussian(variance, size=size, entropy=source)
+        drawn = samplers.draw_discrete_gaussian(variance, size=size, entropy=source)
         assert float(variance) * 0.85 < drawn.var() < float(variance) * 1.15
         assert abs(drawn.mean()) < 6 * float(variance) ** 0.5 / size**0.5
     for scale in (Fraction(3), Fraction(10**6)):
-        drawn = samplers.discrete_laplace(scale, size=size, entropy=source)
+        drawn = samplers.draw_discrete_laplace(scale, size=size, entropy=source)
         assert 0.9 < np.abs(drawn).mean() / float(scale) < 1.1
-    found = samplers.exponential_counts(np.repeat([0, 9], size), scale=Fraction(2), most=3, entropy=source)
+    found = samplers.draw_exponential_counts(
+        np.repeat([0, 9], size), scale=Fraction(2), most=3, entropy=source
+    )
     low, high = found.reshape(2, -1)
     weights = np.exp(-np.arange(4) / 2)
     for drawn in (low, 3 - high):
         shares = np.bincount(drawn, minlength=4) / size
         assert np.abs(shares - weights / weights.sum()).max() < 0.04
     scores = np.array([1, *[0] * 9])
-    picked = [samplers.exponential_choice(scores, rate=Fraction(1), entropy=source) for _ in range(400)]
+    picked = [samplers.draw_exponential_choice(scores, rate=Fraction(1), entropy=source) for _ in range(400)]
     assert abs(np.mean(np.array(picked) == 0) - np.e / (np.e + 9)) < 0.12
     assert set(picked) == set(range(10))
 
 
 def check_zero() -> None:
     """In blocks 0 is drawn once, not twice: by half too often or too seldom it is seen."""
-    law = blocks.Decay(rate=Fraction(1), power=1, symmetric=True)
-    drawn = blocks.draw_blocks(blocks.cut_into(law, width_bits=1), size=6000, entropy=RehearsalEntropy(4))
+    mechanism = blocks.ExponentialDecay(rate=Fraction(1), power=1, symmetric=True)
+    drawn = blocks.draw_blocks(
+        blocks.build_blocks_of_width(mechanism, width_bits=1), size=6000, entropy=RehearsalEntropy(4)
+    )
     q = np.exp(-1)
     for value in (-2, -1, 0, 1, 2):
         assert abs((drawn == value).mean() - (1 - q) / (1 + q) * q ** abs(value)) < 0.03
@@ -338,9 +357,9 @@ def check_fork() -> None:
 def check_first_rows() -> None:
     """Two rows of each unit, whichever batch they are in, however an id is written; nobody without one."""
     batches = [["7", "", " 7", "8"], ["7", None, "8 ", "9"], ["9", "8", "7"]]
-    ids = [written(pa.array(each, pa.string())) for each in batches]
+    ids = [cells_to_texts(pa.array(each, pa.string())) for each in batches]
     kept = [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 0]
-    assert first_rows(ids, rows=2).astype(int).tolist() == kept
+    assert select_first_rows(ids, rows=2).astype(int).tolist() == kept
 
 
 def check_contributions() -> None:
@@ -350,12 +369,12 @@ def check_contributions() -> None:
     rows = SurveyRows(
         codes={name: np.zeros(len(cells), np.uint8) for name in "ab"}, numbers={"a": cells, "b": cells[::-1]}
     )
-    asked = Sum(factors=(Factor(column="a", low=Fraction(-1), high=Fraction(2), centre=Fraction(1)),))
-    found = sums.contributions(rows, asked, schema=schema)
+    asked = Sum(factors=(SumFactor(column="a", low=Fraction(-1), high=Fraction(2), centre=Fraction(1)),))
+    found = sums.row_contributions(rows, asked, schema=schema)
     half = STEPS // 2
     assert found.tolist() == [-half, 0, half, -STEPS, half, half, -STEPS, 0, half]
     both = Sum(factors=asked.factors, known=("b",), positive=("b",))
-    told = sums.contributions(rows, both, schema=schema)
+    told = sums.row_contributions(rows, both, schema=schema)
     assert told[[1, 2, 5, 6, 7, 8]].tolist() == [0, 0, 0, -STEPS, 0, 0]
     assert np.abs(told).max() <= STEPS
 

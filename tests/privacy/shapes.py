@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from populace.records import dataclass
 from populace.schema.schema import Schema
 
 # One column of each kind, plain and with special codes: the same cells are read as each of them.

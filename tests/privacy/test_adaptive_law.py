@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from transcripts import Case, whole_run
 
-from populace import pipeline
-from populace.evaluate.replay import Meeting
-from populace.marginals import Candidates, Marginal
+from populace.api import synthesize as pipeline
+from populace.audit.replay import NoisyAnswer
+from populace.core.marginals import Candidates, Marginal
 
 CASE = Case(method="adaptive", sizes=(2, 2), epsilon="1", delta="1e-2")
 EMPTY, ONE = (), (((1, 1),),)
@@ -48,9 +48,9 @@ class Script:
     def __init__(self, number):
         self.number, self.tape = number, []
 
-    def add(self, exact, *, law):
+    def add(self, exact, *, mechanism):
         answer = np.zeros_like(exact) if self.tape else np.array([0, self.number])
-        self.tape.append(Meeting(exact.copy(), law, answer))
+        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer))
         return answer
 
 
@@ -63,9 +63,9 @@ def moved_laws(number):
         tapes.append(source.tape)
     found = []
     for one, other in zip(*tapes, strict=True):
-        assert one.law == other.law
+        assert one.mechanism == other.mechanism
         (moved,) = (other.exact - one.exact)[other.exact != one.exact]
-        found.append((float(one.law.variance), int(moved)))
+        found.append((float(one.mechanism.variance), int(moved)))
     return found
 
 
@@ -82,8 +82,11 @@ def divergences():
         (variance, moved), *later = moved_laws(int(number))
         first = [mass[number - REACH[0]] for mass in masses(variance, moved)]
         # The joint law of all later numbers: one table of probabilities for each of the two neighbours.
-        laws = [masses(*law) for law in later]
-        one, other = (first[side] * reduce(np.multiply.outer, [law[side] for law in laws]) for side in (0, 1))
+        laws = [masses(*mechanism) for mechanism in later]
+        one, other = (
+            first[side] * reduce(np.multiply.outer, [mechanism[side] for mechanism in laws])
+            for side in (0, 1)
+        )
         found[0] += float(np.maximum(one - power * other, 0).sum())
         found[1] += float(np.maximum(other - power * one, 0).sum())
     return found

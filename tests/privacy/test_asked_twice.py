@@ -7,16 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.marginals import Candidates, Grouping, Marginal
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.privacy.noise import ExactNoise
+from populace.core.marginals import Candidates, Grouping, Marginal
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.table import PrivateTable
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 NOISE, OTHER = DiscreteGaussian(Fraction(400)), DiscreteGaussian(Fraction(900))
 A, B = Marginal(("a",)), Marginal(("b",))
@@ -34,9 +34,9 @@ class Ear(ExactNoise):
         super().__init__(RehearsalEntropy(1))
         self.met = []
 
-    def add(self, exact, *, law):
-        self.met.append((exact.copy(), law))
-        return super().add(exact, law=law)
+    def add(self, exact, *, mechanism):
+        self.met.append((exact.copy(), mechanism))
+        return super().add(exact, mechanism=mechanism)
 
 
 def asked(question, rows, *, unit, place):
@@ -77,7 +77,7 @@ QUESTIONS = {
     "one distance twice": lambda door: door.score(distances(A, A), noise=NOISE),
 }
 UNITS = [
-    Unit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
     for relation in Neighbours
     for rows in (1, 3)
 ]
@@ -94,35 +94,35 @@ def test_all_that_met_noise_is_charged_for_as_it_moves(question, unit, tmp_path)
         for number, rows in enumerate((before, after))
     )
     moved = sum(
-        Fraction(int(((one - other) ** 2).sum())) / law.variance
-        for (one, law), (other, _) in zip(here, there, strict=True)
+        Fraction(int(((one - other) ** 2).sum())) / mechanism.variance
+        for (one, mechanism), (other, _) in zip(here, there, strict=True)
     )
     booked = sum(
-        each.spend.answers * each.spend.l2_squared / each.spend.law.variance for each in record.spends
+        each.spend.answers * each.spend.l2_squared / each.spend.mechanism.variance for each in record.spends
     )
     assert sum(each.spend.answers for each in record.spends) == len(answers)
     # A distance from an estimate of no rows is their number, which swaps do not change.
     assert moved == (0 if swapped and record.spends[0].spend.verb == "score" else booked)
 
 
-@pytest.mark.parametrize("law", [NOISE, DiscreteLaplace(Fraction(20))], ids=["Gaussian", "Laplace"])
-def test_a_marginal_asked_twice_costs_as_much_as_two(law, tmp_path):
+@pytest.mark.parametrize("mechanism", [NOISE, DiscreteLaplace(Fraction(20))], ids=["Gaussian", "Laplace"])
+def test_a_marginal_asked_twice_costs_as_much_as_two(mechanism, tmp_path):
     def used(name, *batches):
-        return asked(lambda door: door.measure_batches(batches), ROWS, unit=Unit(), place=tmp_path / name)[
-            1
-        ].used
+        return asked(
+            lambda door: door.measure_batches(batches), ROWS, unit=PrivacyUnit(), place=tmp_path / name
+        )[1].used
 
-    once = used("1", ([A], law))
+    once = used("1", ([A], mechanism))
     assert once > 0
-    assert used("2", ([A, A], law)) == used("3", ([A, B], law)) == 2 * once
-    assert used("4", ([A], law), ([A], law)) == 2 * once
+    assert used("2", ([A, A], mechanism)) == used("3", ([A, B], mechanism)) == 2 * once
+    assert used("4", ([A], mechanism), ([A], mechanism)) == 2 * once
 
 
 def test_a_marginal_asked_twice_is_answered_twice(tmp_path):
     """Noise is drawn anew: three cells of a deviation of 10,000 agree by chance once in 10¹³."""
     wide = DiscreteGaussian(Fraction(10**8))
     _, _, (one, other) = asked(
-        lambda door: door.measure([A, A], noise=wide), ROWS, unit=Unit(), place=tmp_path / "l.db"
+        lambda door: door.measure([A, A], noise=wide), ROWS, unit=PrivacyUnit(), place=tmp_path / "l.db"
     )
     assert one.marginal == other.marginal == A
     assert (one.counts != other.counts).any()

@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.errors import OverBudget, UsageError
-from populace.marginals import MOST_ROWS, Candidates, Grouping, Marginal
-from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential
-from populace.privacy.noise import ExactNoise, is_secret
+from populace.core.errors import OverBudget, UsageError
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Grouping, Marginal
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise, is_secret
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.table import PrivateTable
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 NOISE = DiscreteGaussian(Fraction(100))
 LAW = Exponential(Fraction(1, 10))
@@ -39,7 +39,7 @@ class Spy(MemoryEngine):
 
 def make(tmp_path, *, unit=None, epsilon=50, rehearsal=True, noise=None, sizes=None):
     sizes = sizes or {"a": 3, "b": 2}
-    schema = Schema(columns=Schema.from_sizes(sizes).columns, unit=unit or Unit())
+    schema = Schema(columns=Schema.from_sizes(sizes).columns, unit=unit or PrivacyUnit())
     codes = {name: (np.array([0, 1, 1]) % size).astype(np.uint8) for name, size in sizes.items()}
     ledger = Ledger.open(tmp_path / "ledger.db")
     # An account of its own for every barrier.
@@ -68,11 +68,11 @@ REFUSED = {
     "short grouping": lambda door: door.measure([Marginal(("a",), (Grouping("a", (0, 1)),))], noise=NOISE),
     "score of nothing": lambda door: door.score(slate(), noise=NOISE),
     "wrong shape": lambda door: door.score(slate((2,)), noise=NOISE),
-    "broadcast shape": lambda door: door.choose(slate((1,)), among=[0], law=LAW),
-    "choice of nothing": lambda door: door.choose(slate((3,)), among=[], law=LAW),
-    "choice outside": lambda door: door.choose(slate((3,)), among=[1], law=LAW),
-    "negative choice": lambda door: door.choose(slate((3,)), among=[-1], law=LAW),
-    "noise in a choice": lambda door: door.choose(slate((3,)), among=[0], law=NOISE),
+    "broadcast shape": lambda door: door.choose(slate((1,)), among=[0], mechanism=LAW),
+    "choice of nothing": lambda door: door.choose(slate((3,)), among=[], mechanism=LAW),
+    "choice outside": lambda door: door.choose(slate((3,)), among=[1], mechanism=LAW),
+    "negative choice": lambda door: door.choose(slate((3,)), among=[-1], mechanism=LAW),
+    "noise in a choice": lambda door: door.choose(slate((3,)), among=[0], mechanism=NOISE),
     "choice as noise": lambda door: door.measure([Marginal(("a",))], noise=LAW),
 }
 
@@ -99,7 +99,7 @@ def test_a_question_beyond_the_budget_reads_nothing(tmp_path):
     with pytest.raises(OverBudget):
         door.score(slate((3,)), noise=DiscreteGaussian(Fraction(1, 10)))
     with pytest.raises(OverBudget):
-        door.choose(slate((3,)), among=[0], law=Exponential(Fraction(20)))
+        door.choose(slate((3,)), among=[0], mechanism=Exponential(Fraction(20)))
     assert (Spy.reads, run.record().spends) == (0, ())
 
 
@@ -120,11 +120,11 @@ def test_batches_beyond_the_budget_read_nothing(tmp_path):
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_every_verb_charges_for_the_unit(rows, neighbours, tmp_path):
     """l1 and squared l2 of measure, score and choose, for r rows, under both relations."""
-    unit = Unit(rows=rows, id="p", neighbours=neighbours)
+    unit = PrivacyUnit(rows=rows, id="p", neighbours=neighbours)
     door, run = make(tmp_path, unit=unit, epsilon=500)
     door.measure([Marginal(("a",)), Marginal(("b",))], noise=NOISE)
     door.score(slate((3,), (3,)), noise=NOISE)
-    door.choose(slate((3,)), among=[0], law=LAW)
+    door.choose(slate((3,)), among=[0], mechanism=LAW)
     twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     told = [(b.spend.verb, b.spend.answers, b.spend.l1, b.spend.l2_squared) for b in run.record().spends]
     assert told == [
@@ -145,10 +145,10 @@ def test_choices_are_drawn_at_the_rate_of_the_unit(tmp_path):
             rates.append((rate, scores.tolist()))
             return 0
 
-    unit = Unit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE)
+    unit = PrivacyUnit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE)
     door, _ = make(tmp_path, unit=unit, noise=Ear(RehearsalEntropy(1)))
     guess = np.array([5, 0, 0])
-    door.choose(Candidates((Marginal(("a",)),), (guess,), (2,)), among=[0], law=LAW)
+    door.choose(Candidates((Marginal(("a",)),), (guess,), (2,)), among=[0], mechanism=LAW)
     # Rows 0, 1, 1 against the guess 5, 0, 0: |1 − 5| + |2 − 0| − 2 = 4, and a 0 for choosing none.
     assert rates == [(Fraction(1, 10) / 12, [4, 0])]
 
@@ -157,7 +157,7 @@ def test_secrecy_goes_by_type_not_by_claim(tmp_path):
     class Silent:
         secret = True
 
-        def add(self, exact, *, law):
+        def add(self, exact, *, mechanism):
             return exact
 
         def pick(self, scores, *, rate):
@@ -167,7 +167,7 @@ def test_secrecy_goes_by_type_not_by_claim(tmp_path):
         pass
 
     class Narrow(ExactNoise):
-        def add(self, exact, *, law):
+        def add(self, exact, *, mechanism):
             return exact
 
     assert is_secret(ExactNoise(SystemEntropy()))
@@ -181,7 +181,10 @@ def test_secrecy_goes_by_type_not_by_claim(tmp_path):
 
 def test_candidates_cannot_make_a_score_wrap_around():
     pair = (Marginal(("a",)),)
-    for estimate, penalty in ((np.array([-(2**63) + 1, 0, 0]), 0), (np.array([0, MOST_ROWS, 1]) * 2, 0)):
+    for estimate, penalty in (
+        (np.array([-(2**63) + 1, 0, 0]), 0),
+        (np.array([0, MAX_ESTIMATE_ROWS, 1]) * 2, 0),
+    ):
         with pytest.raises(UsageError, match="rows"):
             Candidates(pair, (estimate,), (penalty,))
     with pytest.raises(UsageError, match="rows"):

@@ -8,9 +8,9 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from populace.marginals import Candidates, Domain, Grouping, Marginal
-from populace.private.engines.memory import MemoryEngine
-from populace.schema.unit import Neighbours, Unit
+from populace.core.marginals import Candidates, Domain, Grouping, Marginal
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 DOMAIN = Domain({"a": 2, "b": 3})
 RECORDS = list(product(range(2), range(3)))
@@ -28,7 +28,7 @@ def counts(rows):
     return engine(rows).counts(MARGINALS)
 
 
-def neighbours(rows, unit: Unit):
+def neighbours(rows, unit: PrivacyUnit):
     """Every table one unit away: its up to r rows leave (and, under replace-one, as many enter)."""
     for extra in range(1, unit.rows + 1):
         for added in combinations_with_replacement(RECORDS, extra):
@@ -40,10 +40,10 @@ def neighbours(rows, unit: Unit):
 
 
 UNITS = [
-    Unit(),
-    Unit(rows=2, id="p"),
-    Unit(neighbours=Neighbours.REPLACE_ONE),
-    Unit(rows=2, id="p", neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(),
+    PrivacyUnit(rows=2, id="p"),
+    PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(rows=2, id="p", neighbours=Neighbours.REPLACE_ONE),
 ]
 
 

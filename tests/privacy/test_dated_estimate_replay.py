@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from shapes import coded, unchecked
 
-from populace.estimates import estimate
-from populace.evaluate.replay import Player, Recorder, check_distances
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.estimates import Estimates
-from populace.release.manifest import dump
+from populace.api.estimate import estimate
+from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.estimates_bundle import Estimates
+from populace.release.manifest import dump_json
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
 
 SCHEMA = Schema.parse("""
 [table]
@@ -103,10 +103,10 @@ FORMS: dict[str, Callable[[list[Any], Path], Any]] = {
 def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared within one run, under one random name."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
 
 
-def run(data: Any, noise: Recorder | Player, *, asked: str, ledger: Path) -> Estimates:
+def run(data: Any, noise: RecordingNoise | ReplayingNoise, *, asked: str, ledger: Path) -> Estimates:
     return estimate(
         data,
         schema=SCHEMA,
@@ -136,16 +136,20 @@ CASES = [
 
 @pytest.mark.parametrize(("form", "row", "asked"), CASES)
 def test_surveys_with_dates_agree_to_the_byte(form: str, row: str, asked: str, tmp_path: Path) -> None:
-    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     first = run(FORMS[form](ROWS, tmp_path / "people"), recorder, asked=asked, ledger=tmp_path / "first.db")
-    player = Player(recorder.tape)
+    player = ReplayingNoise(recorder.tape)
     beside = FORMS[form]([*ROWS, HOSTILE[row]], tmp_path / "people")
     second = run(beside, player, asked=asked, ledger=tmp_path / "second.db")
     player.finish()
-    check_distances(recorder.tape, player.tape, record=first.record)
+    check_sensitivities(recorder.tape, player.tape, record=first.record)
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
     # The name of the run and the hash of its ledger are random; all else is written down alike.
     same = replace(second, record=first.record)
-    for written in (Estimates.to_csv, lambda each: dump(each.to_json()), lambda each: dump(each.statement)):
+    for written in (
+        Estimates.to_csv,
+        lambda each: dump_json(each.to_json()),
+        lambda each: dump_json(each.statement),
+    ):
         assert written(first) == written(same)
     assert first.tape == second.tape

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import InternalError, OverBudget, UsageError
-from populace.marginals import Marginal
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Stability
-from populace.privacy.noise import ExactNoise
-from populace.privacy.stability import key_delta
+from populace.api.synthesize import measure
+from populace.core.errors import InternalError, OverBudget, UsageError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, PartitionSelection
+from populace.privacy.accounting.partition_selection import delta_price
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 SCHEMA = """
 [table]
@@ -39,8 +39,8 @@ kind = "integer"
 min = 0
 max = 9
 """
-LAW = Stability(DiscreteGaussian(Fraction(9, 4)), 12)
-CERTAIN = Stability(DiscreteGaussian(Fraction(1, 100)), 3)
+LAW = PartitionSelection(DiscreteGaussian(Fraction(9, 4)), 12)
+CERTAIN = PartitionSelection(DiscreteGaussian(Fraction(1, 100)), 3)
 BY_PERSON = 'id = "person"\nrows_per_unit = 3'
 
 
@@ -78,19 +78,21 @@ class Faulty(ExactNoise):
         super().__init__(RehearsalEntropy(seed))
         self._factor, self._higher = factor, higher
 
-    def reveal(self, keys, counts, *, law):
+    def reveal(self, keys, counts, *, mechanism):
         return super().reveal(
             keys,
             counts,
-            law=Stability(DiscreteGaussian(law.variance * self._factor**2), law.threshold + self._higher),
+            mechanism=PartitionSelection(
+                DiscreteGaussian(mechanism.variance * self._factor**2), mechanism.threshold + self._higher
+            ),
         )
 
 
-def probability(count: int, law: Stability) -> float:
+def probability(count: int, mechanism: PartitionSelection) -> float:
     """P[count + Z > T], summed in floats."""
     z = np.arange(-60, 61)
-    weight = np.exp(-(z**2) / (2 * float(law.variance)))
-    return float(weight[count + z > law.threshold].sum() / weight.sum())
+    weight = np.exp(-(z**2) / (2 * float(mechanism.variance)))
+    return float(weight[count + z > mechanism.threshold].sum() / weight.sum())
 
 
 FAULTS = {
@@ -111,12 +113,12 @@ def test_keys_are_told_as_often_as_the_booked_law_says(fault, fits, tmp_path):
     each, counts = 1000, range(LAW.threshold - 3, LAW.threshold + 5)
     cities = [f"{count}:{n}" for count in counts for n in range(each) for _ in range(count)]
     barrier, run = door(tmp_path, cities, law_source=Faulty(7, **fault))
-    found = barrier.discover_values("city", law=LAW)
-    law = run.record().spends[-1].spend.law
-    assert law == LAW
+    found = barrier.discover_values("city", mechanism=LAW)
+    mechanism = run.record().spends[-1].spend.mechanism
+    assert mechanism == LAW
     outside = 0
     for count in counts:
-        chance = probability(count, law)
+        chance = probability(count, mechanism)
         times = sum(key.startswith(f"{count}:") for key in found)
         outside += abs(times - each * chance) > 5 * math.sqrt(each * chance * (1 - chance)) + 1
     assert (outside == 0) is fits
@@ -128,7 +130,7 @@ def test_told_counts_carry_the_booked_noise(fault, fits, tmp_path):
     barrier, _ = door(
         tmp_path, [f"k{n}" for n in range(2000) for _ in range(60)], law_source=Faulty(3, **fault)
     )
-    found = barrier.discover_values("city", law=LAW)
+    found = barrier.discover_values("city", mechanism=LAW)
     squares = (np.array(list(found.values())) - 60.0) ** 2
     spread = float(LAW.variance)
     assert len(found) == 2000
@@ -138,10 +140,10 @@ def test_told_counts_carry_the_booked_noise(fault, fits, tmp_path):
 def test_a_key_that_does_not_occur_is_never_told():
     """Even noise that lifts everything above the threshold tells nothing of a key without rows."""
     source = ExactNoise(RehearsalEntropy(1))
-    wide = Stability(DiscreteGaussian(Fraction(10**6)), 1)
+    wide = PartitionSelection(DiscreteGaussian(Fraction(10**6)), 1)
     for _ in range(50):
-        assert source.reveal(["absent", "here"], np.array([0, 10**5]), law=wide).keys() == {"here"}
-    assert source.reveal([], np.zeros(0, dtype=np.int64), law=wide) == {}
+        assert source.reveal(["absent", "here"], np.array([0, 10**5]), mechanism=wide).keys() == {"here"}
+    assert source.reveal([], np.zeros(0, dtype=np.int64), mechanism=wide) == {}
 
 
 # ------------------------------------------------------------------------------------------ what is a key
@@ -157,7 +159,7 @@ def test_texts_are_told_as_they_will_be_read(tmp_path):
         *["y" * 200] * 9,
     ]
     barrier, _ = door(tmp_path, cities)
-    found = barrier.discover_values("city", law=CERTAIN)
+    found = barrier.discover_values("city", mechanism=CERTAIN)
     assert found == {"M\u00fcnchen": 10, "Ulm": 12, "y" * 200: 9}
     learnt = Schema.parse(SCHEMA.format(unit="")).columns["city"].learnt(sorted(found))
     assert learnt.values == ("M\u00fcnchen", "Ulm", "y" * 200)
@@ -168,7 +170,7 @@ def test_the_order_of_rows_leaves_no_trace(tmp_path):
     rng = np.random.default_rng(2)
     cities = [f"k{rng.integers(40)}" for _ in range(600)]
     answers = [
-        door(tmp_path, cities, order=order, name=name)[0].discover_values("city", law=LAW)
+        door(tmp_path, cities, order=order, name=name)[0].discover_values("city", mechanism=LAW)
         for name, order in (("a", None), ("b", rng.permutation(600)))
     ]
     assert list(answers[0].items()) == list(answers[1].items())
@@ -179,7 +181,7 @@ def test_the_order_of_rows_leaves_no_trace(tmp_path):
 @pytest.mark.parametrize("cities", [[], ["Ulm"], [None, ""]], ids=["no rows", "one row", "no values"])
 def test_no_key_is_a_valid_answer(cities, tmp_path):
     barrier, run = door(tmp_path, cities)
-    assert barrier.discover_values("city", law=CERTAIN) == {}
+    assert barrier.discover_values("city", mechanism=CERTAIN) == {}
     assert len(run.record().spends) == 1, "it is paid for all the same"
 
 
@@ -188,7 +190,9 @@ def test_a_person_counts_three_times_at_most(tmp_path):
     cities = ["Ulm"] * 5 + ["Bonn"] * 4 + ["Ulm"] * 2
     ids = ["p"] * 5 + [None, "", "  ", None] + ["q", "r"]
     barrier, _ = door(tmp_path, cities, ids=ids, unit=BY_PERSON)
-    assert barrier.discover_values("city", law=Stability(DiscreteGaussian(Fraction(1, 100)), 3)) == {"Ulm": 5}
+    assert barrier.discover_values(
+        "city", mechanism=PartitionSelection(DiscreteGaussian(Fraction(1, 100)), 3)
+    ) == {"Ulm": 5}
 
 
 def test_files_and_frames_tell_the_same(tmp_path):
@@ -200,7 +204,9 @@ def test_files_and_frames_tell_the_same(tmp_path):
     schema = Schema.parse(SCHEMA.format(unit=""))
     first, run = door(tmp_path, cities)
     second = Barrier(PrivateTable.of(path, schema=schema), run=run, noise=ExactNoise(RehearsalEntropy(1)))
-    assert first.discover_values("city", law=CERTAIN) == second.discover_values("city", law=CERTAIN)
+    assert first.discover_values("city", mechanism=CERTAIN) == second.discover_values(
+        "city", mechanism=CERTAIN
+    )
 
 
 # ------------------------------------------------------------------------------------------ refusals and charges
@@ -222,11 +228,11 @@ class Unread:
 
 
 REFUSED = {
-    "known column": lambda barrier: barrier.discover_values("age", law=LAW),
-    "no column": lambda barrier: barrier.discover_values("town", law=LAW),
-    "noise without threshold": lambda barrier: barrier.discover_values("city", law=MUCH),
+    "known column": lambda barrier: barrier.discover_values("age", mechanism=LAW),
+    "no column": lambda barrier: barrier.discover_values("town", mechanism=LAW),
+    "noise without threshold": lambda barrier: barrier.discover_values("city", mechanism=MUCH),
     "threshold below a unit": lambda barrier: barrier.discover_values(
-        "city", law=Stability(DiscreteGaussian(Fraction(1)), 1)
+        "city", mechanism=PartitionSelection(DiscreteGaussian(Fraction(1)), 1)
     ),
     "no groups": lambda barrier: barrier.discover_bins("age", groups=groups([]), noise=MUCH),
     "too few groups": lambda barrier: barrier.discover_bins("age", groups=groups([0] * 10), noise=MUCH),
@@ -246,7 +252,7 @@ MUCH = DiscreteGaussian(Fraction(100))
 
 def unread(tmp_path, *, unit=None, keys=Fraction(1, 1000)):
     schema = Schema.parse(SCHEMA.format(unit=""))
-    schema = Schema(columns=schema.columns, unit=unit or Unit())
+    schema = Schema(columns=schema.columns, unit=unit or PrivacyUnit())
     run = Ledger.open(tmp_path / "ledger.db").reserve(
         "d",
         epsilon=Fraction(50),
@@ -273,18 +279,18 @@ def test_refused_questions_cost_and_read_nothing(question, tmp_path):
 def test_a_threshold_beyond_the_part_of_delta_reads_nothing(tmp_path):
     barrier, run, table = unread(tmp_path, keys=Fraction(1, 10**6))
     with pytest.raises(OverBudget, match="set aside is left"):
-        barrier.discover_values("city", law=Stability(DiscreteGaussian(Fraction(9, 4)), 7))
+        barrier.discover_values("city", mechanism=PartitionSelection(DiscreteGaussian(Fraction(9, 4)), 7))
     assert (table.reads, run.record().spends) == (0, ())
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
-    unit = Unit(rows=rows, id="p", neighbours=neighbours)
+    unit = PrivacyUnit(rows=rows, id="p", neighbours=neighbours)
     barrier, run, table = unread(tmp_path, unit=unit)
-    law = barrier.budget.key_law(Fraction(1, 10), delta=Fraction(1, 2000))
+    mechanism = barrier.budget.key_mechanism(Fraction(1, 10), delta=Fraction(1, 2000))
     for question in (
-        lambda: barrier.discover_values("city", law=law),
+        lambda: barrier.discover_values("city", mechanism=mechanism),
         lambda: barrier.discover_bins("age", groups=groups([0, 0, 0, 1] + [2] * 7), noise=MUCH),
     ):
         with pytest.raises(InternalError):
@@ -293,7 +299,7 @@ def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
     told = [(b.spend.verb, b.spend.answers, b.spend.l1, b.spend.l2_squared) for b in run.record().spends]
     assert told == [("discover", 1, rows * twice, rows**2 * twice)] * 2
     values, bins = run.record().spends
-    assert values.delta == key_delta(law, unit=unit) > 0
+    assert values.delta == delta_price(mechanism, unit=unit) > 0
     assert bins.delta == 0
     assert table.reads == 2, "what failed after the charge has been paid for"
 
@@ -332,8 +338,8 @@ class Scaled(ExactNoise):
         super().__init__(RehearsalEntropy(5))
         self._factor = factor
 
-    def add(self, exact, *, law):
-        return super().add(exact, law=DiscreteGaussian(law.variance * self._factor**2))
+    def add(self, exact, *, mechanism):
+        return super().add(exact, mechanism=DiscreteGaussian(mechanism.variance * self._factor**2))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +353,7 @@ def test_groups_carry_the_booked_noise(factor, fits, tmp_path):
     noise = np.concatenate(
         [barrier.discover_bins("age", groups=each, noise=MUCH) - exact for _ in range(200)]
     )
-    booked = float(run.record().spends[-1].spend.law.variance)
+    booked = float(run.record().spends[-1].spend.mechanism.variance)
     deviation = booked * math.sqrt(2 / noise.size)
     assert (abs(float((noise**2).mean()) - booked) < 6 * deviation) is fits
 
@@ -356,11 +362,11 @@ def test_the_budget_is_what_is_left(tmp_path):
     barrier, run = door(tmp_path, ["Ulm"] * 100)
     whole = barrier.budget
     barrier.measure([Marginal(("age",))], noise=DiscreteGaussian(Fraction(100)))
-    barrier.discover_values("city", law=LAW)
+    barrier.discover_values("city", mechanism=LAW)
     assert barrier.budget == whole, "one barrier's budget does not move under its strategy"
     left = run.left
     assert left.cap == whole.cap - run.spent
-    assert left.keys == whole.keys - run.record().used_keys < whole.keys
+    assert left.keys == whole.keys - run.record().used_delta_reserve < whole.keys
 
 
 # ------------------------------------------------------------------------------------------ whole runs
@@ -391,7 +397,7 @@ def test_bins_can_be_learnt_with_pure_privacy(tmp_path):
         ledger=tmp_path / "l.db",
         dataset="d",
     )
-    laws = {type(b.spend.law) for b in found.record.spends if b.spend.verb == "discover"}
+    laws = {type(b.spend.mechanism) for b in found.record.spends if b.spend.verb == "discover"}
     assert laws == {DiscreteLaplace}
     assert found.schema.columns["age"].levels > 6
     assert found.record.keys == 0

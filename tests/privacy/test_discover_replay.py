@@ -17,13 +17,13 @@ from scipy.stats import binom
 from test_replay import check_same_folder, check_twin
 from tiny_tables import Rows, Twin, run_twin
 
-from populace.evaluate.replay import LeakError, privacy_loss
-from populace.infer.run import fit_run
-from populace.pipeline import release_from
-from populace.privacy.mechanisms import Stability
-from populace.privacy.noise import ExactNoise
-from populace.private.values import Tally
-from populace.schema.columns import Origin
+from populace.api.synthesize import release_from
+from populace.audit.replay import LeakError, privacy_loss
+from populace.methods.fit_measurements import fit
+from populace.privacy.accounting.mechanisms import PartitionSelection
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.read.value_counts import Tally
+from populace.schema.columns.column import Origin
 
 SCHEMA = """
 [table]
@@ -119,9 +119,9 @@ def check(twin: Twin) -> None:
     check_twin(twin)
     record = twin.first.record
     booked = sum((spend.delta for spend in record.spends), Fraction(0))
-    assert 0 < booked == record.used_keys <= record.keys < record.delta
+    assert 0 < booked == record.used_delta_reserve <= record.keys < record.delta
     record.check()
-    told = [meeting for meeting in twin.first_tape if isinstance(meeting.law, Stability)]
+    told = [meeting for meeting in twin.first_tape if isinstance(meeting.mechanism, PartitionSelection)]
     for name, meeting in zip(("city", "job"), told, strict=True):
         column = record_column(twin, name)
         assert set(column.values) == set(meeting.answer)
@@ -208,7 +208,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
         twin = run(pair, method="mst", ledgers=tmp_path, seed=number)
         second = replace(twin.second, record=twin.first.record)
         for name, measurements in (("a", twin.first), ("b", second)):
-            model = fit_run(measurements)
+            model = fit(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
         check_same_folder(tmp_path / f"{number}-a", tmp_path / f"{number}-b")
 
@@ -228,10 +228,10 @@ def test_a_domain_that_follows_the_rows_is_caught(tmp_path, monkeypatch):
 
     genuine = Barrier.discover_values
 
-    def generous(self, column, *, law):
+    def generous(self, column, *, mechanism):
         return {
             **dict.fromkeys(map(str, self._table.tally(column).keys), 1),
-            **genuine(self, column, law=law),
+            **genuine(self, column, mechanism=mechanism),
         }
 
     monkeypatch.setattr(Barrier, "discover_values", generous)
@@ -244,7 +244,10 @@ def test_keys_that_do_not_occur_are_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(
         ExactNoise,
         "reveal",
-        lambda self, keys, counts, *, law: {**genuine(self, keys, counts, law=law), "made up": 99},
+        lambda self, keys, counts, *, mechanism: {
+            **genuine(self, keys, counts, mechanism=mechanism),
+            "made up": 99,
+        },
     )
     with pytest.raises(LeakError, match="does not occur"):
         check(run(canary_pair(), method="independent", ledgers=tmp_path, seed=1))
@@ -252,10 +255,10 @@ def test_keys_that_do_not_occur_are_caught(tmp_path, monkeypatch):
 
 def test_rows_beyond_the_unit_are_caught(tmp_path, monkeypatch):
     """Counting before truncation: a person of five rows moves a key by five."""
-    from populace.private import values
+    from populace.private.read import value_counts as values
 
     monkeypatch.setattr(
-        values, "first_rows", lambda ids, *, rows: np.ones(sum(map(len, ids)), dtype=np.bool_)
+        values, "select_first_rows", lambda ids, *, rows: np.ones(sum(map(len, ids)), dtype=np.bool_)
     )
     rng = np.random.default_rng(4)
     rest = [(f"p{n}", *random_row(rng)[1:]) for n in range(200)]
@@ -277,7 +280,7 @@ def test_rows_beyond_the_unit_are_caught(tmp_path, monkeypatch):
 
 def test_a_key_counted_twice_is_caught(tmp_path, monkeypatch):
     """Counts that move by two for one row."""
-    from populace.private.table import PrivateTable
+    from populace.private.private_table import PrivateTable
 
     genuine = PrivateTable.tally
 

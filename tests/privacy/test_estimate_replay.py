@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 import surveys
 
-from populace.estimates import estimate
-from populace.evaluate.replay import LeakError, Meeting, Player, Recorder, check_distances
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.estimates import Estimates
+from populace.api.estimate import estimate
+from populace.audit.replay import LeakError, NoisyAnswer, RecordingNoise, ReplayingNoise, check_sensitivities
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.estimates_bundle import Estimates
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
 
 SCHEMA = Schema.parse(surveys.SCHEMA)
 MEAN = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\nby = ["sex"]'
@@ -47,10 +47,10 @@ MUTE = {"stratum": "", "psu": 9, "weight": -1.0, "sex": "x", "age": 3, "income":
 def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared within one run, under one random name: it decides which donors are taken."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
 
 
-def run(table: pa.Table, noise: Recorder | Player, *, name: str, folder: Path) -> Estimates:
+def run(table: pa.Table, noise: RecordingNoise | ReplayingNoise, *, name: str, folder: Path) -> Estimates:
     design, queries = RUNS[name]
     return estimate(
         table,
@@ -67,9 +67,9 @@ def run(table: pa.Table, noise: Recorder | Player, *, name: str, folder: Path) -
 def twins(
     rows: pa.Table, other: pa.Table, *, name: str, folder: Path
 ) -> tuple[Estimates, Estimates, list, list]:
-    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     first = run(rows, recorder, name=name, folder=folder)
-    player = Player(recorder.tape)
+    player = ReplayingNoise(recorder.tape)
     second = run(other, player, name=name, folder=folder)
     player.finish()
     return first, second, recorder.tape, player.tape
@@ -95,7 +95,7 @@ SOME = [*((name, "loud") for name in RUNS), ("psus", "wild"), ("psus", "mute"), 
 def test_neighbours_agree_under_frozen_outputs(name: str, row: str, tmp_path: Path) -> None:
     small, large = added(ROWS[row], count=40)
     first, second, tape, other = twins(small, large, name=name, folder=tmp_path)
-    check_distances(tape, other, record=first.record)
+    check_sensitivities(tape, other, record=first.record)
     assert first.rows == second.rows
     assert first.tape == second.tape
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
@@ -104,7 +104,7 @@ def test_neighbours_agree_under_frozen_outputs(name: str, row: str, tmp_path: Pa
 def test_an_empty_table_and_one_row_agree_too(tmp_path: Path) -> None:
     small, large = added(LOUD, count=0)
     first, second, tape, other = twins(small, large, name="psus", folder=tmp_path)
-    check_distances(tape, other, record=first.record)
+    check_sensitivities(tape, other, record=first.record)
     assert first.rows == second.rows
 
 
@@ -114,21 +114,21 @@ def test_two_rows_are_seen_to_move_further(tmp_path: Path) -> None:
     more = pa.concat_tables([rows, pa.Table.from_pylist([LOUD, LOUD], schema=rows.schema)])
     first, _, tape, other = twins(rows, more, name="psus", folder=tmp_path)
     with pytest.raises(LeakError, match="further"):
-        check_distances(tape, other, record=first.record)
+        check_sensitivities(tape, other, record=first.record)
 
 
 def test_a_question_that_depends_on_rows_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A leak planted into the street: the number of queries follows the number of rows."""
     rows, large = added(LOUD, count=3)
-    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     run(rows, recorder, name="psus", folder=tmp_path)
     monkeypatch.setitem(RUNS, "psus", (surveys.DESIGN, surveys.QUERIES + COUNT.replace("old", "more")))
     with pytest.raises(LeakError):
-        run(large, Player(recorder.tape), name="psus", folder=tmp_path)
+        run(large, ReplayingNoise(recorder.tape), name="psus", folder=tmp_path)
 
 
 def test_tapes_hold_what_met_noise(tmp_path: Path) -> None:
-    recorder = Recorder(ExactNoise(RehearsalEntropy(7)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     found = run(surveys.rows(5), recorder, name="psus", folder=tmp_path)
-    assert all(isinstance(meeting, Meeting) for meeting in recorder.tape)
+    assert all(isinstance(meeting, NoisyAnswer) for meeting in recorder.tape)
     assert len(recorder.tape) == len(found.tape)

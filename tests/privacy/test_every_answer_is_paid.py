@@ -14,29 +14,35 @@ import numpy as np
 import pytest
 from transcripts import Desk
 
-from populace.marginals import Candidates, Marginal
-from populace.measurements import Measurement
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import (
+from populace.core.marginals import Candidates, Marginal
+from populace.measurements.measurements import Measurement
+from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     ExponentialCount,
-    Stability,
+    PartitionSelection,
 )
-from populace.privacy.noise import ExactNoise
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import LN_2, SmoothNoise
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.statistics.rows import SurveyRows
-from populace.private.table import PrivateTable
-from populace.private.values import Tally
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
+from populace.private.read.value_counts import Tally
+from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
-from populace.schema.unknown import UnknownValues
-from populace.survey.bins import Binning
-from populace.survey.questions import BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
-from populace.survey.sums import Factor, Sum
+from populace.survey.smooth_questions import (
+    BinChoice,
+    Donors,
+    ImputedQuestion,
+    ImputedStatistic,
+    WeightedQuestion,
+)
+from populace.survey.sums import Sum, SumFactor
 
 SCHEMA = Schema(
     columns={**Schema.from_sizes({"a": 2, "b": 3}).columns, "city": UnknownValues(name="city")},
@@ -45,14 +51,14 @@ CODES = {"a": np.array([0, 1, 1], np.uint8), "b": np.array([2, 0, 0], np.uint8)}
 # So wide that two draws of it agree about once in 10⁹ times; seeds are fixed.
 WIDE, OTHER = DiscreteGaussian(Fraction(10**18)), DiscreteLaplace(Fraction(10**9))
 RANGE = ExponentialCount(Fraction(10**9), 10**12)
-KEYS = Stability(DiscreteLaplace(Fraction(1)), 60)
+KEYS = PartitionSelection(DiscreteLaplace(Fraction(1)), 60)
 A, B = Marginal(("a",)), Marginal(("b",))
 ESTIMATES = {A: np.array([5, 0]), B: np.array([1, 1, 1])}
-ROWS, AGES = Sum(by=A), Sum(by=B, factors=(Factor(column="b", low=Fraction(0), high=Fraction(2)),))
+ROWS, AGES = Sum(by=A), Sum(by=B, factors=(SumFactor(column="b", low=Fraction(0), high=Fraction(2)),))
 APART = Binning(name="apart", bins=((0,), (1,)))
 TOTALS = (Fraction(10), Fraction(20))
 COUNT = WeightedQuestion(by=A, binning=APART, populations=TOTALS, beta=LN_2)
-SMOOTH = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
+SMOOTH = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
 CHOICE = BinChoice(by=A, binnings=(APART, Binning(name="whole", bins=((0, 1),))), populations=TOTALS)
 CHOSEN = Exponential(Fraction(1, 10))
 
@@ -75,21 +81,21 @@ class Ear(ExactNoise):
         self.told.append(plain(told))
         return told
 
-    def add(self, exact, *, law):
-        told = super().add(exact, law=law)
+    def add(self, exact, *, mechanism):
+        told = super().add(exact, mechanism=mechanism)
         self.drawn += (told - exact).ravel().tolist()
         self.exact.append(exact.tolist())
-        self.laws.append(law)
+        self.laws.append(mechanism)
         return self._keep(exact.size, told)
 
     def pick(self, scores, *, rate):
         return self._keep(1, super().pick(scores, rate=rate))
 
-    def reveal(self, keys, counts, *, law):
-        return self._keep(counts.size, super().reveal(keys, counts, law=law))
+    def reveal(self, keys, counts, *, mechanism):
+        return self._keep(counts.size, super().reveal(keys, counts, mechanism=mechanism))
 
-    def smooth(self, exact, bound, *, law, lattice):
-        told = super().smooth(exact, bound, law=law, lattice=lattice)
+    def smooth(self, exact, bound, *, mechanism, lattice):
+        told = super().smooth(exact, bound, mechanism=mechanism, lattice=lattice)
         self.drawn.append(told - exact)
         return self._keep(1, told)
 
@@ -231,8 +237,8 @@ def test_all_verbs_are_listed():
 
 def test_a_choice_among_duplicates_is_one_answer_with_the_weight_of_both():
     asked = Asked()
-    asked.door.choose(candidates(A, A), among=[0, 1], law=CHOSEN)
-    asked.door.choose(candidates(A, A), among=[0, 0], law=CHOSEN)
+    asked.door.choose(candidates(A, A), among=[0, 1], mechanism=CHOSEN)
+    asked.door.choose(candidates(A, A), among=[0, 0], mechanism=CHOSEN)
     assert asked.paid[0] == 2
 
 
@@ -244,7 +250,7 @@ def check_laws() -> None:
     laws = [WIDE, WIDE, OTHER, RANGE, OTHER, WIDE, WIDE]
     assert asked.ear.laws == laws
     booked = [each.spend for each in asked.run.record().spends]
-    assert [spend.law for spend in booked for _ in range(spend.answers)] == laws
+    assert [spend.mechanism for spend in booked for _ in range(spend.answers)] == laws
 
 
 def check_scores() -> None:
@@ -269,13 +275,13 @@ def test_scores_are_those_of_what_was_asked():
     check_scores()
 
 
-@pytest.mark.parametrize("law", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "range"])
+@pytest.mark.parametrize("mechanism", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "range"])
 @pytest.mark.parametrize("shape", [(64,), (8, 8), (1,)], ids=str)
-def test_every_cell_and_every_answer_has_its_own_draw(law, shape):
+def test_every_cell_and_every_answer_has_its_own_draw(mechanism, shape):
     """No two of 192 draws agree, in one answer or across answers, nor do those of two sources."""
     exact = np.full(shape, 5 * 10**11)
     one, other = (ExactNoise(RehearsalEntropy(seed)) for seed in (1, 2))
-    drawn = np.concatenate([source.add(exact, law=law).ravel() for source in (one, one, other)])
+    drawn = np.concatenate([source.add(exact, mechanism=mechanism).ravel() for source in (one, one, other)])
     # Draws at the ends of a range are alike.
     inside = drawn[(drawn > 0) & (drawn < 10**12)]
     assert len(inside) > 0.9 * drawn.size
@@ -283,8 +289,8 @@ def test_every_cell_and_every_answer_has_its_own_draw(law, shape):
 
 
 def test_every_key_has_its_own_draw():
-    law = Stability(OTHER, 10)
-    told = ExactNoise(RehearsalEntropy(1)).reveal(np.arange(50), np.full(50, 10**12), law=law)
+    mechanism = PartitionSelection(OTHER, 10)
+    told = ExactNoise(RehearsalEntropy(1)).reveal(np.arange(50), np.full(50, 10**12), mechanism=mechanism)
     assert len(told) == len(set(told.values())) == 50
 
 
@@ -298,7 +304,7 @@ class ScoresFreeAgain(Barrier):
 
     def score(self, asked, *, noise):
         if asked is self._scored:
-            return self._noise.add(self._exact_scores(asked), law=noise)
+            return self._noise.add(self._exact_scores(asked), mechanism=noise)
         return super().score(asked, noise=noise)
 
 
@@ -359,13 +365,13 @@ def test_batches_of_sums_that_are_booked_alike_are_all_paid():
 
 
 FILLED = ImputedQuestion(
-    statistic=Statistic.FREQUENCY,
+    statistic=ImputedStatistic.FREQUENCY,
     donors=Donors(column="a", match=B, low=Fraction(0), high=Fraction(1), default=Fraction(0)),
 )
 ABOUT_THE_SAME_DONORS = [
     replace(FILLED, between=(Fraction(1), Fraction(1))),
-    replace(FILLED, statistic=Statistic.SUM),
-    replace(FILLED, statistic=Statistic.SQUARES, size=Fraction(2)),
+    replace(FILLED, statistic=ImputedStatistic.SUM),
+    replace(FILLED, statistic=ImputedStatistic.SQUARES, size=Fraction(2)),
 ]
 
 
@@ -385,10 +391,10 @@ def test_questions_about_the_same_donors_are_each_paid(other, verb):
     assert asked.paid[0] == 5
 
 
-@pytest.mark.parametrize("law", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "within"])
+@pytest.mark.parametrize("mechanism", [WIDE, OTHER, RANGE], ids=["Gaussian", "Laplace", "within"])
 @pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 3, 4), (2, 1, 3, 2), (2,) * 5], ids=str)
-def test_every_cell_of_a_table_has_its_own_draw(shape, law):
+def test_every_cell_of_a_table_has_its_own_draw(shape, mechanism):
     """Whatever its shape: noise that is shared by the slices of a table cancels between them."""
     ear = Ear()
-    ear.add(np.full(shape, 10**11), law=law)
+    ear.add(np.full(shape, 10**11), mechanism=mechanism)
     assert len(ear.drawn) == len(set(ear.drawn)) == math.prod(shape)

@@ -12,32 +12,37 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from populace import pipeline
-from populace.errors import UsageError
-from populace.evaluate.replay import Meeting, privacy_loss
-from populace.privacy.budget import MOST_EPSILON, Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount, Spend, law_from_json
-from populace.privacy.noise import ExactNoise
-from populace.privacy.samplers import exponential_counts
+from populace.api import synthesize as pipeline
+from populace.audit.replay import NoisyAnswer, privacy_loss
+from populace.core.errors import UsageError
+from populace.privacy.accounting.budget import MAX_EPSILON, Budget
+from populace.privacy.accounting.mechanisms import (
+    DiscreteLaplace,
+    ExponentialCount,
+    Spend,
+    mechanism_from_json,
+)
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.samplers import draw_exponential_counts
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 SMALL = ExponentialCount(Fraction(2), 3)
 LARGE = ExponentialCount(Fraction(20), 400)
 UNITS = [
-    Unit(),
-    Unit(rows=3, id="p"),
-    Unit(neighbours=Neighbours.REPLACE_ONE),
-    Unit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(),
+    PrivacyUnit(rows=3, id="p"),
+    PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
 ]
 
 
 @cache
-def law_at(x: int, law: ExponentialCount) -> tuple[float, ...]:
+def law_at(x: int, mechanism: ExponentialCount) -> tuple[float, ...]:
     """P[a | x] for a = 0 … most, from the score alone."""
-    weights = [math.exp(-abs(a - x) / float(law.scale)) for a in range(law.most + 1)]
+    weights = [math.exp(-abs(a - x) / float(mechanism.scale)) for a in range(mechanism.most + 1)]
     return tuple(weight / math.fsum(weights) for weight in weights)
 
 
@@ -55,7 +60,9 @@ def test_counts_are_drawn_by_that_law(factor, fits):
     """10,000 draws at each x of 0 … 3 and beyond: chi-square on 15 degrees, false alarms below 1e-9; fixed seed."""
     source = ExactNoise(RehearsalEntropy(5))
     exact = np.repeat([0, 1, 2, 3, 9], 10_000)
-    drawn = source.add(exact, law=ExponentialCount(SMALL.scale * Fraction(factor), SMALL.most)).reshape(5, -1)
+    drawn = source.add(exact, mechanism=ExponentialCount(SMALL.scale * Fraction(factor), SMALL.most)).reshape(
+        5, -1
+    )
     statistic = 0.0
     for x, answers in zip([0, 1, 2, 3, 3], drawn, strict=True):
         expected = 10_000 * np.array(law_at(x, SMALL))
@@ -63,16 +70,18 @@ def test_counts_are_drawn_by_that_law(factor, fits):
     assert bool(chi2.sf(statistic, 15) > 1e-9) is fits
 
 
-def loss(one, other, law: ExponentialCount) -> float:
+def loss(one, other, mechanism: ExponentialCount) -> float:
     """The greatest |ln P[answer | one] − ln P[answer | other]|: cells are independent, so their greatest ones add."""
     total = np.zeros(2)
     for x, y in zip(one, other, strict=True):
-        ratios = np.log(law_at(min(x, law.most), law)) - np.log(law_at(min(y, law.most), law))
+        ratios = np.log(law_at(min(x, mechanism.most), mechanism)) - np.log(
+            law_at(min(y, mechanism.most), mechanism)
+        )
         total += ratios.max(), -ratios.min()
     return float(total.max())
 
 
-def moved(unit: Unit, base):
+def moved(unit: PrivacyUnit, base):
     """All that one unit can do to three bins."""
     change = [c for c in product(range(unit.rows + 1), repeat=3) if sum(c) <= unit.rows]
     for mine in change:
@@ -83,48 +92,57 @@ def moved(unit: Unit, base):
 
 
 @pytest.mark.parametrize(
-    ("unit", "law"),
+    ("unit", "mechanism"),
     [
-        pytest.param(unit, law, marks=pytest.mark.slow) if unit is UNITS[-1] and law is LARGE else (unit, law)
+        pytest.param(unit, mechanism, marks=pytest.mark.slow)
+        if unit is UNITS[-1] and mechanism is LARGE
+        else (unit, mechanism)
         for unit in UNITS
-        for law in (SMALL, LARGE)
+        for mechanism in (SMALL, LARGE)
     ],
-    ids=lambda part: f"{part.rows} {part.neighbours.value}" if isinstance(part, Unit) else str(part.most),
+    ids=lambda part: (
+        f"{part.rows} {part.neighbours.value}" if isinstance(part, PrivacyUnit) else str(part.most)
+    ),
 )
-def test_no_neighbours_lose_more_than_the_price_and_some_nearly_that(unit, law):
-    cost = float(price(asked(law, unit=unit), currency=Currency.PURE))
+def test_no_neighbours_lose_more_than_the_price_and_some_nearly_that(unit, mechanism):
+    cost = float(price(asked(mechanism, unit=unit), currency=Currency.PURE))
     worst = max(
-        loss(one, other, law)
+        loss(one, other, mechanism)
         for base in ((0, 0, 0), (0, 1, 2), (5, 0, 300), (0, 397, 0), (0, 399, 0))
         for one, other in moved(unit, base)
     )
     assert worst <= cost * (1 + 1e-12)
     # The price of Laplace noise without a range would be half of it.
-    if law is LARGE:
+    if mechanism is LARGE:
         assert worst > 0.8 * cost
 
 
-def asked(law, *, unit: Unit, verb="measure") -> Spend:
+def asked(mechanism, *, unit: PrivacyUnit, verb="measure") -> Spend:
     return Spend(
-        verb=verb, what="a", law=law, answers=1, l1=unit.marginal_l1, l2_squared=unit.marginal_l2_squared
+        verb=verb,
+        what="a",
+        mechanism=mechanism,
+        answers=1,
+        l1=unit.marginal_l1,
+        l2_squared=unit.marginal_l2_squared,
     )
 
 
-@pytest.mark.parametrize("law", [SMALL, ExponentialCount(Fraction(5), 60)], ids=str)
-def test_the_error_is_within_what_is_saved_beside_the_counts(law):
+@pytest.mark.parametrize("mechanism", [SMALL, ExponentialCount(Fraction(5), 60)], ids=str)
+def test_the_error_is_within_what_is_saved_beside_the_counts(mechanism):
     """At every x: the mean square by the variance, and every tail by that of the noise without a range."""
-    q = math.exp(-1 / float(law.scale))
-    for x in range(law.most + 1):
-        gaps = np.abs(np.arange(law.most + 1) - x)
-        chances = np.array(law_at(x, law))
-        assert chances @ gaps**2 <= float(law.variance) * (1 + 1e-12)
-        for far in range(1, law.most + 1):
+    q = math.exp(-1 / float(mechanism.scale))
+    for x in range(mechanism.most + 1):
+        gaps = np.abs(np.arange(mechanism.most + 1) - x)
+        chances = np.array(law_at(x, mechanism))
+        assert chances @ gaps**2 <= float(mechanism.variance) * (1 + 1e-12)
+        for far in range(1, mechanism.most + 1):
             assert chances[gaps >= far].sum() <= 2 * q**far / (1 + q) * (1 + 1e-12)
 
 
 def test_replay_weighs_answers_by_that_law():
     one, other, answer = np.array([0, 2, 9]), np.array([1, 2, 3]), np.array([0, 3, 2])
-    tapes = [[Meeting(exact, SMALL, answer)] for exact in (one, other)]
+    tapes = [[NoisyAnswer(exact, SMALL, answer)] for exact in (one, other)]
     expected = sum(
         math.log(law_at(min(x, 3), SMALL)[a] / law_at(min(y, 3), SMALL)[a])
         for x, y, a in zip(one, other, answer, strict=True)
@@ -134,19 +152,21 @@ def test_replay_weighs_answers_by_that_law():
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_a_share_of_the_budget_buys_it(delta):
-    unit = Unit(rows=3, id="p")
+    unit = PrivacyUnit(rows=3, id="p")
     budget = Budget.of(Fraction(1), Fraction(delta), unit=unit)
-    law = budget.measure_within(Fraction(1, 2), marginals=2, most=10**6)
-    assert law.scale == 24 if delta == "0" else law.scale > 24
-    share = 2 * budget.share(asked(law, unit=unit))
+    mechanism = budget.measure_bounded(Fraction(1, 2), marginals=2, most=10**6)
+    assert mechanism.scale == 24 if delta == "0" else mechanism.scale > 24
+    share = 2 * budget.share(asked(mechanism, unit=unit))
     assert Fraction(4999, 10_000) < share <= Fraction(1, 2)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit.rows} {unit.neighbours.value}")
 def test_the_sharpest_law_that_a_run_can_buy_has_no_bias(unit):
     """At the largest ε allowed the noise is all but 0; its bias, q/(1 − q), must not overflow after it was paid for."""
-    law = Budget.of(MOST_EPSILON, Fraction(0), unit=unit).measure_within(Fraction(1), marginals=1, most=10**6)
-    assert 0 <= law.bias < 1e-300
+    mechanism = Budget.of(MAX_EPSILON, Fraction(0), unit=unit).measure_bounded(
+        Fraction(1), marginals=1, most=10**6
+    )
+    assert 0 <= mechanism.bias < 1e-300
     assert SMALL.bias == pytest.approx(1 / math.expm1(0.5))
     assert ExponentialCount(Fraction(10**6), 10**6).bias == pytest.approx(10**6 - 0.5)
 
@@ -156,7 +176,7 @@ def test_a_run_at_the_largest_epsilon_ends_with_a_release(tmp_path):
     found = pipeline.synthesize(
         pa.table({"a": [0, 1, 1, 3]}),
         schema=schema,
-        epsilon=MOST_EPSILON,
+        epsilon=MAX_EPSILON,
         delta=0,
         method="histogram-exponential",
         ledger=tmp_path / "l.db",
@@ -166,15 +186,15 @@ def test_a_run_at_the_largest_epsilon_ends_with_a_release(tmp_path):
 
 
 def test_the_law_reads_back_and_refuses_what_cannot_be_drawn():
-    assert law_from_json(SMALL.to_json()) == SMALL
+    assert mechanism_from_json(SMALL.to_json()) == SMALL
     for scale, most in ((4, 3), (1, True), (1, 0), (Fraction(1, 2), Fraction(7, 2))):
         with pytest.raises(UsageError, match="counts up to"):
             ExponentialCount(Fraction(scale), most)
     with pytest.raises(ValueError, match="whole number"):
-        law_from_json({"law": "exponential-count", "scale": "1", "most": "7/2"})
+        mechanism_from_json({"law": "exponential-count", "scale": "1", "most": "7/2"})
     with pytest.raises(UsageError, match="below their noise"):
-        exponential_counts(np.array([1]), scale=Fraction(4), most=3, entropy=RehearsalEntropy(1))
+        draw_exponential_counts(np.array([1]), scale=Fraction(4), most=3, entropy=RehearsalEntropy(1))
     for verb in ("score", "choose", "discover"):
         with pytest.raises(UsageError, match="does not go with"):
-            asked(SMALL, unit=Unit(), verb=verb)
-    assert asked(DiscreteLaplace(Fraction(2)), unit=Unit(), verb="discover")
+            asked(SMALL, unit=PrivacyUnit(), verb=verb)
+    assert asked(DiscreteLaplace(Fraction(2)), unit=PrivacyUnit(), verb="discover")

@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import UsageError
-from populace.marginals import Grouping, Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.loss import Currency, price
-from populace.privacy.noise import ExactNoise
+from populace.core.errors import UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
-from populace.survey.design_parts import Handling
-from populace.survey.missing import estimate_missing
-from populace.survey.questions import Donors
-from populace.survey.wishes import Filling, Laws, Wish
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.missing_values import estimate_missing
+from populace.survey.smooth_questions import Donors
 
 SCHEMA = Schema.parse("""
 [columns.AGE]
@@ -40,7 +40,7 @@ DONORS = Donors(
     high=Fraction(100),
     default=Fraction(50),
 )
-WISHES = (Wish(query="pay"), Wish(query="poor", where="AGE < 5", between=(Fraction(0), Fraction(30))))
+WISHES = (Estimand(query="pay"), Estimand(query="poor", where="AGE < 5", between=(Fraction(0), Fraction(30))))
 
 
 class Paid:
@@ -68,12 +68,17 @@ def asked(how, *, epsilon=12, seed=1):
         run=run,
         noise=ExactNoise(RehearsalEntropy(seed)),
     )
-    filling = Filling(donors=DONORS, wishes=WISHES, how=how, schema=SCHEMA)
-    return estimate_missing(barrier, filling, laws=Laws.of(filling, budget=run.left)), run
+    filling = ImputationPlan(donors=DONORS, estimands=WISHES, how=how, schema=SCHEMA)
+    return estimate_missing(barrier, filling, laws=ImputationNoise.of(filling, budget=run.left)), run
 
 
 @pytest.mark.parametrize(
-    "how", [Handling.IGNORE, Handling.MODEL, pytest.param(Handling.IMPUTE, marks=pytest.mark.slow)]
+    "how",
+    [
+        MissingHandling.IGNORE,
+        MissingHandling.MODEL,
+        pytest.param(MissingHandling.IMPUTE, marks=pytest.mark.slow),
+    ],
 )
 def test_all_is_paid_for(how):
     """What is charged is the whole budget, and never more; other noise gives other numbers, all of them near."""
@@ -90,4 +95,4 @@ def test_all_is_paid_for(how):
 def test_nothing_is_charged_for_a_refusal():
     """An epsilon that no smooth noise can keep is refused before the barrier is asked."""
     with pytest.raises(UsageError, match="needs more than"):
-        asked(Handling.IMPUTE, epsilon=1)
+        asked(MissingHandling.IMPUTE, epsilon=1)

@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 from transcripts import Case, whole_run
 
-from populace import pipeline
-from populace.evaluate.replay import Meeting
-from populace.marginals import Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteGaussian, GaussianWithin, Spend
-from populace.privacy.stability import key_delta
-from populace.schema.unit import Neighbours, Unit
+from populace.api import synthesize as pipeline
+from populace.audit.replay import NoisyAnswer
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, EpsilonDeltaGaussian, Spend
+from populace.privacy.accounting.partition_selection import delta_price
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 UNITS = [
-    Unit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
     for relation in Neighbours
     for rows in (1, 2, 3)
 ]
@@ -43,7 +43,7 @@ PROMISES = [
 ]
 
 
-def moves(unit: Unit) -> Iterator[tuple[int, ...]]:
+def moves(unit: PrivacyUnit) -> Iterator[tuple[int, ...]]:
     """Yield how far the cells of one marginal can move between neighbours: rows of one unit, or of one for another."""
     spreads = [
         cells
@@ -67,23 +67,23 @@ def hockey_stick(variance: float, moved: tuple[int, ...], *, epsilon: float) -> 
     reach = math.ceil(12 * math.sqrt(variance)) + 1
     mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance))
     mass /= mass.sum()
-    law = np.ones(1)
+    mechanism = np.ones(1)
     for step in map(abs, moved):
         strided = np.zeros(2 * reach * step + 1)
         strided[::step] = mass
-        law = np.convolve(law, strided)
-    sums = np.arange(len(law)) - len(law) // 2
+        mechanism = np.convolve(mechanism, strided)
+    sums = np.arange(len(mechanism)) - len(mechanism) // 2
     ratios = (sum(step**2 for step in moved) - 2 * sums) / (2 * variance)
-    return float((law * np.maximum(-np.expm1(epsilon - ratios), 0)).sum())
+    return float((mechanism * np.maximum(-np.expm1(epsilon - ratios), 0)).sum())
 
 
-def bought(unit: Unit, *, epsilon: Fraction, delta: Fraction, marginals: int) -> GaussianWithin:
+def bought(unit: PrivacyUnit, *, epsilon: Fraction, delta: Fraction, marginals: int) -> EpsilonDeltaGaussian:
     """The law that a whole budget buys."""
     budget = Budget(currency=Currency.PURE, cap=epsilon, unit=unit, keys=delta)
     return budget.measure_gaussian(Fraction(1), marginals=marginals, delta=delta)
 
 
-def worst(unit: Unit, variance: Fraction, *, epsilon: Fraction, marginals: int) -> float:
+def worst(unit: PrivacyUnit, variance: Fraction, *, epsilon: Fraction, marginals: int) -> float:
     """The most that neighbours differ by, every marginal moved alike."""
     return max(
         hockey_stick(float(variance), moved * marginals, epsilon=float(epsilon)) for moved in moves(unit)
@@ -95,24 +95,24 @@ def worst(unit: Unit, variance: Fraction, *, epsilon: Fraction, marginals: int) 
 def test_no_neighbours_are_further_apart_than_booked(unit, epsilon, delta, marginals):
     """Half the variance breaks the promise; twice the variance leaves most of δ unused."""
     epsilon, delta = Fraction(epsilon), Fraction(delta)
-    law = bought(unit, epsilon=epsilon, delta=delta, marginals=marginals)
+    mechanism = bought(unit, epsilon=epsilon, delta=delta, marginals=marginals)
     spend = Spend(
         verb="measure",
         what="pairs",
-        law=law,
+        mechanism=mechanism,
         answers=marginals,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,
     )
     assert epsilon * Fraction(99, 100) < price(spend, currency=Currency.PURE) <= epsilon
-    assert key_delta(law, unit=unit) == delta
+    assert delta_price(mechanism, unit=unit) == delta
     right, half, twice = (
-        worst(unit, law.variance * factor, epsilon=epsilon, marginals=marginals) / float(delta)
+        worst(unit, mechanism.variance * factor, epsilon=epsilon, marginals=marginals) / float(delta)
         for factor in (1, Fraction(1, 2), 2)
     )
     assert right <= 1 < half
     # Whole numbers are coarse: narrow noise cannot use all of δ.
-    assert right > (0.9 if law.variance > 14 else 0.4)
+    assert right > (0.9 if mechanism.variance > 14 else 0.4)
     assert twice < 0.35
 
 
@@ -140,9 +140,9 @@ class Script:
     def __init__(self, number):
         self.number, self.tape = number, []
 
-    def add(self, exact, *, law):
+    def add(self, exact, *, mechanism):
         answer = np.zeros_like(exact) if self.tape else np.array([0, self.number])
-        self.tape.append(Meeting(exact.copy(), law, answer))
+        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer))
         return answer
 
 
@@ -155,16 +155,16 @@ def met(number):
         tapes.append(source.tape)
     laws = []
     for one, other in zip(*tapes, strict=True):
-        assert one.law == other.law
+        assert one.mechanism == other.mechanism
         assert np.abs(other.exact - one.exact).sum() == 1
-        laws.append(one.law)
+        laws.append(one.mechanism)
     return laws
 
 
-def masses(law, numbers):
+def masses(mechanism, numbers):
     """Return the probabilities of one number on both tables: noise around 0, and around 1."""
-    power = 2 if isinstance(law, DiscreteGaussian) else 1
-    spread = 2 * float(law.variance) if power == 2 else float(law.scale)
+    power = 2 if isinstance(mechanism, DiscreteGaussian) else 1
+    spread = 2 * float(mechanism.variance) if power == 2 else float(mechanism.scale)
     both = [np.exp(-(np.abs(numbers - centre) ** power) / spread) for centre in (0, 1)]
     return [each / each.sum() for each in both]
 
@@ -173,12 +173,12 @@ def divergences():
     """Return Σ max(P − e^ε·Q, 0) over all transcripts, both ways round, and the names of the laws that were met."""
     gamma, found, seen = math.exp(float(CASE.epsilon)), [0.0, 0.0], set()
     for place, number in enumerate(FIRST):
-        law, second = met(int(number))
-        first = [mass[place] for mass in masses(law, FIRST)]
+        mechanism, second = met(int(number))
+        first = [mass[place] for mass in masses(mechanism, FIRST)]
         one, other = (at * mass for at, mass in zip(first, masses(second, LATER), strict=True))
         found[0] += float(np.maximum(one - gamma * other, 0).sum())
         found[1] += float(np.maximum(other - gamma * one, 0).sum())
-        seen |= {type(law).__name__, type(second).__name__}
+        seen |= {type(mechanism).__name__, type(second).__name__}
     return found, seen
 
 

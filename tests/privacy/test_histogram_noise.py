@@ -13,8 +13,9 @@ import pytest
 from test_noise_scale import Scaled, within
 from transcripts import Desk
 
-from populace import pipeline, reservation
-from populace.privacy.mechanisms import DiscreteLaplace, ExponentialCount, Stability
+from populace.api import reservation
+from populace.api import synthesize as pipeline
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount, PartitionSelection
 from populace.schema.schema import Schema
 
 FACTORS = [(Fraction(1), True), (Fraction(1, 2), False), (Fraction(2), False)]
@@ -25,14 +26,16 @@ COLUMN = '[columns.{name}]\nkind = "integer"\nmin = 0\nmax = {last}\nother = "0"
 class Faulty(Scaled):
     """A noise source of another scale, for counts within a range and for keys too."""
 
-    def add(self, exact, *, law):
-        if isinstance(law, ExponentialCount):
-            return self.true.add(exact, law=ExponentialCount(law.scale * self.factor, law.most))
-        return super().add(exact, law=law)
+    def add(self, exact, *, mechanism):
+        if isinstance(mechanism, ExponentialCount):
+            return self.true.add(
+                exact, mechanism=ExponentialCount(mechanism.scale * self.factor, mechanism.most)
+            )
+        return super().add(exact, mechanism=mechanism)
 
-    def reveal(self, keys, counts, *, law):
-        noise = DiscreteLaplace(law.noise.scale * self.factor)
-        return self.true.reveal(keys, counts, law=Stability(noise, law.threshold))
+    def reveal(self, keys, counts, *, mechanism):
+        noise = DiscreteLaplace(mechanism.noise.scale * self.factor)
+        return self.true.reveal(keys, counts, mechanism=PartitionSelection(noise, mechanism.threshold))
 
 
 def run(codes, *, method, factor, sizes, relation="add-remove", rows=1, epsilon="1", delta="1e-3"):
@@ -63,10 +66,10 @@ def test_bins_carry_the_booked_noise(method, groups, factor, fits):
     sizes = {"a": 20, "b": 50, "c": 2, "d": 500, "e": 100} if groups == 3 else {"a": 40, "b": 50}
     found = run(none(sizes), method=method, factor=factor, sizes=sizes, rows=3, relation="replace-one")
     (booked,) = found.record.spends
-    assert booked.spend.law == DiscreteLaplace(Fraction(6 * groups))
+    assert booked.spend.mechanism == DiscreteLaplace(Fraction(6 * groups))
     assert (found.record.guarantee, booked.price) == ((1, 0), 1)
     noise = np.concatenate([item.counts.ravel() for item in found.items])
-    assert within(noise, booked.spend.law) is fits
+    assert within(noise, booked.spend.mechanism) is fits
 
 
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
@@ -77,7 +80,7 @@ def test_counts_within_a_range_carry_the_booked_noise(factor, fits):
         none(sizes), method="histogram-exponential", factor=factor, sizes=sizes, relation="replace-one"
     )
     (booked,) = found.record.spends
-    assert booked.spend.law == ExponentialCount(Fraction(4), 100_000)
+    assert booked.spend.mechanism == ExponentialCount(Fraction(4), 100_000)
     assert (found.record.guarantee, booked.price) == ((1, 0), 1)
     (item,) = found.items
     q = math.exp(-1 / 4)
@@ -92,25 +95,25 @@ def test_rows_are_told_with_the_booked_noise(relation, moves, factor, fits):
     """1,500 different rows, 60 of each: the second moment of their noise, to 6 standard errors (below 1e-8)."""
     codes = {"a": np.repeat(np.arange(1500), 60), "b": np.repeat(np.arange(1500), 60) % 7}
     found = run(codes, method="stability", factor=factor, sizes={"a": 10**6, "b": 10**6}, relation=relation)
-    law = found.record.spends[-1].spend.law
-    assert law.noise.scale == pytest.approx(moves / 0.98, rel=1e-9)
+    mechanism = found.record.spends[-1].spend.mechanism
+    assert mechanism.noise.scale == pytest.approx(moves / 0.98, rel=1e-9)
     assert found.record.guarantee == (1, Fraction(1, 1000))
     assert len(found.told.counts) == 1500
-    assert within(found.told.counts - 60, law.noise) is fits
+    assert within(found.told.counts - 60, mechanism.noise) is fits
 
 
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
 def test_rows_are_told_as_often_as_the_booked_law_says(factor, fits):
     """3,000 rows of two copies below the threshold T: P[Z > 2] = q³/(1 + q) each; 5 standard errors, fixed seed."""
-    law = (
+    mechanism = (
         run(none("ab"), method="stability", factor=Fraction(1), sizes={"a": 10**6, "b": 9})
         .record.spends[-1]
-        .spend.law
+        .spend.mechanism
     )
-    each, below = 3000, law.threshold - 2
+    each, below = 3000, mechanism.threshold - 2
     codes = {"a": np.repeat(np.arange(each), below), "b": np.zeros(each * below, np.int64)}
     found = run(codes, method="stability", factor=factor, sizes={"a": 10**6, "b": 9})
-    q = math.exp(-1 / float(law.noise.scale))
+    q = math.exp(-1 / float(mechanism.noise.scale))
     chance = q**3 / (1 + q)
     times = len(found.told.counts)
     assert bool(abs(times - each * chance) < 5 * math.sqrt(each * chance * (1 - chance))) is fits

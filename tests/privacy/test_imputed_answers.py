@@ -13,23 +13,23 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.errors import SchemaError, UsageError
-from populace.marginals import Grouping, Marginal
-from populace.privacy.balls import bounds
-from populace.private.statistics import imputed
-from populace.private.statistics.imputed import Filled, answer, check, row_labels
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Integer, Numeric
+from populace.core.errors import SchemaError, UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.sensitivity.imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import TieBreak
+from populace.private.survey import imputed_answers as imputed
+from populace.private.survey.imputed_answers import ImputedRows, answer, check, label_rows
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
-from populace.survey.imputed import Value
-from populace.survey.nearest import Ties
-from populace.survey.questions import Donors, ImputedQuestion, Statistic
+from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 
 SCHEMA = Schema(
     columns={
-        "PLACE": Integer(name="PLACE", min=0, max=2),
-        "SEX": Categorical(name="SEX", values=("f", "m")),
-        "Y": Numeric(
+        "PLACE": IntegerColumn(name="PLACE", min=0, max=2),
+        "SEX": CategoricalColumn(name="SEX", values=("f", "m")),
+        "Y": DecimalColumn(
             name="Y",
             edges=tuple(map(Fraction, (-8, 0, 8))),
             missing=("R",),
@@ -64,7 +64,7 @@ class Table:
         )
 
 
-def donors(k, *, low=-3, high=2, take=Value.MEAN, ties=Ties.NEXT):
+def donors(k, *, low=-3, high=2, take=DonorValue.MEAN, ties=TieBreak.NEXT):
     return Donors(
         column="Y",
         match=Marginal(("PLACE",)),
@@ -72,7 +72,7 @@ def donors(k, *, low=-3, high=2, take=Value.MEAN, ties=Ties.NEXT):
         high=Fraction(high),
         default=Fraction(low),
         k=k,
-        take=Value.COPY if k == 1 and take is Value.MEAN else take,
+        take=DonorValue.COPY if k == 1 and take is DonorValue.MEAN else take,
         ties=ties,
     )
 
@@ -80,7 +80,7 @@ def donors(k, *, low=-3, high=2, take=Value.MEAN, ties=Ties.NEXT):
 def questions(filled):
     """All statistics, of all rows and of some, whose members are known or not."""
     line = (filled.low, (filled.low + filled.high) / 2)
-    for statistic, where, between in product(Statistic, (None, "SEX == 'f'"), (None, line)):
+    for statistic, where, between in product(ImputedStatistic, (None, "SEX == 'f'"), (None, line)):
         yield ImputedQuestion(
             statistic=statistic,
             donors=filled,
@@ -93,7 +93,7 @@ def questions(filled):
 
 def asked(filled, rows):
     """The answers and bounds of all questions."""
-    told = Filled(rows=Table.of(rows), donors=filled, schema=SCHEMA)
+    told = ImputedRows(rows=Table.of(rows), donors=filled, schema=SCHEMA)
     return [(value, bounds(bound)[1]) for value, bound in map(told.answer, questions(filled))]
 
 
@@ -107,7 +107,7 @@ def kinds(low, high):
     return [*product(range(3), range(2), (low, high, None)), (1, 1, "N"), (0, 0, high + 2)]
 
 
-CASES = list(product((1, 2, 3), Ties, (Value.MEAN, Value.MAJORITY), RANGES))
+CASES = list(product((1, 2, 3), TieBreak, (DonorValue.MEAN, DonorValue.MAJORITY), RANGES))
 
 
 @pytest.mark.parametrize(("k", "ties", "take", "name"), thinned(CASES, to=2))
@@ -136,7 +136,7 @@ def neighbours(rows, kinds):
 def test_a_bound_without_imputed_rows_is_passed(monkeypatch):
     """The same search finds the fault if a bound leaves out what one donor changes."""
     filled, rows = donors(1, low=-3, high=2), [(0, 0, -3)] + [(0, 1, None)] * 4
-    monkeypatch.setattr(Filled, "most_changed", 0)
+    monkeypatch.setattr(ImputedRows, "max_changed", 0)
     worst = max(
         abs(value - there[0]) / here
         for other in neighbours(rows, kinds(-3, 2))
@@ -149,7 +149,7 @@ def test_the_order_of_rows_does_not_matter():
     rng = random.Random(3)
     for _ in range(15):
         rows = drawn(rng, 9, kinds(-3, 2))
-        filled = donors(rng.choice((1, 2, 3)), ties=rng.choice(list(Ties)))
+        filled = donors(rng.choice((1, 2, 3)), ties=rng.choice(list(TieBreak)))
         assert asked(filled, rows) == asked(filled, rng.sample(rows, len(rows)))
 
 
@@ -164,18 +164,18 @@ def test_labels_stay_when_a_row_leaves():
 
 
 def in_order(rows):
-    return [rows[number] for number in np.argsort(row_labels(Table.of(rows)))]
+    return [rows[number] for number in np.argsort(label_rows(Table.of(rows)))]
 
 
 def test_labels_stay_under_every_key():
     """Whatever h is, all that was compared above holds; another key gives another order."""
     rows = [(0, 0, 1)] * 4 + [(0, 1, None)] * 4 + [(2, 1, -1)]
-    orders = {tuple(row_labels(Table.of(rows), key=key).tolist()) for key in ("", "a", "b")}
+    orders = {tuple(label_rows(Table.of(rows), key=key).tolist()) for key in ("", "a", "b")}
     assert len(orders) == 3
     for key in ("a", "b"):
         for gone in range(len(rows)):
             whole, less = (
-                [own[number] for number in np.argsort(row_labels(Table.of(own), key=key))]
+                [own[number] for number in np.argsort(label_rows(Table.of(own), key=key))]
                 for own in (rows, rows[:gone] + rows[gone + 1 :])
             )
             assert less in [whole[:number] + whole[number + 1 :] for number in range(len(whole))]
@@ -184,12 +184,14 @@ def test_labels_stay_under_every_key():
 def test_runs_take_donors_of_their_own():
     """A file of few kinds of rows: no run's luck is that of another, and on average donors are as they should be."""
     rows = [(0, 0, 1)] * 30 + [(0, 0, 2)] * 30 + [(0, 0, None)] * 40
-    question = next(q for q in questions(donors(1)) if q.statistic is Statistic.SUM and q.where is None)
+    question = next(
+        q for q in questions(donors(1)) if q.statistic is ImputedStatistic.SUM and q.where is None
+    )
     found = [
         float(
-            Filled(rows=Table.of(rows), donors=question.donors, schema=SCHEMA, key=str(key)).answer(question)[
-                0
-            ]
+            ImputedRows(rows=Table.of(rows), donors=question.donors, schema=SCHEMA, key=str(key)).answer(
+                question
+            )[0]
         )
         for key in range(40)
     ]
@@ -211,7 +213,7 @@ def test_equal_rows_are_spread_among_others():
 
 def test_rows_of_one_hash_are_kept_apart(monkeypatch):
     """Labels follow from rows even if all rows had one hash."""
-    monkeypatch.setattr(imputed, "_mixed", lambda *columns, start: np.zeros(len(columns[0]), dtype=np.uint64))
+    monkeypatch.setattr(imputed, "_mix", lambda *columns, start: np.zeros(len(columns[0]), dtype=np.uint64))
     test_labels_stay_when_a_row_leaves()
     test_the_order_of_rows_does_not_matter()
 
@@ -224,12 +226,12 @@ def test_an_answer_by_hand():
         zip(((q.statistic, q.where, q.between) for q in questions(filled)), asked(filled, rows), strict=True)
     )
     line = (Fraction(-3), Fraction(-1, 2))
-    assert told[Statistic.SUM, None, None][0] == (Fraction(3, 2) - Fraction(9, 4) * 3 + 2) / 3
-    assert told[Statistic.FREQUENCY, None, None][0] == 5
-    assert told[Statistic.FREQUENCY, "SEX == 'f'", line][0] == 2
+    assert told[ImputedStatistic.SUM, None, None][0] == (Fraction(3, 2) - Fraction(9, 4) * 3 + 2) / 3
+    assert told[ImputedStatistic.FREQUENCY, None, None][0] == 5
+    assert told[ImputedStatistic.FREQUENCY, "SEX == 'f'", line][0] == 2
     # Both incomplete rows leave their donor when it leaves.
-    assert told[Statistic.FREQUENCY, None, None][1] == 3
-    assert 0 <= told[Statistic.SUM, None, None][1] - Fraction(3 + 2 * 5, 3) < Fraction(1, 2**70)
+    assert told[ImputedStatistic.FREQUENCY, None, None][1] == 3
+    assert 0 <= told[ImputedStatistic.SUM, None, None][1] - Fraction(3 + 2 * 5, 3) < Fraction(1, 2**70)
 
 
 @pytest.mark.parametrize("power", [-190, -40, -21, -1, 0, 7, 21, 60, 190])
@@ -237,7 +239,7 @@ def test_small_and_large_ranges_are_told_alike(power):
     """Numbers are put on a lattice of the range's own size: a sum is right to one part in a million of it."""
     size = 0.9 * 2.0**power
     filled = donors(1, low=0, high=size)
-    question = ImputedQuestion(statistic=Statistic.SUM, donors=filled)
+    question = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=filled)
     check(question, SCHEMA)
     rows = [(0, 0, size * part) for part in (0.0, 0.111, 0.222, 0.75, 1.0, 7.0)] + [(0, 0, None)]
     value, _ = answer(Table.of(rows[:-1]), question, SCHEMA)
@@ -245,7 +247,9 @@ def test_small_and_large_ranges_are_told_alike(power):
     assert answer(Table.of(rows), question, SCHEMA)[0] - value in [
         answer(Table.of([row]), question, SCHEMA)[0] for row in rows[:-1]
     ]
-    half = replace(question, statistic=Statistic.FREQUENCY, between=(Fraction(size / 2), Fraction(size)))
+    half = replace(
+        question, statistic=ImputedStatistic.FREQUENCY, between=(Fraction(size / 2), Fraction(size))
+    )
     assert answer(Table.of(rows[:-1]), half, SCHEMA)[0] == 3
 
 
@@ -263,7 +267,7 @@ def test_the_lattice_of_ordinary_ranges():
 
 def test_numbers_far_beyond_a_small_range_are_held_to_it():
     filled = donors(1, low=0, high=Fraction(1, 2**190))
-    question = ImputedQuestion(statistic=Statistic.SUM, donors=filled)
+    question = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=filled)
     rows = [(0, 0, 1e308), (0, 0, -1e308)]
     assert answer(Table.of(rows), question, SCHEMA)[0] == Fraction(1, 2**190)
 
@@ -277,11 +281,11 @@ def test_groups_and_categories():
         low=Fraction(0),
         high=Fraction(1),
         default=Fraction(0),
-        take=Value.MAJORITY,
+        take=DonorValue.MAJORITY,
     )
     rows = [(0, 1, 1), (1, 2, 1), (2, 0, 1)]  # code 2: everything else
     question = ImputedQuestion(
-        statistic=Statistic.FREQUENCY, donors=filled, between=(Fraction(1), Fraction(1))
+        statistic=ImputedStatistic.FREQUENCY, donors=filled, between=(Fraction(1), Fraction(1))
     )
     check(question, SCHEMA)
     assert answer(Table.of(rows), question, SCHEMA)[0] == 2
@@ -301,11 +305,11 @@ def test_empty_tables():
         ({"default": Fraction(7)}, "a default within"),
         ({"low": Fraction(0), "high": Fraction(1, 2**201), "default": Fraction(0)}, "smaller units"),
         ({"low": Fraction(0), "high": Fraction(0), "default": Fraction(0)}, "smaller units"),
-        ({"k": 2, "take": Value.COPY}, "take the mean or majority of up"),
+        ({"k": 2, "take": DonorValue.COPY}, "take the mean or majority of up"),
     ],
 )
 def test_refused_donors(change, about):
-    question = ImputedQuestion(statistic=Statistic.SUM, donors=replace(donors(1), **change))
+    question = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=replace(donors(1), **change))
     with pytest.raises(UsageError) as error:
         check(question, SCHEMA)
     assert about in error.value.hint
@@ -316,18 +320,18 @@ def test_refused_donors(change, about):
     [
         ({"where": "Y >= 0"}, "as `between`"),
         ({"size": Fraction(0)}, "1 or more"),
-        ({"statistic": Statistic.SQUARES, "size": Fraction(1)}, "2 or more"),
+        ({"statistic": ImputedStatistic.SQUARES, "size": Fraction(1)}, "2 or more"),
         ({"where": "AGE > 0"}, "single quotes"),
     ],
 )
 def test_refused_questions(change, about):
-    question = replace(ImputedQuestion(statistic=Statistic.SUM, donors=donors(1)), **change)
+    question = replace(ImputedQuestion(statistic=ImputedStatistic.SUM, donors=donors(1)), **change)
     with pytest.raises((UsageError, SchemaError)) as error:
         check(question, SCHEMA)
     assert about in error.value.hint
 
 
 def test_many_places_are_refused(monkeypatch):
-    monkeypatch.setattr(imputed, "MOST_PLACES", 3)
+    monkeypatch.setattr(imputed, "MAX_PLACES", 3)
     with pytest.raises(UsageError, match="4 places"):
-        check(ImputedQuestion(statistic=Statistic.SUM, donors=donors(1)), SCHEMA)
+        check(ImputedQuestion(statistic=ImputedStatistic.SUM, donors=donors(1)), SCHEMA)

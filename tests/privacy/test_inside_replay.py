@@ -10,11 +10,11 @@ from test_discover_replay import CANARIES, SCHEMA, People, neighbour_pairs, rand
 from test_replay import check_same_folder, check_twin
 from tiny_tables import Twin, run_twin
 
-from populace.evaluate.replay import LeakError
-from populace.infer.run import fit_run
-from populace.pipeline import release_from
+from populace.api.synthesize import release_from
+from populace.audit.replay import LeakError
+from populace.methods.fit_measurements import fit
 from populace.private.barrier import Barrier
-from populace.schema.ranges import Range
+from populace.schema.columns.numeric_columns import RangeColumn
 
 TEXT = (
     SCHEMA.format(unit="")
@@ -34,7 +34,7 @@ def check(twin: Twin) -> None:
     check_twin(twin)
     for name in ("age", "income"):
         column = twin.first.schema.columns[name]
-        assert isinstance(column, Range)
+        assert isinstance(column, RangeColumn)
         assert column.within is not None
         assert column.within.known
         asked = [s for s in twin.first.record.spends if s.spend.what == f"bins of {name!r}"]
@@ -52,7 +52,7 @@ def test_neighbours_agree_on_what_lies_inside_bins(count, text):
         twin = run(pair, ledgers=None, seed=number, text=text)
         check(twin)
         column = twin.first.schema.columns["age"]
-        assert isinstance(column, Range)
+        assert isinstance(column, RangeColumn)
         seen += column.within is not None and len(column.within.starts) > 12
     assert seen > count / 4, "the replay hardly learnt anything"
 
@@ -64,7 +64,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
     twin = run(pair, ledgers=tmp_path, seed=1)
     second = replace(twin.second, record=twin.first.record)
     for name, measurements in (("a", twin.first), ("b", second)):
-        release_from(measurements, fit_run(measurements), seed=7).save(tmp_path / name)
+        release_from(measurements, fit(measurements), seed=7).save(tmp_path / name)
     check_same_folder(tmp_path / "a", tmp_path / "b")
 
 
@@ -87,7 +87,7 @@ def test_groups_that_follow_the_rows_are_caught(tmp_path, monkeypatch):
 
 def test_a_row_counted_in_two_groups_is_caught(tmp_path, monkeypatch):
     """Counts that move by two for one row."""
-    from populace.private.engines.memory import MemoryEngine
+    from populace.private.engines.memory_engine import MemoryEngine
 
     genuine = MemoryEngine.counts
     monkeypatch.setattr(
@@ -100,6 +100,6 @@ def test_a_row_counted_in_two_groups_is_caught(tmp_path, monkeypatch):
 
 
 def _marginal(column: str):
-    from populace.marginals import Marginal
+    from populace.core.marginals import Marginal
 
     return Marginal((column,))

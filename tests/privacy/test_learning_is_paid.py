@@ -15,23 +15,23 @@ import pytest
 from test_replay import check_twin
 from tiny_tables import Rows, Twin, run_twin
 
-from populace.evaluate.replay import LeakError, Recorder
-from populace.infer.run import fit_run
-from populace.measurements import Measurement
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.privacy.noise import ExactNoise
+from populace.audit.replay import LeakError, RecordingNoise
+from populace.measurements.measurements import Measurement
+from populace.methods.discovery import numeric_discovery as numbers
+from populace.methods.discovery.discovery_grid import DiscoveryGrid
+from populace.methods.fit_measurements import fit
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
-from populace.schema.dates import Date, Time
-from populace.schema.draws import draw
-from populace.schema.inside import Inside
-from populace.schema.ranges import Integer, Numeric
+from populace.private.private_table import PrivateTable
+from populace.schema.codec.within_bin_draws import draw_values
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.date_columns import DateColumn, TimeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
-from populace.schema.unknown import UnknownBins
-from populace.strategy import numbers
-from populace.strategy.grid import Grid
 
 SCHEMA = """
 [table]
@@ -136,7 +136,7 @@ def test_nobody_and_somebody_are_asked_the_same(row, delta):
 def unfounded(twin: Twin) -> list[Measurement]:
     """Return the measurements that no recorded answer, with its own variance, stands behind."""
     answers = [
-        (meeting.law.variance, meeting.answer.reshape(-1).tolist())
+        (meeting.mechanism.variance, meeting.answer.reshape(-1).tolist())
         for meeting in twin.first_tape
         if not isinstance(meeting.answer, int | dict)
     ]
@@ -153,7 +153,7 @@ def test_a_learnt_table_claims_the_noise_that_it_carries(delta, tmp_path):
     own = [item.marginal.clique for item in twin.first.items]
     assert own[0] == ("age",), "the table of the learnt bins comes first"
     assert unfounded(twin) == []
-    assert fit_run(twin.first).total > 0
+    assert fit(twin.first).total > 0
 
 
 @pytest.mark.parametrize("factor", [2, "1/2"])
@@ -188,7 +188,7 @@ GROUPS = [
 LAWS = (DiscreteGaussian(Fraction(400)), DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(20)))
 
 
-def line(tmp_path) -> tuple[Barrier, Recorder, np.ndarray]:
+def line(tmp_path) -> tuple[Barrier, RecordingNoise, np.ndarray]:
     """A barrier over a column in which codes have no row, one, a few or very many, and its exact counts."""
     cells = np.zeros(SIZE, dtype=np.int64)
     cells[::3] = 1
@@ -207,7 +207,7 @@ def line(tmp_path) -> tuple[Barrier, Recorder, np.ndarray]:
         schema_digest=schema.digest,
         rehearsal=True,
     )
-    recorder = Recorder(ExactNoise(RehearsalEntropy(3)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     return Barrier(PrivateTable.of(frame, schema=schema), run=run, noise=recorder), recorder, cells
 
 
@@ -220,12 +220,12 @@ def test_groups_are_told_as_the_noise_left_them(tmp_path):
     asked = 0
     for name, groups in GROUPS:
         noises = []
-        for law in LAWS:
-            told = barrier.discover_bins("x", groups=groups.astype(np.int64), noise=law)
+        for mechanism in LAWS:
+            told = barrier.discover_bins("x", groups=groups.astype(np.int64), noise=mechanism)
             asked += 1
             assert len(recorder.tape) == asked, f"{name}: one question meets noise once"
             met = recorder.tape[-1]
-            assert met.law == law, name
+            assert met.mechanism == mechanism, name
             assert met.exact.tolist() == np.bincount(groups, weights=cells).tolist(), name
             assert told.tolist() == met.answer.tolist(), name
             noises.append(told - met.exact)
@@ -244,24 +244,28 @@ def test_groups_are_told_as_the_noise_left_them(tmp_path):
 def test_every_declared_decimal_can_be_drawn(high, decimals):
     """However wide the range, values are told apart to the decimals that the schema declares, and no further."""
     pay = UnknownBins(name="pay", min=Fraction(0), max=Fraction(high), decimals=decimals)
-    grid = Grid.of(pay)
+    grid = DiscoveryGrid.of(pay)
     unit = Fraction(1, 10**decimals)
     assert grid.unit == unit
-    law = Inside(starts=(0,), weights=(1,), steps=grid.steps, rounds=((1,) * len(grid.steps),), unit=unit)
-    drawn = draw(pay.learnt((), inside=law), np.zeros(4000, np.int64), rng=np.random.default_rng(1))
+    mechanism = BinDensity(
+        starts=(0,), weights=(1,), steps=grid.steps, rounds=((1,) * len(grid.steps),), unit=unit
+    )
+    drawn = draw_values(
+        pay.learnt((), inside=mechanism), np.zeros(4000, np.int64), rng=np.random.default_rng(1)
+    )
     digits = np.rint(drawn * 10**decimals).astype(np.int64) % 10
     assert np.abs(drawn * 10**decimals - np.rint(drawn * 10**decimals)).max() < 1e-2
     assert {*digits.tolist()} == {*range(10)}
 
 
-TEN = Inside(starts=(0, 6), weights=(6, 4), steps=(1,), rounds=((1,), (1,)))
-DAYS = Inside(starts=(0, 6), weights=(6, 4), rounds=((6, 2, 0, 0, 1), (4, 1, 0, 0, 0)))
+TEN = BinDensity(starts=(0, 6), weights=(6, 4), steps=(1,), rounds=((1,), (1,)))
+DAYS = BinDensity(starts=(0, 6), weights=(6, 4), rounds=((6, 2, 0, 0, 1), (4, 1, 0, 0, 0)))
 COLUMNS = {
-    "integer": Integer(name="x", min=0, max=9, starts=(0, 6), within=TEN),
+    "integer": IntegerColumn(name="x", min=0, max=9, starts=(0, 6), within=TEN),
     # The upper edge of the last bin belongs to it.
-    "numeric": Numeric(name="x", edges=(Fraction(0), Fraction(6), Fraction(9)), decimals=0, within=TEN),
-    "time": Time(name="x", min=0, max=9, starts=(0, 6), within=TEN),
-    "date": Date(name="x", min=0, max=9, starts=(0, 6), within=DAYS),
+    "numeric": DecimalColumn(name="x", edges=(Fraction(0), Fraction(6), Fraction(9)), decimals=0, within=TEN),
+    "time": TimeColumn(name="x", min=0, max=9, starts=(0, 6), within=TEN),
+    "date": DateColumn(name="x", min=0, max=9, starts=(0, 6), within=DAYS),
 }
 
 
@@ -269,6 +273,6 @@ COLUMNS = {
 def test_every_value_of_a_bin_is_drawn_from_the_first_to_the_last(column):
     """Rows are spread evenly over the law: 1000 in a bin reach each of its values, and no other."""
     levels = np.repeat([0, 1], 1000)
-    drawn = np.rint(draw(column, levels, rng=np.random.default_rng(1))).astype(np.int64)
+    drawn = np.rint(draw_values(column, levels, rng=np.random.default_rng(1))).astype(np.int64)
     assert {*drawn[levels == 0].tolist()} == {*range(6)}
     assert {*drawn[levels == 1].tolist()} == {*range(6, 10)}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_tables import Rows, run_twin
 
-from populace.evaluate.replay import privacy_loss
-from populace.privacy.mechanisms import Exponential
+from populace.audit.replay import privacy_loss
+from populace.privacy.accounting.mechanisms import Exponential
 
 EMPTY = Rows()
 ONE = Rows((("m", "full", 2, 50.0),))
@@ -83,7 +83,7 @@ def test_choice_law_on_enumerated_neighbours(method):
         for seed, extra in enumerate((("f", "full", 0, 5.0), ("m", "none", 4, 500.0)), start=2 * number):
             pair = (base, Rows((*base.rows, extra)))
             twin = run_twin(pair, method=method, ledgers=None, seed=seed, epsilon="20")
-            chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.law, Exponential)]
+            chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.mechanism, Exponential)]
             picks = [
                 (one, other)
                 for one, other in zip(twin.first_tape, twin.second_tape, strict=True)
@@ -91,11 +91,11 @@ def test_choice_law_on_enumerated_neighbours(method):
             ]
             for spend, (one, other) in zip(chosen, picks, strict=True):
                 ratio = np.abs(_log_law(one) - _log_law(other)).max()
-                assert ratio <= float(spend.law.epsilon) * (1 + 1e-9)
-                tightest = max(tightest, ratio / float(spend.law.epsilon))
+                assert ratio <= float(spend.mechanism.epsilon) * (1 + 1e-9)
+                tightest = max(tightest, ratio / float(spend.mechanism.epsilon))
     assert tightest > 0.5
 
 
 def _log_law(meeting):
-    weights = float(meeting.law) * (meeting.exact - meeting.exact.max())
+    weights = float(meeting.mechanism) * (meeting.exact - meeting.exact.max())
     return weights - np.log(np.exp(weights).sum())

@@ -13,17 +13,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from populace.errors import UsageError
-from populace.marginals import Marginal
-from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.noise import ExactNoise
-from populace.privacy.partition import Split, SplitKey
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.parallel_composition import (
+    SplitBasis,
+    amplified_piece_epsilon,
+    list_piece_accounts,
+    overall_epsilon,
+)
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private.barrier import Barrier
-from populace.private.pieces import split_table
+from populace.private.secret_split import split_table
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.survey.partition import Cut, accounts, overall, seen_price
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 TENTHS = (Fraction(1, 10),) * 10
 SWAP = Split(shares=TENTHS, neighbours=Neighbours.REPLACE_ONE)
@@ -57,23 +62,24 @@ def test_a_split_is_fixed_by_its_key_and_by_nothing_else():
     other = SWAP.pieces(LABELS, key=SplitKey.draw(RehearsalEntropy(6)))
     alike = np.mean(other == SWAP.pieces(LABELS, key=KEY))
     assert 0.05 < alike < 0.15, "another key puts a tenth into the same pieces"
-    assert accounts("a", split=SWAP, key=KEY, schema=PLAIN) == accounts(
+    assert list_piece_accounts("a", split=SWAP, key=KEY, schema=PLAIN) == list_piece_accounts(
         "a", split=SWAP, key=KEY, schema=PLAIN
     )
-    assert not set(accounts("a", split=SWAP, key=KEY, schema=PLAIN)) & set(
-        accounts("a", split=SWAP, key=SplitKey.draw(RehearsalEntropy(6)), schema=PLAIN)
+    assert not set(list_piece_accounts("a", split=SWAP, key=KEY, schema=PLAIN)) & set(
+        list_piece_accounts("a", split=SWAP, key=SplitKey.draw(RehearsalEntropy(6)), schema=PLAIN)
     )
 
 
 def test_other_labels_have_other_accounts():
     wider, coarser = Schema.from_sizes({"a": 3, "b": 2, "c": 2}), Schema.from_sizes({"a": 2, "b": 2})
-    by_id, by_other = (replace(PLAIN, unit=Unit(rows=1, id=name)) for name in ("who", "house"))
+    by_id, by_other = (replace(PLAIN, unit=PrivacyUnit(rows=1, id=name)) for name in ("who", "house"))
     names = [
-        accounts("a", split=SWAP, key=KEY, schema=each) for each in (PLAIN, wider, coarser, by_id, by_other)
+        list_piece_accounts("a", split=SWAP, key=KEY, schema=each)
+        for each in (PLAIN, wider, coarser, by_id, by_other)
     ]
     assert len({name for each in names for name in each}) == 50
     # With an id the columns make no difference to anybody's label.
-    assert accounts("a", split=SWAP, key=KEY, schema=replace(wider, unit=by_id.unit)) == names[3]
+    assert list_piece_accounts("a", split=SWAP, key=KEY, schema=replace(wider, unit=by_id.unit)) == names[3]
 
 
 def test_other_shares_and_relations_have_other_accounts():
@@ -84,7 +90,7 @@ def test_other_shares_and_relations_have_other_accounts():
         for shares in (halves, halves[:1] + (Fraction(1, 4),) * 2, (Fraction(1, 3), Fraction(2, 3)))
         for relation in Neighbours
     ]
-    names = [name for each in splits for name in accounts("a", split=each, key=KEY, schema=PLAIN)]
+    names = [name for each in splits for name in list_piece_accounts("a", split=each, key=KEY, schema=PLAIN)]
     assert len(set(names)) == len(names)
 
 
@@ -141,10 +147,10 @@ def outcomes(table, sizes, epsilons, values, *, seen=None):
     )
     found = 0.0
     for counts, times in parts.items():
-        law = np.ones(())
+        mechanism = np.ones(())
         for piece in chosen:
-            law = np.multiply.outer(law, geometric(epsilons[piece], counts[piece], values))
-        found = found + law * (times / parts.total())
+            mechanism = np.multiply.outer(mechanism, geometric(epsilons[piece], counts[piece], values))
+        found = found + mechanism * (times / parts.total())
     return found
 
 
@@ -158,7 +164,7 @@ def test_all_pieces_together_cost_the_greatest_price():
     for table in product((0, 1), repeat=4):
         one, two = (outcomes((*table, last), sizes, epsilons, values) for last in (0, 1))
         worst = max(worst, loss(one, two))
-    most = overall([Fraction(str(e)) for e in epsilons], neighbours=Neighbours.REPLACE_ONE)
+    most = overall_epsilon([Fraction(str(e)) for e in epsilons], neighbours=Neighbours.REPLACE_ONE)
     assert 0.5 * most < worst <= most
     # Values that decide about pieces: whoever is replaced leaves the first and enters the second.
     one, two = (
@@ -171,7 +177,7 @@ def test_all_pieces_together_cost_the_greatest_price():
 def test_whoever_sees_one_piece_is_told_less():
     sizes, epsilons, values = (1, 4), (1.0, 1.0), range(-1, 3)
     split = Split(shares=(Fraction(1, 5), Fraction(4, 5)), neighbours=Neighbours.REPLACE_ONE)
-    allowed = float(seen_price(Fraction(1), split=split, pieces=[0], persons=5))
+    allowed = float(amplified_piece_epsilon(Fraction(1), split=split, pieces=[0], persons=5))
     worst = 0.0
     for table in product((0, 1), repeat=4):
         one, two = (outcomes((*table, last), sizes, epsilons, values, seen=[0]) for last in (0, 1))
@@ -181,11 +187,11 @@ def test_whoever_sees_one_piece_is_told_less():
 
 def test_pieces_that_values_decide_cost_two():
     prices = [Fraction(1), Fraction(2), Fraction(4)]
-    assert overall(prices, neighbours=Neighbours.REPLACE_ONE) == 4
-    assert overall(prices, neighbours=Neighbours.REPLACE_ONE, cut=Cut.VALUES) == 6
-    assert overall(prices, neighbours=Neighbours.ADD_REMOVE, cut=Cut.VALUES) == 4
+    assert overall_epsilon(prices, neighbours=Neighbours.REPLACE_ONE) == 4
+    assert overall_epsilon(prices, neighbours=Neighbours.REPLACE_ONE, cut=SplitBasis.VALUES) == 6
+    assert overall_epsilon(prices, neighbours=Neighbours.ADD_REMOVE, cut=SplitBasis.VALUES) == 4
     with pytest.raises(UsageError, match="two of them"):
-        accounts("a", split=SWAP, key=KEY, schema=PLAIN, cut=Cut.VALUES)
+        list_piece_accounts("a", split=SWAP, key=KEY, schema=PLAIN, cut=SplitBasis.VALUES)
 
 
 def test_refusals():
@@ -193,13 +199,15 @@ def test_refusals():
         with pytest.raises(UsageError, match="parts of one whole"):
             Split(shares=shares, neighbours=Neighbours.REPLACE_ONE)
     with pytest.raises(UsageError, match="persons"):
-        seen_price(Fraction(1), split=SWAP, pieces=[0])
+        amplified_piece_epsilon(Fraction(1), split=SWAP, pieces=[0])
     for pieces in ([], [0, 0], [10], [-1]):
         with pytest.raises(UsageError, match="pieces"):
-            seen_price(Fraction(1), split=SWAP, pieces=pieces, persons=100)
-    assert seen_price(Fraction(1), split=JOIN, pieces=[0]) < seen_price(Fraction(1), split=JOIN, pieces=[1])
+            amplified_piece_epsilon(Fraction(1), split=SWAP, pieces=pieces, persons=100)
+    assert amplified_piece_epsilon(Fraction(1), split=JOIN, pieces=[0]) < amplified_piece_epsilon(
+        Fraction(1), split=JOIN, pieces=[1]
+    )
     with pytest.raises(UsageError):
-        overall([], neighbours=Neighbours.ADD_REMOVE)
+        overall_epsilon([], neighbours=Neighbours.ADD_REMOVE)
     with pytest.raises(ValueError, match="one label"):
         SWAP.pieces([b"a", b"a"], key=KEY)
 
@@ -231,7 +239,7 @@ def test_pieces_hold_everybody_once_and_the_order_of_rows_does_not_matter():
 
 
 def test_rows_of_a_unit_stay_together():
-    schema = Schema(columns=Schema.from_sizes({"a": 3, "b": 200}).columns, unit=Unit(rows=2, id="id"))
+    schema = Schema(columns=Schema.from_sizes({"a": 3, "b": 200}).columns, unit=PrivacyUnit(rows=2, id="id"))
     data = pd.DataFrame({"id": np.repeat(np.arange(200), 3), "a": 0, "b": np.repeat(np.arange(200), 3)})
     data.loc[data.index[:3], "id"] = None
     pieces = split_table(data, schema=schema, split=WIDE, key=KEY)
@@ -245,7 +253,7 @@ def test_each_piece_has_an_account_of_its_own(tmp_path):
     schema = Schema(columns=Schema.from_sizes(SIZES).columns)
     ledger = Ledger.open(tmp_path / "ledger.db")
     noise = ExactNoise(RehearsalEntropy(1))
-    names = accounts("survey", split=WIDE, key=KEY, schema=schema)
+    names = list_piece_accounts("survey", split=WIDE, key=KEY, schema=schema)
     for table, name in zip(split_table(frame(), schema=schema, split=WIDE, key=KEY), names, strict=True):
         run = ledger.reserve(
             name,
@@ -257,6 +265,6 @@ def test_each_piece_has_an_account_of_its_own(tmp_path):
             rehearsal=True,
         )
         barrier = Barrier(table, run=run, noise=noise)
-        law = barrier.budget.measure_noise(Fraction(1), marginals=1)
-        barrier.measure([Marginal(("a",))], noise=law)
+        mechanism = barrier.budget.measure_noise(Fraction(1), marginals=1)
+        barrier.measure([Marginal(("a",))], noise=mechanism)
     assert [account.dataset for account in ledger.accounts()] == list(names)

@@ -19,12 +19,13 @@ import pytest
 from seeded import seeded
 
 from populace.cli.main import main
-from populace.marginals import Marginal
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.partition import Split, SplitKey
-from populace.private import piece_files, pieces
-from populace.private.piece_files import write_pieces
-from populace.private.pieces import split_table
+from populace.core.marginals import Marginal
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.split_key import Split, SplitKey
+from populace.private import secret_split as pieces
+from populace.private import split_files as piece_files
+from populace.private.secret_split import split_table
+from populace.private.split_files import write_split_files
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 
@@ -111,7 +112,7 @@ def as_files(suffix: str) -> Callable[..., tuple[Places, list[object]]]:
         data = folder / f"data{suffix}"
         write(rows, data)
         paths = [folder / f"{piece}{suffix}" for piece in range(len(split.shares))]
-        write_pieces(data, schema=PERSONS, split=split, key=key, paths=paths)
+        write_split_files(data, schema=PERSONS, split=split, key=key, paths=paths)
         return held(paths)
 
     return placed
@@ -196,7 +197,7 @@ def numbers_alone(rows: Rows, *, split: Split, key: SplitKey, folder: Path) -> t
 def test_rows_of_one_code_are_told_apart_by_their_numbers(tmp_path):
     check_neighbours(numbers_alone, trials=20, folder=tmp_path, alone=True)
     blind = "SurveyRows(codes=rows.codes, numbers={})"
-    fault = seeded(pieces._by_content, "columns = [", f"rows = {blind}\n    columns = [")
+    fault = seeded(pieces._label_by_content, "columns = [", f"rows = {blind}\n    columns = [")
     with fault, pytest.raises(AssertionError):
         check_neighbours(numbers_alone, trials=20, folder=tmp_path, alone=True)
 
@@ -297,7 +298,7 @@ def rows_cut_across_units():
         total = sum(len(each) for each in ids)
         return np.arange(total) < rows * total / 3
 
-    return patch.object(piece_files, "first_rows", first)
+    return patch.object(piece_files, "select_first_rows", first)
 
 
 @pytest.mark.parametrize("fault", [cut_by_number, dealt_out, ranked, in_blocks, rows_cut_across_units])

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import LedgerError, OverBudget, UsageError
-from populace.marginals import Candidates, Marginal
-from populace.privacy import entropy
-from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
-from populace.privacy.events import GENESIS, Event, Kind, opened, sealed
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
-from populace.privacy.noise import ExactNoise
+from populace.core.errors import LedgerError, OverBudget, UsageError
+from populace.core.marginals import Candidates, Marginal
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
+from populace.privacy.ledger.events import GENESIS, Event, EventKind, open_row, seal_event
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise import entropy
+from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
-from populace.release.manifest import Manifest, versions
+from populace.private.private_table import PrivateTable
+from populace.release.manifest import Manifest, list_versions
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse(
@@ -55,21 +55,21 @@ def candidates():
     )
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(25)), DiscreteLaplace(Fraction(7))])
+@pytest.mark.parametrize("mechanism", [DiscreteGaussian(Fraction(25)), DiscreteLaplace(Fraction(7))])
 @pytest.mark.parametrize("shape", [(300, 60), (60, 300), (20, 30, 30)])
-def test_noise_is_independent_in_every_direction(law, shape):
-    noise = ExactNoise(RehearsalEntropy(5)).add(np.zeros(shape, np.int64), law=law).astype(float)
+def test_noise_is_independent_in_every_direction(mechanism, shape):
+    noise = ExactNoise(RehearsalEntropy(5)).add(np.zeros(shape, np.int64), mechanism=mechanism).astype(float)
     for axis, length in enumerate(shape):
         means = noise.mean(axis=axis).ravel()
-        assert 0.6 < means.var() * length / float(law.variance) < 1.5
+        assert 0.6 < means.var() * length / float(mechanism.variance) < 1.5
 
 
 def test_two_marginals_of_one_question_have_different_noise(tmp_path):
     asked, _ = barrier(tmp_path)
     pair = Marginal(("a", "b"))
-    law = DiscreteGaussian(Fraction(2500))
-    one, two = asked.measure([pair, pair], noise=law)
-    assert one.variance == two.variance == law.variance
+    mechanism = DiscreteGaussian(Fraction(2500))
+    one, two = asked.measure([pair, pair], noise=mechanism)
+    assert one.variance == two.variance == mechanism.variance
     gap = (one.counts - two.counts).astype(float)
     assert 0.8 < gap.var() / (2 * 2500) < 1.2
 
@@ -79,7 +79,7 @@ def test_every_verb_declares_what_a_unit_moves(tmp_path):
     unit = SCHEMA.unit
     asked.measure([Marginal(("a",)), Marginal(("b",))], noise=DiscreteGaussian(Fraction(10**4)))
     asked.score(candidates(), noise=DiscreteGaussian(Fraction(10**5)))
-    asked.choose(candidates(), among=[0, 1], law=Exponential(Fraction(1, 10)))
+    asked.choose(candidates(), among=[0, 1], mechanism=Exponential(Fraction(1, 10)))
     booked = {r.spend.verb: r.spend for r in run.spends()}
     assert (booked["measure"].answers, booked["measure"].l1, booked["measure"].l2_squared) == (
         2,
@@ -103,7 +103,9 @@ def test_the_filter_knows_no_tolerance(tmp_path):
     _, run = barrier(tmp_path, epsilon="1", delta="0")
 
     def spend(price):
-        return Spend(verb="measure", what="q", law=DiscreteLaplace(6 / price), answers=1, l1=6, l2_squared=18)
+        return Spend(
+            verb="measure", what="q", mechanism=DiscreteLaplace(6 / price), answers=1, l1=6, l2_squared=18
+        )
 
     with pytest.raises(OverBudget):
         run.charge(spend(1 + Fraction(1, 10**30)))
@@ -125,31 +127,42 @@ def test_the_filter_knows_no_tolerance(tmp_path):
     ],
 )
 def test_the_hash_covers_every_field(change):
-    row = sealed(Event(kind=Kind.SPEND, dataset="d", run="r", body={"a": 1}), seq=1, previous=GENESIS)
-    opened(row, seq=1, previous=GENESIS)
+    row = seal_event(
+        Event(kind=EventKind.SPEND, dataset="d", run="r", body={"a": 1}), seq=1, previous=GENESIS
+    )
+    open_row(row, seq=1, previous=GENESIS)
     with pytest.raises(LedgerError, match="altered"):
-        opened(replace(row, **change), seq=1, previous=GENESIS)
+        open_row(replace(row, **change), seq=1, previous=GENESIS)
 
 
 def test_the_hash_covers_place_and_predecessor():
-    row = sealed(Event(kind=Kind.SPEND, dataset="d", run="r", body={"a": 1}), seq=1, previous=GENESIS)
+    row = seal_event(
+        Event(kind=EventKind.SPEND, dataset="d", run="r", body={"a": 1}), seq=1, previous=GENESIS
+    )
     with pytest.raises(LedgerError, match="altered"):
-        opened(replace(row, seq=2), seq=2, previous=GENESIS)
+        open_row(replace(row, seq=2), seq=2, previous=GENESIS)
     with pytest.raises(LedgerError, match="altered"):
-        opened(replace(row, previous="a" * 64), seq=1, previous="a" * 64)
+        open_row(replace(row, previous="a" * 64), seq=1, previous="a" * 64)
 
 
 @pytest.mark.parametrize("price", ["0", "-1"])
 def test_a_spend_without_a_price_is_refused(tmp_path, price):
     _, run = barrier(tmp_path)
     run.charge(
-        Spend(verb="measure", what="q", law=DiscreteGaussian(Fraction(10**4)), answers=1, l1=6, l2_squared=18)
+        Spend(
+            verb="measure",
+            what="q",
+            mechanism=DiscreteGaussian(Fraction(10**4)),
+            answers=1,
+            l1=6,
+            l2_squared=18,
+        )
     )
     books = Ledger.existing(tmp_path / "ledger.db")._current().copy()
     body = run.spends()[0].to_json() | {"price": price}
-    event = Event(kind=Kind.SPEND, dataset="d", run=run.id, body=body)
+    event = Event(kind=EventKind.SPEND, dataset="d", run=run.id, body=body)
     with pytest.raises(LedgerError, match="costs nothing"):
-        books.write(event, row=sealed(event, seq=books.seq + 1, previous=books.hash))
+        books.write(event, row=seal_event(event, seq=books.seq + 1, previous=books.hash))
 
 
 @pytest.mark.parametrize("rehearsal", [True, False])
@@ -177,7 +190,7 @@ def test_a_key_ends_before_its_block_counter():
 
 
 def test_versions_name_packages_and_nothing_else():
-    assert set(versions()) == {"python", "populace", "numpy", "pyarrow"}
+    assert set(list_versions()) == {"python", "populace", "numpy", "pyarrow"}
 
 
 def test_a_manifest_has_these_fields_and_no_others():
@@ -229,19 +242,21 @@ def test_broken_pages_are_refused(tmp_path):
         Ledger.existing(path).verify()
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(2500)), DiscreteLaplace(Fraction(40))])
+@pytest.mark.parametrize("mechanism", [DiscreteGaussian(Fraction(2500)), DiscreteLaplace(Fraction(40))])
 @pytest.mark.parametrize("scores", [pytest.param(2, marks=pytest.mark.slow), 8, 400])
-def test_scores_carry_the_noise_that_was_charged(tmp_path, law, scores):
+def test_scores_carry_the_noise_that_was_charged(tmp_path, mechanism, scores):
     asked, _ = barrier(tmp_path, epsilon="100000")
     zero = np.zeros(SCHEMA.domain["a"], np.int64)
     found = Candidates((Marginal(("a",)),) * scores, (zero,) * scores, (0,) * scores)
-    noise = np.concatenate([asked.score(found, noise=law) - 3 for _ in range(800 // scores)]).reshape(-1, 2)
-    assert 0.8 < noise.var() / float(law.variance) < 1.25
+    noise = np.concatenate([asked.score(found, noise=mechanism) - 3 for _ in range(800 // scores)]).reshape(
+        -1, 2
+    )
+    assert 0.8 < noise.var() / float(mechanism.variance) < 1.25
     assert abs(np.corrcoef(noise.T)[0, 1]) < 0.25
 
 
 def test_making_a_table_reads_no_row(monkeypatch):
-    from populace.private import table as module
+    from populace.private import private_table as module
 
     for reader in ("read_codes", "read_rows", "read_tallies"):
         monkeypatch.setattr(module, reader, lambda *_: pytest.fail("rows were read"))
@@ -258,8 +273,8 @@ def frame(rows):
 
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_synthetic_rows_follow_the_noisy_count_for_frames_too(tmp_path, library):
-    from populace.evaluate.replay import Player, Recorder
-    from populace.pipeline import synthesize
+    from populace.api.synthesize import synthesize
+    from populace.audit.replay import RecordingNoise, ReplayingNoise
 
     schema = Schema.parse(SMALL)
     native = {
@@ -267,16 +282,16 @@ def test_synthetic_rows_follow_the_noisy_count_for_frames_too(tmp_path, library)
         "pandas": lambda t: t.to_pandas(),
         "polars": lambda t: pytest.importorskip("polars").from_arrow(t),
     }[library]
-    tape = Recorder(ExactNoise(RehearsalEntropy(3)))
+    tape = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     ask = {"schema": schema, "epsilon": "0.1", "delta": "1e-6", "seed": 1}
     one = synthesize(native(frame(200)), **ask, noise=tape, ledger=tmp_path / "1.db")
-    two = synthesize(native(frame(201)), **ask, noise=Player(tape.tape), ledger=tmp_path / "2.db")
+    two = synthesize(native(frame(201)), **ask, noise=ReplayingNoise(tape.tape), ledger=tmp_path / "2.db")
     assert one.synthetic.equals(two.synthetic)
     assert one.synthetic.num_rows == max(0, round(one.model.total))
 
 
 def codes_of(path_or_frame, schema):
-    from populace.private.read import open_source, read_codes
+    from populace.private.read.rows_to_codes import open_source, read_codes
 
     return read_codes(open_source(path_or_frame), schema)
 
@@ -284,7 +299,7 @@ def codes_of(path_or_frame, schema):
 def test_a_unit_keeps_its_first_rows_across_batches(tmp_path):
     import pyarrow.parquet as pq
 
-    from populace.private.sources import BATCH_ROWS
+    from populace.private.read.sources import BATCH_ROWS
 
     schema, n = Schema.parse(IDS), BATCH_ROWS
     who = ["x"] + [f"u{i}" for i in range(n - 1)] + ["x", "x"]
@@ -311,7 +326,7 @@ def test_numbers_as_ids_may_be_missing():
 
 
 def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, caplog, recwarn):
-    from populace.pipeline import synthesize
+    from populace.api.synthesize import synthesize
 
     schema = Schema.parse("[table]\nmax_rows = 10\n" + SMALL)
     caplog.set_level(0)
@@ -326,9 +341,9 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
 
 
 def test_an_account_without_a_name_has_the_stem_of_the_file():
-    from populace.reservation import dataset_name
+    from populace.api.reservation import default_dataset
 
-    assert dataset_name("/secret/folder/people.csv") == "people"
+    assert default_dataset("/secret/folder/people.csv") == "people"
 
 
 def test_empty_and_missing_ids_together_are_left_out():
@@ -338,8 +353,8 @@ def test_empty_and_missing_ids_together_are_left_out():
 
 @pytest.mark.parametrize("zero", [0, "0", 0.0, Fraction(0)])
 def test_delta_zero_means_zero_all_the_way(tmp_path, zero):
-    from populace.pipeline import measure
-    from populace.privacy.loss import Currency
+    from populace.api.synthesize import measure
+    from populace.privacy.accounting.privacy_loss import Currency
 
     record = measure(
         frame(3), schema=Schema.parse(SMALL), epsilon="1", delta=zero, ledger=tmp_path / "l.db"

@@ -7,20 +7,25 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from populace.errors import ResourceError, UsageError
-from populace.estimates import estimate
-from populace.marginals import Marginal
-from populace.privacy.budget import Budget
-from populace.private import room
-from populace.private.empty import Empty
+from populace.api.estimate import estimate
+from populace.core.errors import ResourceError, UsageError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.private import capacity as room
+from populace.private.dry_run import EmptyTableOracle
 from populace.schema.schema import Schema
-from populace.survey.bins import Binning
-from populace.survey.design import Design
-from populace.survey.design_parts import Control
-from populace.survey.oracle import SurveyOracle
-from populace.survey.queries import Queries
-from populace.survey.questions import BinChoice
-from populace.survey.weighting import Count, Way, Weighting, weighted_counts
+from populace.survey.calibration.calibrated_counts import (
+    Calibration,
+    CountMethod,
+    PopulationCount,
+    estimate_counts,
+)
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ControlTotals
+from populace.survey.queries.queries import Queries
+from populace.survey.smooth_questions import BinChoice
+from populace.survey.survey_oracle import SurveyOracle
 
 SCHEMA = """
 {table}
@@ -86,11 +91,11 @@ class Silent:
 
 
 def many(oracle: SurveyOracle, *, counts=200, way=None, people=10**6):
-    totals = Control(by=Marginal(("SEX",)), populations=(Fraction(people, 2),) * 2, binnings=())
-    return weighted_counts(
+    totals = ControlTotals(by=Marginal(("SEX",)), populations=(Fraction(people, 2),) * 2, binnings=())
+    return estimate_counts(
         oracle,
-        [Count(name=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
-        weighting=Weighting(controls=(totals,), way=way),
+        [PopulationCount(name=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
+        weighting=Calibration(controls=(totals,), way=way),
     )
 
 
@@ -102,21 +107,21 @@ def test_counts_whose_noise_cannot_be_drawn_are_refused_before_the_table(epsilon
 
 def test_counts_without_an_epsilon_for_smooth_noise_are_refused_before_the_table():
     with pytest.raises(UsageError, match="too small for noise that follows"):
-        many(Silent(1), way=Way.SMOOTH)
+        many(Silent(1), way=CountMethod.SMOOTH)
     with pytest.raises(UsageError, match="totals are too large"):
         many(Silent(10), counts=2, people=2**60)
 
 
 def test_what_can_be_asked_passes_the_empty_table():
-    empty = Empty(schema=Silent.schema, budget=Silent(10).budget)
+    empty = EmptyTableOracle(schema=Silent.schema, budget=Silent(10).budget)
     assert len(many(empty)) == 200
 
 
 def test_the_empty_table_refuses_what_the_barrier_refuses():
     """The same checks, not other ones that say the same: here of populations and of columns."""
-    empty = Empty(schema=Silent.schema, budget=Silent(10).budget)
+    empty = EmptyTableOracle(schema=Silent.schema, budget=Silent(10).budget)
     whole = Binning(name="whole", bins=((0, 1),))
     for by, population in (("SEX", Fraction(1, 10**18)), ("NONE", Fraction(1))):
         choice = BinChoice(by=Marginal((by,)), binnings=(whole,), populations=(population,) * 2)
         with pytest.raises(UsageError):
-            empty.choose_bins(choice, law=empty.budget.choice(Fraction(1), choices=1))
+            empty.choose_bins(choice, mechanism=empty.budget.choice(Fraction(1), choices=1))

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
-from populace.evaluate.replay import LeakError, Meeting, check_distances
-from populace.infer.fit import fit
-from populace.infer.generator import Generator
-from populace.infer.run import fit_run
-from populace.pipeline import release_from
-from populace.privacy.loss import price
-from populace.privacy.noise import ExactNoise
-from populace.release.rows import draw_table
+from populace.api.synthesize import release_from
+from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.methods.fit_measurements import fit
+from populace.methods.literature.gem.gem_network import GeneratorNetwork
+from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.synthetic_rows import draw_table
 
 # Methods from the literature that are made of the same questions: a few pairs tell whether they ask by the rows.
 NAMED = ("gem", "mwem", "nist2018", "pmw", "privbayes")
@@ -34,7 +34,7 @@ def check_twin(twin: Twin) -> None:
     first, second = twin.first, twin.second
     # The run's own name and place in the ledger are random; all else in the record must agree.
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
-    check_distances(twin.first_tape, twin.second_tape, record=first.record)
+    check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
     check_conservation(twin)
     assert [first.told is None, second.told is None] == [first.record.method != "stability"] * 2
     if first.told is not None:
@@ -52,11 +52,11 @@ def check_conservation(twin: Twin) -> None:
     meetings = iter(twin.first_tape)
     implied = 0
     for spend in (booked.spend for booked in record.spends):
-        laws = [next(meetings).law for _ in range(spend.answers if spend.verb == "measure" else 1)]
+        laws = [next(meetings).mechanism for _ in range(spend.answers if spend.verb == "measure" else 1)]
         if spend.verb == "choose":
-            assert laws == [spend.law.rate(sensitivity=spend.l1)]
+            assert laws == [spend.mechanism.rate(sensitivity=spend.l1)]
         else:
-            assert set(laws) == {spend.law}
+            assert set(laws) == {spend.mechanism}
         implied += price(spend, currency=record.currency)
     assert next(meetings, None) is None
     assert implied <= record.used <= record.cap
@@ -100,9 +100,9 @@ def test_neighbours_agree_under_frozen_outputs(method):
 )
 def test_a_thousand_neighbours_agree_under_frozen_outputs(method, delta, pairs, monkeypatch):
     # What a network learns follows from paid answers: with little training as much is asked, and in less time.
-    train = Generator.train
+    train = GeneratorNetwork.train
     monkeypatch.setattr(
-        Generator,
+        GeneratorNetwork,
         "train",
         lambda network, answers, *, rows, steps: train(network, answers, rows=rows, steps=1),
     )
@@ -131,7 +131,7 @@ def test_release_folders_of_neighbours_are_identical(method, chosen, tmp_path):
         twin = run_twin(pair, method=method, ledgers=tmp_path, seed=number)
         second = replace(twin.second, record=twin.first.record)
         for name, measurements in (("a", twin.first), ("b", second)):
-            model = fit_run(measurements)
+            model = fit(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
         check_same_folder(tmp_path / f"{number}-a", tmp_path / f"{number}-b")
 
@@ -197,7 +197,7 @@ def test_a_person_of_many_rows_moves_no_more_than_three(method, relation, moved,
     assert furthest == moved
 
 
-def distance(one: Meeting, other: Meeting) -> int:
+def distance(one: NoisyAnswer, other: NoisyAnswer) -> int:
     """How far the exact values of two meetings are apart, those of missing keys being 0."""
     if not one.keys:
         return int(np.abs(one.exact - other.exact).sum())
@@ -225,21 +225,27 @@ def test_a_value_that_slips_past_the_barrier_is_caught(tmp_path, monkeypatch):
 def test_noise_that_is_not_the_booked_one_is_caught(verb):
     twin = run_twin(neighbour_pairs(24, seed=5)[20], method="mst", ledgers=None, seed=1)
     tapes = [twin.first_tape, twin.second_tape]
-    place = next(n for n, met in enumerate(tapes[0]) if isinstance(met.law, Fraction) is (verb == "pick"))
+    place = next(
+        n for n, met in enumerate(tapes[0]) if isinstance(met.mechanism, Fraction) is (verb == "pick")
+    )
 
-    def sharper(met: Meeting) -> Meeting:
-        law = met.law * 2 if verb == "pick" else replace(met.law, variance=met.law.variance / 4)
-        return replace(met, law=law)
+    def sharper(met: NoisyAnswer) -> NoisyAnswer:
+        mechanism = (
+            met.mechanism * 2
+            if verb == "pick"
+            else replace(met.mechanism, variance=met.mechanism.variance / 4)
+        )
+        return replace(met, mechanism=mechanism)
 
     drawn = [[*tape[:place], sharper(tape[place]), *tape[place + 1 :]] for tape in tapes]
     with pytest.raises(LeakError, match="is booked"):
-        check_distances(*drawn, record=twin.first.record)
+        check_sensitivities(*drawn, record=twin.first.record)
 
 
 @pytest.mark.parametrize("fault", ["rows counted twice", "rows nobody has", "rows all told"])
 def test_faults_of_told_rows_are_caught(fault, monkeypatch):
     from populace.private.barrier import Barrier
-    from populace.private.engines.memory import MemoryEngine
+    from populace.private.engines.memory_engine import MemoryEngine
 
     tally, reveal, told = MemoryEngine.tally, ExactNoise.reveal, Barrier.discover_rows
     if fault == "rows counted twice":
@@ -249,15 +255,18 @@ def test_faults_of_told_rows_are_caught(fault, monkeypatch):
         monkeypatch.setattr(
             ExactNoise,
             "reveal",
-            lambda self, keys, counts, *, law: {**reveal(self, keys, counts, law=law), **made_up},
+            lambda self, keys, counts, *, mechanism: {
+                **reveal(self, keys, counts, mechanism=mechanism),
+                **made_up,
+            },
         )
     else:
         monkeypatch.setattr(
             Barrier,
             "discover_rows",
-            lambda self, *, law: {
+            lambda self, *, mechanism: {
                 **{tuple(row): 99 for row in tally(self._table.engine())[0].tolist()},
-                **told(self, law=law),
+                **told(self, mechanism=mechanism),
             },
         )
     pair = neighbour_pairs(15, seed=5)[14]
@@ -267,7 +276,7 @@ def test_faults_of_told_rows_are_caught(fault, monkeypatch):
 
 def test_drawing_rows_reads_nothing_private(tmp_path):
     twin = run_twin(neighbour_pairs(1, seed=9)[0], method="mst", ledgers=tmp_path, seed=1)
-    model = fit(twin.first.items, domain=schema().domain)
+    model = fit_least_squares(twin.first.items, domain=schema().domain)
     first = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     second = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     assert first.equals(second)

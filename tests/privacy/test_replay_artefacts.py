@@ -16,11 +16,11 @@ from test_public_replay import GROUPS, PARTS, public
 from test_replay import check_same_folder, check_twin
 from tiny_tables import SCHEMA, neighbour_pairs, run_twin
 
-from populace.evaluate.replay import LeakError
-from populace.infer.generator import Generator
-from populace.infer.run import fit_run
-from populace.marginals import Marginal
-from populace.pipeline import release_from
+from populace.api.synthesize import release_from
+from populace.audit.replay import LeakError
+from populace.core.marginals import Marginal
+from populace.methods.fit_measurements import fit
+from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.private.barrier import Barrier
 
 
@@ -45,9 +45,9 @@ ASKED = {
 @pytest.fixture(autouse=True)
 def little_training(monkeypatch):
     """What a network learns follows from paid answers: with few steps as much is asked, and in less time."""
-    train = Generator.train
+    train = GeneratorNetwork.train
     monkeypatch.setattr(
-        Generator,
+        GeneratorNetwork,
         "train",
         lambda network, answers, *, rows, steps: train(network, answers, rows=rows, steps=min(steps, 2)),
     )
@@ -69,7 +69,7 @@ def check_artefacts(method, number, pair, *, folder, files=True) -> None:
     if not files:
         return
     for name, measurements in (("a", twin.first), ("b", second)):
-        release = release_from(measurements, fit_run(measurements), seed=7)
+        release = release_from(measurements, fit(measurements), seed=7)
         release.save(folder / f"{number}-{name}", report=number == 0)
     check_same_folder(folder / f"{number}-a", folder / f"{number}-b")
 
@@ -115,7 +115,10 @@ def test_leaks_of_these_methods_are_seen(fault, level, tmp_path, monkeypatch):
             "measure_batches",
             lambda door, batches: measure(
                 door,
-                [(asked, scaled(law, 1 + Fraction(peeks_at_rows(door), 10**6))) for asked, law in batches],
+                [
+                    (asked, scaled(mechanism, 1 + Fraction(peeks_at_rows(door), 10**6)))
+                    for asked, mechanism in batches
+                ],
             ),
         )
     elif fault == "a spend forgotten":
@@ -123,8 +126,8 @@ def test_leaks_of_these_methods_are_seen(fault, level, tmp_path, monkeypatch):
         monkeypatch.setattr(
             Barrier,
             "_spend",
-            lambda door, verb, what, *, law, answers=1, shift=None: spend(
-                door, verb, what, law=law, answers=1, shift=shift
+            lambda door, verb, what, *, mechanism, answers=1, shift=None: spend(
+                door, verb, what, mechanism=mechanism, answers=1, shift=shift
             ),
         )
     else:

@@ -14,11 +14,11 @@ import pytest
 from losses import Leak, Waste, check_noise
 from transcripts import Case, check, decoy, whole_run
 
-from populace import pipeline
-from populace.evaluate.replay import Recorder
-from populace.privacy.entropy import SystemEntropy
-from populace.privacy.noise import ExactNoise
-from populace.strategy.workload import Workload
+from populace.api import synthesize as pipeline
+from populace.audit.replay import RecordingNoise
+from populace.methods.workload import Workload
+from populace.privacy.noise.entropy import SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 
 QUERIES = """
 [rounds]
@@ -62,7 +62,7 @@ def listed():
     def asked(given):
         return lambda schema: Workload.parse(QUERIES, schema=schema)
 
-    with patch.object(pipeline, "asked_workload", asked):
+    with patch.object(pipeline, "resolve_workload", asked):
         yield
 
 
@@ -88,7 +88,7 @@ def test_noise_is_drawn_as_the_ledger_says(factor, error):
         steps = [
             step
             for _ in range(16)
-            for step in whole_run(case, table, Recorder(ExactNoise(SystemEntropy()))).steps
+            for step in whole_run(case, table, RecordingNoise(ExactNoise(SystemEntropy()))).steps
         ]
     if error is None:
         check_noise(steps, verbs=("measure",))

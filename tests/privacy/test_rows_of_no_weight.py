@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.estimates import estimate
-from populace.marginals import Marginal
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.private.statistics import weighted
-from populace.private.statistics.rows import SurveyRows
+from populace.api.estimate import estimate
+from populace.core.marginals import Marginal
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.private.survey import weighted_answers as weighted
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-from populace.survey.bins import Binning
-from populace.survey.design import Design
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
-from populace.survey.questions import Base, BinChoice, WeightedQuestion
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from populace.survey.smooth_questions import BaseWeights, BinChoice, WeightedQuestion
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 SCHEMA = """
 [columns.sex]
@@ -68,7 +68,7 @@ def test_private_rows_count_as_public_ones_do(tmp_path: Path) -> None:
         ledger=tmp_path / "ledger.db",
         noise=ExactNoise(RehearsalEntropy(1)),
     ).rows
-    public = on_public_rows(FRAME, design=design, queries=queries)
+    public = estimate_public_rows(FRAME, design=design, queries=queries)
     for one, other in zip(private, public, strict=True):
         assert one.estimate == pytest.approx(other.estimate, rel=1e-3)
         if other.sampling_error is not None:
@@ -88,7 +88,7 @@ def test_bins_hold_no_row_without_a_weight() -> None:
     alone = Binning(name="alone", bins=tuple((each,) for each in range(cells)))
     joined = Binning(name="joined", bins=(tuple(range(cells)),))
     populations = (Fraction(1000),) * cells
-    base = Base(column="weight", unit=Fraction(1), largest=10)
+    base = BaseWeights(column="weight", unit=Fraction(1), largest=10)
     question = WeightedQuestion(by=by, binning=joined, populations=populations, where="sex == 'f'", base=base)
     one, other = (weighted.answer(rows, question, schema) for rows in (every, drawn))
     assert one[0] == other[0]

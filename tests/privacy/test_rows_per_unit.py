@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from transcripts import Desk
 
-from populace import reservation
+from populace.api import reservation
+from populace.api.synthesize import measure
+from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 from populace.cli.main import main
-from populace.evaluate.replay import Player, Recorder, check_distances
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.gaussian import discrete_gaussian_mu_squared
-from populace.privacy.noise import ExactNoise
+from populace.privacy.accounting.gaussian_dp import discrete_gaussian_mu_squared
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
 TEXT = """
@@ -99,12 +99,12 @@ def test_a_whole_patient_is_covered(method, neighbours, pairs, monkeypatch):
     for number in range(pairs):
         first, second = table_pair(rng, replace=neighbours == "replace-one")
         common = {"schema": schema(3, neighbours), "epsilon": "4", "delta": "1e-3", "method": method}
-        recorder = Recorder(ExactNoise(RehearsalEntropy(number)))
+        recorder = RecordingNoise(ExactNoise(RehearsalEntropy(number)))
         one = measure(frame(first), noise=recorder, **common)
-        player = Player(recorder.tape)
+        player = ReplayingNoise(recorder.tape)
         measure(frame(second), noise=player, **common)
         player.finish()
-        check_distances(recorder.tape, player.tape, record=one.record)
+        check_sensitivities(recorder.tape, player.tape, record=one.record)
         moved = np.abs(recorder.tape[1].exact - player.tape[1].exact).sum()
         furthest = max(furthest, int(moved))
     # Tight: some patient does use all three rows, so a smaller declared distance would be caught.

@@ -11,22 +11,28 @@ import pytest
 from private_checks import CHECKS, check_split
 from seeded import seeded
 
-from populace.errors import InternalError, PopulaceError
-from populace.privacy import blocks, inversion, loss, samplers, stability
-from populace.privacy.books import Books
-from populace.privacy.entropy import SystemEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import Exponential
-from populace.privacy.noise import ExactNoise
-from populace.privacy.partition import Split, SplitKey
-from populace.privacy.record import RunRecord
-from populace.privacy.spends import SpendRecord, _movement
-from populace.privacy.stability import key_delta, told_probability
-from populace.private import piece_files, pieces, values
+from populace.core.errors import InternalError, PopulaceError
+from populace.privacy.accounting import partition_selection as stability
+from populace.privacy.accounting import privacy_loss as loss
+from populace.privacy.accounting.mechanisms import Exponential
+from populace.privacy.accounting.partition_selection import delta_price, reveal_probability
+from populace.privacy.accounting.spend_record import SpendRecord, _min_sensitivity
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.privacy.ledger.run_record import RunRecord
+from populace.privacy.noise import block_rejection as blocks
+from populace.privacy.noise import samplers
+from populace.privacy.noise import table_inversion as inversion
+from populace.privacy.noise.entropy import SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.split_key import Split, SplitKey
+from populace.private import secret_split as pieces
+from populace.private import split_files as piece_files
 from populace.private.barrier import Barrier
-from populace.private.statistics import sums
-from populace.private.values import first_rows
-from populace.schema.unit import Unit
+from populace.private.read import value_counts as values
+from populace.private.read.value_counts import select_first_rows
+from populace.private.survey import exact_sums as sums
+from populace.schema.unit import PrivacyUnit
 
 SPEND = "self._run.charge(self._spend("
 AGAIN = "candidates is self._scored or self._run.charge(self._spend("
@@ -111,8 +117,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("rates", Exponential.rate, "(2 * sensitivity)", "sensitivity"),
     ("movement", Barrier._spend, "else shift**2", "else shift"),
-    ("movement", Unit.marginal_l1, "(2 if self.neighbours is Neighbours.REPLACE_ONE else 1)", "1"),
-    ("movement", Unit.marginal_l2_squared, "self.rows**2 * (2", "self.rows * (2"),
+    ("movement", PrivacyUnit.marginal_l1, "(2 if self.neighbours is Neighbours.REPLACE_ONE else 1)", "1"),
+    ("movement", PrivacyUnit.marginal_l2_squared, "self.rows**2 * (2", "self.rows * (2"),
     # Prices.
     ("prices", loss._gdp_price, "spend.answers * spend.l2_squared *", "spend.l2_squared *"),
     ("prices", loss._gdp_price, "spend.l1 / law.scale", "1 / law.scale"),
@@ -134,13 +140,18 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("prices", loss._zcdp_price, "law.epsilon**2 / 8", "law.epsilon**2 / 16"),
     ("prices", loss._zcdp_price, "(spend.l1 / law.scale) ** 2 / 2", "(spend.l1 / law.scale) / 2"),
     ("prices", loss._group_epsilon, "rows * law.price", "law.price"),
-    ("key delta", key_delta, "2 * once if", "once if"),
-    ("key delta", key_delta, "rows=unit.rows", "rows=1"),
-    ("key delta", key_delta, "return law.delta", "return Fraction(0)"),
-    ("key delta", told_probability, "_tail(law.noise, law.threshold - 1)", "_tail(law.noise, law.threshold)"),
-    ("key delta", told_probability, "law.threshold - rows))[1]", "law.threshold))[1]"),
-    ("key delta", told_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
-    ("key delta", told_probability, "law.threshold < rows", "False"),
+    ("key delta", delta_price, "2 * once if", "once if"),
+    ("key delta", delta_price, "rows=unit.rows", "rows=1"),
+    ("key delta", delta_price, "return law.delta", "return Fraction(0)"),
+    (
+        "key delta",
+        reveal_probability,
+        "_tail(law.noise, law.threshold - 1)",
+        "_tail(law.noise, law.threshold)",
+    ),
+    ("key delta", reveal_probability, "law.threshold - rows))[1]", "law.threshold))[1]"),
+    ("key delta", reveal_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
+    ("key delta", reveal_probability, "law.threshold < rows", "False"),
     ("key delta", stability._tail, "(1 + (-ball", "(2 + (-ball"),
     ("key delta", stability._gaussian_tail, "(total + rest)", "total / 2"),
     # Books.
@@ -151,14 +162,19 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "price(spend, currency=run.currency)",
         "price(spend, currency=run.currency) / 2",
     ),
-    ("books", Books._spend, "+= record.price", "= record.price"),
-    ("books", Books._spend, "record.delta > (unused", "False and record.delta > (unused"),
-    ("books", Books.write, "(Kind.GRANT, Kind.RESERVE, Kind.SPEND)", "(Kind.GRANT, Kind.RESERVE)"),
-    ("books", Books._reserve, "or record.delta > account.left_delta", ""),
-    ("books", Books._reserve, "(account.unit, account.id) != (record.unit.name, record.unit.id)", "False"),
-    ("books", Books._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
-    ("books", Books._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
-    ("books", Books._active, "run.finished", "False"),
+    ("books", LedgerState._spend, "+= record.price", "= record.price"),
+    ("books", LedgerState._spend, "record.delta > (unused", "False and record.delta > (unused"),
+    ("books", LedgerState.write, "(Kind.GRANT, Kind.RESERVE, Kind.SPEND)", "(Kind.GRANT, Kind.RESERVE)"),
+    ("books", LedgerState._reserve, "or record.delta > account.left_delta", ""),
+    (
+        "books",
+        LedgerState._reserve,
+        "(account.unit, account.id) != (record.unit.name, record.unit.id)",
+        "False",
+    ),
+    ("books", LedgerState._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
+    ("books", LedgerState._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
+    ("books", LedgerState._active, "run.finished", "False"),
     ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
     ("books", RunRecord.check_return, "not fits(", "False and fits("),
     ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
@@ -170,47 +186,52 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
-    ("books", _movement, "spend.steps * unit.score_shift", "spend.steps"),
-    ("books", _movement, "shift, shift**2", "shift, shift"),
+    ("books", _min_sensitivity, "spend.steps * unit.score_shift", "spend.steps"),
+    ("books", _min_sensitivity, "shift, shift**2", "shift, shift"),
     # Noise.
     ("threshold", ExactNoise.reveal, "noisy > law.threshold", "noisy >= law.threshold"),
     ("threshold", ExactNoise.reveal, "counts > 0", "counts >= 0"),
     ("threshold", ExactNoise.reveal, "int(noisy[place])", "int(counts[place])"),
-    ("draws", samplers.discrete_gaussian, "cut(gaussian(variance))", "cut(gaussian(variance / 4))"),
-    ("draws", samplers.discrete_laplace, "cut(laplace(scale))", "cut(laplace(2 * scale))"),
+    ("draws", samplers.draw_discrete_gaussian, "cut(gaussian(variance))", "cut(gaussian(variance / 4))"),
+    ("draws", samplers.draw_discrete_laplace, "cut(laplace(scale))", "cut(laplace(2 * scale))"),
     (
         "draws",
-        samplers.exponential_counts,
+        samplers.draw_exponential_counts,
         "fits = (drawn >= 0)",
         "drawn = np.clip(drawn, 0, most); fits = (drawn >= 0)",
     ),
-    ("draws", samplers.exponential_counts, "drawn <= most", "drawn < most"),
-    ("draws", samplers.exponential_choice, "sizes=tuple(sizes[::-1].tolist())", "sizes=(1,) * len(sizes)"),
-    ("draws", samplers.exponential_choice, "entropy.below(len(members))", "0"),
-    ("draws", inversion.count_plainly, 'side="right")', 'side="right") + 1'),
-    ("zero", blocks._attempt, "keep &= ~(negative & (magnitude == 0))", "pass"),
-    ("zero", blocks._attempt, "keep[i] = happens(", "keep[i] = True or happens("),
+    ("draws", samplers.draw_exponential_counts, "drawn <= most", "drawn < most"),
+    (
+        "draws",
+        samplers.draw_exponential_choice,
+        "sizes=tuple(sizes[::-1].tolist())",
+        "sizes=(1,) * len(sizes)",
+    ),
+    ("draws", samplers.draw_exponential_choice, "entropy.below(len(members))", "0"),
+    ("draws", inversion.count_thresholds, 'side="right")', 'side="right") + 1'),
+    ("zero", blocks._try_draws, "keep &= ~(negative & (magnitude == 0))", "pass"),
+    ("zero", blocks._try_draws, "keep[i] = happens(", "keep[i] = True or happens("),
     ("fork", SystemEntropy.words, "self._owner != (os.getpid(), _generation)", "False"),
     ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(1) * 32"),
     ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(16) + bytes(16)"),
     # Files.
-    ("first rows", first_rows, "rank < rows", "rank <= rows"),
-    ("first rows", first_rows, "kept &= units != empty", "pass"),
-    ("first rows", first_rows, "unified(ids)", "ids"),
-    ("first rows", values.written, "trimmed(", "("),
+    ("first rows", select_first_rows, "rank < rows", "rank <= rows"),
+    ("first rows", select_first_rows, "kept &= units != empty", "pass"),
+    ("first rows", select_first_rows, "unified(ids)", "ids"),
+    ("first rows", values.cells_to_texts, "trimmed(", "("),
     (
         "contributions",
-        sums.contributions,
+        sums.row_contributions,
         "np.clip(numbers, float(factor.low), float(factor.high))",
         "np.clip(numbers, -9.0, 9.0)",
     ),
     (
         "contributions",
-        sums.contributions,
+        sums.row_contributions,
         "counts &= ~np.isnan(numbers)",
         "numbers = np.nan_to_num(numbers, nan=2.0)",
     ),
-    ("contributions", sums.contributions, "rows.numbers[name] > 0", "rows.numbers[name] >= 0"),
+    ("contributions", sums.row_contributions, "rows.numbers[name] > 0", "rows.numbers[name] >= 0"),
     ("split", Split.pieces, "self.neighbours is Neighbours.REPLACE_ONE", "True"),
     (
         "split",
@@ -219,10 +240,10 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "key.places([str(n).encode() for n in range(len(labels))])",
     ),
     ("split", SplitKey.places, "key=self._secret, ", ""),
-    ("split", pieces._by_content, 'seen[content].to_bytes(8, "big")', 'row.to_bytes(8, "big")'),
+    ("split", pieces._label_by_content, 'seen[content].to_bytes(8, "big")', 'row.to_bytes(8, "big")'),
     (
         "split",
-        piece_files.write_pieces,
+        piece_files.write_split_files,
         "split.pieces([text.encode() for text in present], key=key)",
         "np.arange(len(present)) % len(paths)",
     ),

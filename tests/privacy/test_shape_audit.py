@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 import pytest
 from shapes import BY_ID, FLAT, NESTED, NO_TEXT, OPEN, SELDOM, SHAPES, TEXT, TYPED, WRITTEN, Shape
 
-from populace.evaluate.replay import Player, Recorder, check_distances
-from populace.measurements import Measurements
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.private import lines
-from populace.private.read import columns_read, open_source, read_codes, read_rows
-from populace.private.values import read_tallies
+from populace.api.synthesize import measure
+from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
+from populace.measurements.measurements import Measurements
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.read import csv_lines as lines
+from populace.private.read.rows_to_codes import columns_to_read, open_source, read_codes, read_rows
+from populace.private.read.value_counts import read_tallies
 from populace.schema.schema import Schema
 
 Read = dict[str, dict[str, Any]]
@@ -35,7 +35,7 @@ Read = dict[str, dict[str, Any]]
 
 def table(cells: Any, *, schema: Schema = TYPED) -> pa.Table:
     """Return a table that holds the same cells in every column that a schema reads."""
-    return pa.table(dict.fromkeys(columns_read(schema), cells))
+    return pa.table(dict.fromkeys(columns_to_read(schema), cells))
 
 
 def read_all(data: Any, *, schema: Schema = TYPED) -> Read:
@@ -181,13 +181,13 @@ LINES = [
 
 
 def written(rows: list[bytes], path: Path, *, separator: bytes = b",") -> Path:
-    header = separator.join(name.encode() for name in columns_read(WRITTEN))
+    header = separator.join(name.encode() for name in columns_to_read(WRITTEN))
     path.write_bytes(b"\n".join([header, *rows, b""]))
     return path
 
 
 def row(field: bytes, *, separator: bytes = b",") -> bytes:
-    return separator.join([field] * len(columns_read(WRITTEN)))
+    return separator.join([field] * len(columns_to_read(WRITTEN)))
 
 
 @pytest.mark.parametrize("separator", [b",", b";"])
@@ -195,7 +195,7 @@ def test_no_field_or_line_of_a_csv_file_touches_another(
     separator: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All at once, which finds whatever fails."""
-    monkeypatch.setattr(lines, "LONGEST", 2**17)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**17)
     valid = [row(cell or b"", separator=separator) for cell in TEXT]
     odd = [row(field, separator=separator) for field in FIELDS] + [
         line.replace(b",", separator) for line in LINES
@@ -229,7 +229,7 @@ def test_no_object_of_a_frame_touches_another(make: Any) -> None:
     valid = ["a", 3, "2001-05-01", datetime.date(2001, 5, 1), datetime.time(12, 30), None]
 
     def read(cells: list[object]) -> Read:
-        return read_all(frame({name: make(cells) for name in columns_read(TYPED)}))
+        return read_all(frame({name: make(cells) for name in columns_to_read(TYPED)}))
 
     check_same_form(read([*valid, *OBJECTS]), read(valid))
 
@@ -253,7 +253,7 @@ def test_no_cell_of_a_pandas_frame_touches_another(name: str) -> None:
     make, hostile = PANDAS[name]
     valid = ["a", "3", "2001-05-01", None]
     read = [
-        read_all(pd.DataFrame({column: make(cells) for column in columns_read(TYPED)}))
+        read_all(pd.DataFrame({column: make(cells) for column in columns_to_read(TYPED)}))
         for cells in (valid, [*valid, *hostile])
     ]
     check_same_form(read[1], read[0])
@@ -282,7 +282,7 @@ POLARS = {
 def test_no_cell_of_a_polars_frame_touches_another(name: str) -> None:
     kind, valid, hostile = POLARS[name]
     read = [
-        read_all(pl.DataFrame({column: pl.Series(cells, dtype=kind) for column in columns_read(TYPED)}))
+        read_all(pl.DataFrame({column: pl.Series(cells, dtype=kind) for column in columns_to_read(TYPED)}))
         for cells in (valid, [*valid, *hostile])
     ]
     check_same_form(read[1], read[0])
@@ -294,11 +294,11 @@ def test_learning_asks_the_same_of_neighbours(
 ) -> None:
     """Open values and bins, learnt and measured: under frozen answers a hostile row changes no question."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
     schema = Schema.parse(OPEN)
     valid = [cell or b"" for cell in TEXT] * 9
 
-    def run(cells: list[bytes], noise: Recorder | Player) -> Measurements:
+    def run(cells: list[bytes], noise: RecordingNoise | ReplayingNoise) -> Measurements:
         path = tmp_path / f"people.{form}"
         if form == "csv":
             head = ",".join(schema.columns).encode()
@@ -310,11 +310,11 @@ def test_learning_asks_the_same_of_neighbours(
         options = {"epsilon": "2", "delta": "1e-6", "method": "independent", "dataset": "people"}
         return measure(path, schema=schema, ledger=tmp_path / f"{id(noise)}.db", noise=noise, **options)
 
-    recorder = Recorder(ExactNoise(RehearsalEntropy(3)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     first = run(valid, recorder)
-    player = Player(recorder.tape)
+    player = ReplayingNoise(recorder.tape)
     second = run([*valid, b"\xff\xfe"], player)
     player.finish()
-    check_distances(recorder.tape, player.tape, record=first.record)
+    check_sensitivities(recorder.tape, player.tape, record=first.record)
     assert first.schema == second.schema
     assert [each.counts.tolist() for each in first.items] == [each.counts.tolist() for each in second.items]

@@ -10,35 +10,49 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import LedgerError, OverBudget, PopulaceError, UsageError
-from populace.evaluate import replay
-from populace.evaluate.replay import Followed, LeakError, Player, Recorder, check_distances, privacy_loss
-from populace.marginals import Marginal
-from populace.privacy.balls import ball, bounds
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.gaussian import pure_mu_squared
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import (
+from populace.audit import replay
+from populace.audit.replay import (
+    LeakError,
+    RecordingNoise,
+    ReplayingNoise,
+    SmoothNoisyAnswer,
+    check_sensitivities,
+    privacy_loss,
+)
+from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS
+from populace.privacy.accounting.gaussian_dp import pure_mu_squared
+from populace.privacy.accounting.interval_arithmetic import ball, bounds
+from populace.privacy.accounting.mechanisms import (
     DiscreteLaplace,
     Exponential,
     Spend,
-    law_from_json,
+    mechanism_from_json,
 )
-from populace.privacy.noise import ExactNoise
-from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, PolyPlace, Student
-from populace.privacy.smooth_noise import LN_2, SmoothNoise, best
-from populace.privacy.spends import SpendRecord
-from populace.privacy.steps import LOG_STEPS, SCORE_STEPS
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise, calibrate_family
 from populace.private.barrier import Barrier
-from populace.private.statistics import smooth
-from populace.private.table import PrivateTable
-from populace.release import limits
+from populace.private.private_table import PrivateTable
+from populace.private.survey import smooth_answers as smooth
+from populace.release.statement import limitations as limits
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.survey.bins import Binning
-from populace.survey.questions import Base, BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
+from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.survey.smooth_questions import (
+    BaseWeights,
+    BinChoice,
+    Donors,
+    ImputedQuestion,
+    ImputedStatistic,
+    WeightedQuestion,
+)
 
 SCHEMA = Schema.parse("""
 [columns.SEX]
@@ -66,7 +80,7 @@ WEIGHTED = WeightedQuestion(
     beta=Fraction(1, 2),
 )
 FILLED = ImputedQuestion(
-    statistic=Statistic.SUM,
+    statistic=ImputedStatistic.SUM,
     donors=Donors(
         column="INC", match=Marginal(("AGE",)), low=Fraction(0), high=Fraction(20), default=Fraction(5)
     ),
@@ -77,7 +91,7 @@ CHOICE = BinChoice(
     binnings=(FAR, Binning(name="whole", bins=((0, 1),))),
     populations=(Fraction(40), Fraction(60)),
 )
-QUICK = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+QUICK = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 FINE = Fraction(1, 2**30)
 
 
@@ -132,7 +146,7 @@ def poly_tail(x, gamma=4.0):
 def test_answers_carry_noise_as_wide_as_their_bound(question):
     number, bound = exact(question)
     asked = barrier()
-    answers = [asked.smooth(question, law=QUICK, lattice=FINE) for _ in range(250)]
+    answers = [asked.smooth(question, mechanism=QUICK, lattice=FINE) for _ in range(250)]
     assert all((answer / FINE).denominator == 1 for answer in answers)
     sizes = np.array([abs(float(answer - number)) for answer in answers]) / bound
     assert sizes_fit(sizes, poly_tail)
@@ -153,12 +167,12 @@ def noise_fits(values, variance):
 
 
 def test_sizes_of_bounds_carry_the_noise_that_was_charged():
-    law, asked = DiscreteLaplace(Fraction(3000)), barrier()
-    told = np.array([asked.bound_size(FILLED, noise=law) for _ in range(400)], dtype=float)
+    mechanism, asked = DiscreteLaplace(Fraction(3000)), barrier()
+    told = np.array([asked.bound_size(FILLED, noise=mechanism) for _ in range(400)], dtype=float)
     size = math.ceil(LOG_STEPS * math.log(exact(FILLED)[1]) / float(LN_2) - 1e-9)
-    assert noise_fits(told - size, law.variance)
-    assert not noise_fits((told - size) / 2, law.variance)
-    assert not noise_fits((told - size) * 2, law.variance)
+    assert noise_fits(told - size, mechanism.variance)
+    assert not noise_fits((told - size) / 2, mechanism.variance)
+    assert not noise_fits((told - size) * 2, mechanism.variance)
     assert {spend.l1 for spend in asked._run.spends} == {LOG_STEPS}
     assert {spend.verb for spend in asked._run.spends} == {"score"}
 
@@ -172,7 +186,11 @@ def test_sizes_of_bounds_move_by_no_more_than_is_charged():
                 if not fewer:
                     continue
                 steps = [
-                    int(smooth.log_steps(table(each).survey_rows(), question, schema=SCHEMA, key=Paid.id))
+                    int(
+                        smooth.log_bound_steps(
+                            table(each).survey_rows(), question, schema=SCHEMA, key=Paid.id
+                        )
+                    )
                     for each in (rows, fewer)
                 ]
                 assert abs(steps[0] - steps[1]) <= LOG_STEPS
@@ -189,7 +207,7 @@ def test_sets_of_bins_are_chosen_with_the_chances_that_were_charged():
     epsilon = Fraction(6)
     weights = np.exp(float(epsilon) * scores / (2 * step))
     chance, asked, times = weights[0] / weights.sum(), barrier(), 900
-    picked = [asked.choose_bins(CHOICE, law=Exponential(epsilon)) for _ in range(times)]
+    picked = [asked.choose_bins(CHOICE, mechanism=Exponential(epsilon)) for _ in range(times)]
     share = picked.count(0) / times
     assert share_fits(share, chance, of=times)
     for wrong in (epsilon / 2, epsilon * 2):
@@ -203,13 +221,13 @@ def test_sets_of_bins_are_chosen_with_the_chances_that_were_charged():
     ("rows", "neighbours", "group"), [(1, "add-remove", 1), (3, "add-remove", 3), (3, "replace-one", 6)]
 )
 def test_a_unit_of_several_rows_is_charged_for_each(rows, neighbours, group):
-    unit = Unit(rows=rows, id="who" if rows > 1 else None, neighbours=Neighbours(neighbours))
+    unit = PrivacyUnit(rows=rows, id="who" if rows > 1 else None, neighbours=Neighbours(neighbours))
     schema = Schema(columns=SCHEMA.columns, unit=unit)
     held = pa.table({"SEX": ["1"], "AGE": [3], "INC": [4], "who": ["a"]})
     asked = Barrier(PrivateTable.of(held, schema=schema), run=Paid(), noise=ExactNoise(RehearsalEntropy(1)))
-    asked.smooth(WEIGHTED, law=QUICK, lattice=FINE)
+    asked.smooth(WEIGHTED, mechanism=QUICK, lattice=FINE)
     asked.bound_size(WEIGHTED, noise=DiscreteLaplace(Fraction(9)))
-    asked.choose_bins(CHOICE, law=Exponential(Fraction(1)))
+    asked.choose_bins(CHOICE, mechanism=Exponential(Fraction(1)))
     spends = asked._run.spends
     assert [spend.verb for spend in spends] == ["smooth", "score", "choose"]
     assert [spend.l1 for spend in spends] == [group, group * LOG_STEPS, group * SCORE_STEPS]
@@ -226,69 +244,69 @@ def test_bins_are_chosen_at_the_rate_that_was_charged(rows, neighbours):
             self.rate = rate
             return 0
 
-    unit = Unit(rows=rows, id="who" if rows > 1 else None, neighbours=Neighbours(neighbours))
+    unit = PrivacyUnit(rows=rows, id="who" if rows > 1 else None, neighbours=Neighbours(neighbours))
     held = pa.table({"SEX": ["1", "2"], "AGE": [3, 4], "INC": [4, 5], "who": ["a", "b"]})
     ear, run = Ear(), Paid()
     asked = Barrier(
         PrivateTable.of(held, schema=Schema(columns=SCHEMA.columns, unit=unit)), run=run, noise=ear
     )
-    asked.choose_bins(CHOICE, law=Exponential(Fraction(1)))
+    asked.choose_bins(CHOICE, mechanism=Exponential(Fraction(1)))
     (spend,) = run.spends
-    assert ear.rate == spend.law.rate(sensitivity=spend.l1)
+    assert ear.rate == spend.mechanism.rate(sensitivity=spend.l1)
 
 
 # ----------------------------------------------------------------------------------------- what the ledger holds
 
 LAWS = [
-    SmoothNoise(law=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
-    SmoothNoise(law=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
+    SmoothNoise(mechanism=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
+    SmoothNoise(mechanism=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
     QUICK,
-    SmoothNoise(law=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
+    SmoothNoise(mechanism=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
 ]
 
 
-def spend(law, *, l1=1, verb="smooth"):
-    return Spend(verb=verb, what="a question", law=law, answers=1, l1=l1, l2_squared=l1**2)
+def spend(mechanism, *, l1=1, verb="smooth"):
+    return Spend(verb=verb, what="a question", mechanism=mechanism, answers=1, l1=l1, l2_squared=l1**2)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_laws_come_back_from_json(law):
-    told = json.loads(json.dumps(law.to_json()))
-    assert law_from_json(told) == law
-    assert set(told) == {"law", "family", "s", "t", *law.to_json()}
+@pytest.mark.parametrize("mechanism", LAWS, ids=str)
+def test_laws_come_back_from_json(mechanism):
+    told = json.loads(json.dumps(mechanism.to_json()))
+    assert mechanism_from_json(told) == mechanism
+    assert set(told) == {"law", "family", "s", "t", *mechanism.to_json()}
     with pytest.raises(UsageError, match="unknown field may be a spend"):
-        law_from_json(told | {"scale": "3"})
+        mechanism_from_json(told | {"scale": "3"})
     with pytest.raises(UsageError, match="is called"):
-        law_from_json(told | {"family": "normal"})
+        mechanism_from_json(told | {"family": "normal"})
     with pytest.raises((UsageError, KeyError, ValueError)):
-        law_from_json(told | {"s": "0"})
-    record = SpendRecord(spend=spend(law), price=Fraction(100))
+        mechanism_from_json(told | {"s": "0"})
+    record = SpendRecord(spend=spend(mechanism), price=Fraction(100))
     assert SpendRecord.booked(json.loads(json.dumps(record.to_json()))) == record
 
 
-@pytest.mark.parametrize("law", LAWS[:3], ids=str)
+@pytest.mark.parametrize("mechanism", LAWS[:3], ids=str)
 @pytest.mark.parametrize("currency", [Currency.PURE, Currency.GDP, Currency.ZCDP])
-def test_prices_are_those_of_groups_of_rows(law, currency):
-    epsilon = 3 * law.price
+def test_prices_are_those_of_groups_of_rows(mechanism, currency):
+    epsilon = 3 * mechanism.price
     expected = {
         Currency.PURE: epsilon,
         Currency.GDP: pure_mu_squared(epsilon),
         Currency.ZCDP: epsilon**2 / 2,
     }
-    assert price(spend(law, l1=3), currency=currency) == expected[currency]
+    assert price(spend(mechanism, l1=3), currency=currency) == expected[currency]
 
 
 def test_laplace_log_normal_noise_is_priced_in_zcdp_alone():
-    law = LAWS[3]
-    assert price(spend(law, l1=3), currency=Currency.ZCDP) == 9 * law.price
+    mechanism = LAWS[3]
+    assert price(spend(mechanism, l1=3), currency=Currency.ZCDP) == 9 * mechanism.price
     for currency in (Currency.PURE, Currency.GDP):
         with pytest.raises(UsageError, match="zCDP alone"):
-            price(spend(law), currency=currency)
+            price(spend(mechanism), currency=currency)
 
 
 @pytest.mark.parametrize("currency", [Currency.PURE, Currency.GDP])
 def test_a_forged_price_is_refused(currency):
-    unit = Unit(rows=3, id="who")
+    unit = PrivacyUnit(rows=3, id="who")
     honest = SpendRecord(spend=spend(QUICK, l1=3), price=price(spend(QUICK, l1=3), currency=currency))
     honest.check(unit=unit, currency=currency, run="r")
     cheap = SpendRecord(spend=honest.spend, price=honest.price * (1 - Fraction(1, 2**40)))
@@ -304,9 +322,9 @@ def test_verbs_and_laws_go_together():
     for verb in ("measure", "score", "choose", "discover"):
         with pytest.raises(UsageError, match="does not go with"):
             spend(QUICK, verb=verb)
-    for law in (DiscreteLaplace(Fraction(1)), Exponential(Fraction(1))):
+    for mechanism in (DiscreteLaplace(Fraction(1)), Exponential(Fraction(1))):
         with pytest.raises(UsageError, match="does not go with"):
-            spend(law)
+            spend(mechanism)
 
 
 class Cheap(Cauchy):
@@ -318,10 +336,10 @@ class Cheap(Cauchy):
 
 def test_a_law_cannot_name_its_own_price():
     with pytest.raises(UsageError, match="no smooth noise follows"):
-        SmoothNoise(law=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
+        SmoothNoise(mechanism=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
     for s, t in ((Fraction(0), LN_2), (Fraction(1), Fraction(0)), (1.0, LN_2), (Fraction(2**65), LN_2)):
         with pytest.raises(UsageError):
-            SmoothNoise(law=Cauchy(Fraction(4)), s=s, t=t)
+            SmoothNoise(mechanism=Cauchy(Fraction(4)), s=s, t=t)
 
 
 # ----------------------------------------------------------------------------------------- refusals
@@ -337,52 +355,54 @@ def replaced(question, **changes):
     return replace(question, **changes)
 
 
-SMALL_T = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
+SMALL_T = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
 REFUSED = {
-    "t below the smoothness": lambda b: b.smooth(WEIGHTED, law=SMALL_T, lattice=FINE),
-    "t below ln 2": lambda b: b.smooth(FILLED, law=replaced(QUICK, t=Fraction("0.69")), lattice=FINE),
-    "no smooth law": lambda b: b.smooth(WEIGHTED, law=DiscreteLaplace(Fraction(1)), lattice=FINE),
-    "no lattice": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=Fraction(0)),
-    "a float as a lattice": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=0.5),
+    "t below the smoothness": lambda b: b.smooth(WEIGHTED, mechanism=SMALL_T, lattice=FINE),
+    "t below ln 2": lambda b: b.smooth(FILLED, mechanism=replaced(QUICK, t=Fraction("0.69")), lattice=FINE),
+    "no smooth law": lambda b: b.smooth(WEIGHTED, mechanism=DiscreteLaplace(Fraction(1)), lattice=FINE),
+    "no lattice": lambda b: b.smooth(WEIGHTED, mechanism=QUICK, lattice=Fraction(0)),
+    "a float as a lattice": lambda b: b.smooth(WEIGHTED, mechanism=QUICK, lattice=0.5),
     "a lattice too fine to be decided": lambda b: b.smooth(
-        WEIGHTED, law=QUICK, lattice=Fraction(1, 2**16400)
+        WEIGHTED, mechanism=QUICK, lattice=Fraction(1, 2**16400)
     ),
-    "a lattice finer than rows move": lambda b: b.smooth(WEIGHTED, law=QUICK, lattice=Fraction(1, 2**60)),
-    "a lattice coarser than rows move": lambda b: b.smooth(FILLED, law=QUICK, lattice=Fraction(2**70)),
+    "a lattice finer than rows move": lambda b: b.smooth(
+        WEIGHTED, mechanism=QUICK, lattice=Fraction(1, 2**60)
+    ),
+    "a lattice coarser than rows move": lambda b: b.smooth(FILLED, mechanism=QUICK, lattice=Fraction(2**70)),
     "a number beyond floats": lambda b: b.smooth(
         replaced(FILLED, donors=replaced(FILLED.donors, high=Fraction(10**400))),
-        law=QUICK,
+        mechanism=QUICK,
         lattice=Fraction(10**400),
     ),
     "a population beyond floats": lambda b: b.bound_size(
         replaced(WEIGHTED, populations=(Fraction(10**400), Fraction(1))), noise=DiscreteLaplace(Fraction(9))
     ),
     "base weights without numbers": lambda b: b.smooth(
-        replaced(WEIGHTED, base=Base(column="SEX", largest=3)), law=QUICK, lattice=FINE
+        replaced(WEIGHTED, base=BaseWeights(column="SEX", largest=3)), mechanism=QUICK, lattice=FINE
     ),
     "base weights of no column": lambda b: b.choose_bins(
-        replaced(CHOICE, base=Base(column="NONE", largest=3)), law=Exponential(Fraction(1))
+        replaced(CHOICE, base=BaseWeights(column="NONE", largest=3)), mechanism=Exponential(Fraction(1))
     ),
     "a unit of base weights beyond floats": lambda b: b.smooth(
-        replaced(WEIGHTED, base=Base(column="AGE", unit=Fraction(10**400), largest=3)),
-        law=QUICK,
+        replaced(WEIGHTED, base=BaseWeights(column="AGE", unit=Fraction(10**400), largest=3)),
+        mechanism=QUICK,
         lattice=FINE,
     ),
     "bins of less than a person": lambda b: b.choose_bins(
-        replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), law=Exponential(Fraction(1))
+        replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), mechanism=Exponential(Fraction(1))
     ),
     "no price in this currency": lambda b: b.smooth(
-        WEIGHTED, law=replaced(QUICK, law=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
+        WEIGHTED, mechanism=replaced(QUICK, mechanism=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
     ),
     "an unknown column": lambda b: b.smooth(
-        replaced(WEIGHTED, by=Marginal(("NONE",))), law=QUICK, lattice=FINE
+        replaced(WEIGHTED, by=Marginal(("NONE",))), mechanism=QUICK, lattice=FINE
     ),
-    "no condition": lambda b: b.smooth(replaced(WEIGHTED, where="AGE >"), law=QUICK, lattice=FINE),
+    "no condition": lambda b: b.smooth(replaced(WEIGHTED, where="AGE >"), mechanism=QUICK, lattice=FINE),
     "no room": lambda b: b.smooth(
         replaced(
             FILLED, donors=replaced(FILLED.donors, low=Fraction(0), high=Fraction(0), default=Fraction(0))
         ),
-        law=QUICK,
+        mechanism=QUICK,
         lattice=FINE,
     ),
     "a bound that hardly moves": lambda b: b.bound_size(
@@ -391,12 +411,12 @@ REFUSED = {
     "noise that tells keys": lambda b: b.bound_size(WEIGHTED, noise=QUICK),
     "noise too wide to be drawn": lambda b: b.bound_size(WEIGHTED, noise=DiscreteLaplace(Fraction(2**41))),
     "bins without populations": lambda b: b.choose_bins(
-        replaced(CHOICE, populations=(Fraction(1),)), law=Exponential(Fraction(1))
+        replaced(CHOICE, populations=(Fraction(1),)), mechanism=Exponential(Fraction(1))
     ),
-    "no bins": lambda b: b.choose_bins(replaced(CHOICE, binnings=()), law=Exponential(Fraction(1))),
-    "no law of choices": lambda b: b.choose_bins(CHOICE, law=DiscreteLaplace(Fraction(1))),
-    "over budget": lambda b: b.smooth(WEIGHTED, law=replaced(QUICK, s=Fraction(1000)), lattice=FINE),
-    "a choice over budget": lambda b: b.choose_bins(CHOICE, law=Exponential(Fraction(1000))),
+    "no bins": lambda b: b.choose_bins(replaced(CHOICE, binnings=()), mechanism=Exponential(Fraction(1))),
+    "no law of choices": lambda b: b.choose_bins(CHOICE, mechanism=DiscreteLaplace(Fraction(1))),
+    "over budget": lambda b: b.smooth(WEIGHTED, mechanism=replaced(QUICK, s=Fraction(1000)), lattice=FINE),
+    "a choice over budget": lambda b: b.choose_bins(CHOICE, mechanism=Exponential(Fraction(1000))),
     "a size over budget": lambda b: b.bound_size(WEIGHTED, noise=DiscreteLaplace(Fraction(1))),
 }
 
@@ -428,10 +448,10 @@ def test_refused_questions_spend_and_read_nothing(desk, case):
 
 def test_scores_stay_within_whole_numbers(monkeypatch):
     """However many rows there are: held to a public end, they move no further than one row moves them."""
-    times, _ = smooth.score_shift(CHOICE)
+    times, _ = smooth.scale_scores(CHOICE)
     for scores in ([Fraction(2**80), Fraction(3)], [Fraction(2**80 + 1), Fraction(4)]):
         monkeypatch.setattr(smooth.weighted, "scores", lambda *_, told=scores: told)
-        found = smooth.whole_scores(None, CHOICE, schema=SCHEMA, times=times)
+        found = smooth.integer_scores(None, CHOICE, schema=SCHEMA, times=times)
         assert found.dtype == np.int64
         assert found.tolist() == [2**61, int(scores[1] * times)]
 
@@ -456,18 +476,18 @@ def asked_of(rows, noise):
     run = Open()
     each = Barrier(table(rows), run=run, noise=noise)
     answers = [
-        each.smooth(WEIGHTED, law=QUICK, lattice=FINE),
-        each.smooth(FILLED, law=QUICK, lattice=FINE),
+        each.smooth(WEIGHTED, mechanism=QUICK, lattice=FINE),
+        each.smooth(FILLED, mechanism=QUICK, lattice=FINE),
         each.bound_size(FILLED, noise=DiscreteLaplace(Fraction(2000))),
-        each.choose_bins(CHOICE, law=Exponential(Fraction(1))),
+        each.choose_bins(CHOICE, mechanism=Exponential(Fraction(1))),
     ]
     return answers, run
 
 
 def twins(rows, *, seed=1):
-    recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     first, run = asked_of(ROWS, recorder)
-    player = Player(recorder.tape)
+    player = ReplayingNoise(recorder.tape)
     second, _ = asked_of(rows, player)
     player.finish()
     assert first == second
@@ -477,7 +497,7 @@ def twins(rows, *, seed=1):
 @pytest.mark.parametrize("rows", [[*ROWS, ("2", 8, 0)], ROWS[:-1], [*ROWS, ("1", 9, -1)], ROWS[1:]])
 def test_neighbours_pass_the_replay(rows):
     first, second, run = twins(rows)
-    check_distances(first, second, record=run)
+    check_sensitivities(first, second, record=run)
     loss = privacy_loss(first[:2], second[:2])
     assert abs(loss) <= 2 * float(QUICK.price)
 
@@ -498,23 +518,25 @@ def test_the_replay_sees_bounds_that_do_not_hold(monkeypatch, wrong):
     monkeypatch.setattr(smooth.weighted, "answer", other)
     first, second, run = twins([*ROWS, ("2", 1, 0)])
     with pytest.raises(LeakError, match="further than the ledger was told"):
-        check_distances(first, second, record=run)
+        check_sensitivities(first, second, record=run)
 
 
 def test_other_questions_are_seen():
-    recorder = Recorder(ExactNoise(RehearsalEntropy(1)))
-    recorder.smooth(Fraction(1), lambda: ball(1), law=QUICK, lattice=FINE)
-    for law, lattice in ((SMALL_T, FINE), (QUICK, 2 * FINE)):
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(1)))
+    recorder.smooth(Fraction(1), lambda: ball(1), mechanism=QUICK, lattice=FINE)
+    for mechanism, lattice in ((SMALL_T, FINE), (QUICK, 2 * FINE)):
         with pytest.raises(LeakError, match="another question"):
-            Player(recorder.tape).smooth(Fraction(1), lambda: ball(1), law=law, lattice=lattice)
+            ReplayingNoise(recorder.tape).smooth(
+                Fraction(1), lambda: ball(1), mechanism=mechanism, lattice=lattice
+            )
     with pytest.raises(LeakError):
-        Player(recorder.tape).add(np.zeros(0, np.int64), law=DiscreteLaplace(Fraction(1)))
+        ReplayingNoise(recorder.tape).add(np.zeros(0, np.int64), mechanism=DiscreteLaplace(Fraction(1)))
 
 
 def test_bounds_on_the_way_between_units_of_several_rows():
     def met(number, bound):
-        return Followed.of(
-            Fraction(number), lambda: ball(Fraction(bound)), law=QUICK, lattice=FINE, answer=Fraction(0)
+        return SmoothNoisyAnswer.of(
+            Fraction(number), lambda: ball(Fraction(bound)), mechanism=QUICK, lattice=FINE, answer=Fraction(0)
         )
 
     t = LN_2
@@ -527,21 +549,21 @@ def test_bounds_on_the_way_between_units_of_several_rows():
     assert not replay.within_bounds(met(0, 1), met("4.01", 1), t=t, rows=3)
 
 
-@pytest.mark.parametrize("law", [best(Fraction(2), t=LN_2), QUICK, LAWS[1]], ids=str)
-def test_the_loss_of_a_point_is_that_of_its_probabilities(law):
+@pytest.mark.parametrize("mechanism", [calibrate_family(Fraction(2), t=LN_2), QUICK, LAWS[1]], ids=str)
+def test_the_loss_of_a_point_is_that_of_its_probabilities(mechanism):
     def met(number, bound, answer):
-        return Followed.of(
+        return SmoothNoisyAnswer.of(
             Fraction(number),
             lambda: ball(Fraction(bound)),
-            law=law,
+            mechanism=mechanism,
             lattice=Fraction(1, 2),
             answer=Fraction(answer),
         )
 
     def weight(number, bound, answer):
         edges = np.linspace(answer - 0.25, answer + 0.25, 20001)
-        z = (edges - number) * float(law.s) / bound
-        values = np.exp(replay.log_density(law.law, z))
+        z = (edges - number) * float(mechanism.s) / bound
+        values = np.exp(replay.log_density(mechanism.mechanism, z))
         return float(np.sum((values[1:] + values[:-1]) / 2) * (z[1] - z[0]))
 
     for answer in (Fraction(-3), Fraction(1, 2), Fraction(40)):
@@ -549,13 +571,13 @@ def test_the_loss_of_a_point_is_that_of_its_probabilities(law):
         assert told == pytest.approx(
             math.log(weight(0, 1, float(answer)) / weight(1, 2, float(answer))), abs=1e-6
         )
-        assert abs(told) <= float(law.law.price(s=law.s, t=LN_2)) + 1e-9
+        assert abs(told) <= float(mechanism.mechanism.price(s=mechanism.s, t=LN_2)) + 1e-9
 
 
 def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
     """The ledgers of two runs on neighbours, under frozen outputs, hold the same questions and prices."""
     told = []
-    recorder = Recorder(ExactNoise(RehearsalEntropy(6)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(6)))
     for name, rows in (("a", ROWS), ("b", [*ROWS, ("2", 2, 20)])):
         ledger = Ledger.open(tmp_path / f"{name}.db")
         run = ledger.reserve(
@@ -567,12 +589,12 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
             schema_digest=SCHEMA.digest,
             rehearsal=True,
         )
-        noise = recorder if name == "a" else Player(recorder.tape)
+        noise = recorder if name == "a" else ReplayingNoise(recorder.tape)
         asked = Barrier(table(rows), run=run, noise=noise)
-        asked.smooth(FILLED, law=QUICK, lattice=FINE)
+        asked.smooth(FILLED, mechanism=QUICK, lattice=FINE)
         record = ledger.record(ledger.account("books").runs[0])
         told.append(json.dumps([each.to_json() for each in record.spends]))
-        assert str(record.spends[0].spend.law).startswith("polynomial-Laplace noise")
+        assert str(record.spends[0].spend.mechanism).startswith("polynomial-Laplace noise")
     assert told[0] == told[1]
     assert "variance" not in told[0]
     assert "scale" not in told[0]
@@ -580,7 +602,7 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
 
 def test_a_statement_says_that_the_width_is_not_told():
     run = Open()
-    assert limits._smooth_lines(run) == []
+    assert limits._smooth_noise(run) == []
     run.charge(spend(QUICK))
-    (line,) = limits._smooth_lines(run)
+    (line,) = limits._smooth_noise(run)
     assert "is part of no file" in line

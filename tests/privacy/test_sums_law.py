@@ -10,21 +10,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import PopulaceError, UsageError
-from populace.marginals import Grouping, Marginal
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, ExponentialCount
-from populace.privacy.noise import ExactNoise
-from populace.privacy.steps import STEPS
+from populace.core.errors import PopulaceError, UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.fixed_point import STEPS
+from populace.privacy.accounting.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    ExponentialCount,
+)
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.statistics.rows import SurveyRows
-from populace.private.statistics.sums import added, contributions
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
+from populace.private.survey.exact_sums import add_up, row_contributions
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.survey.sums import Factor, Sum, Weights
+from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.survey.sums import CellWeights, Sum, SumFactor
 
 COLUMNS = """
 [columns.SEX]
@@ -45,8 +50,8 @@ universe = "AGE >= 15"
 outside = "N"
 """
 SCHEMA = Schema.parse(COLUMNS)
-INC = Factor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(100))
-AGE = Factor(column="AGE", low=Fraction(0), high=Fraction(99))
+INC = SumFactor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(100))
+AGE = SumFactor(column="AGE", low=Fraction(0), high=Fraction(99))
 
 
 def frame(rows):
@@ -129,21 +134,25 @@ SUMS = [
 
 @pytest.mark.parametrize("sum_", SUMS, ids=str)
 def test_each_row_adds_its_own_number(sum_):
-    steps = contributions(read(ROWS), sum_, schema=SCHEMA)
+    steps = row_contributions(read(ROWS), sum_, schema=SCHEMA)
     assert steps.dtype == np.int64
     for row, found in zip(ROWS, steps.tolist(), strict=True):
         assert abs(found - by_hand(sum_, *row)) <= Fraction(1, 2) + Fraction(1, 1000)
-        assert contributions(read([row]), sum_, schema=SCHEMA).tolist() == [found], (
+        assert row_contributions(read([row]), sum_, schema=SCHEMA).tolist() == [found], (
             "a row's number is its own"
         )
 
 
 def test_conditions_and_weights_decide_row_by_row():
     rows = read([("1", "20", "0"), ("2", "30", "0"), ("9", "40", "0")])
-    some = contributions(rows, Sum(where="AGE >= 30"), schema=SCHEMA)
+    some = row_contributions(rows, Sum(where="AGE >= 30"), schema=SCHEMA)
     assert some.tolist() == [0, STEPS, STEPS]
-    weights = Weights(by=Marginal(("SEX",)), values=(Fraction(3), Fraction(1), Fraction(0), Fraction(0)))
-    assert contributions(rows, Sum(weights=weights), schema=SCHEMA).tolist() == [STEPS, round(STEPS / 3), 0]
+    weights = CellWeights(by=Marginal(("SEX",)), values=(Fraction(3), Fraction(1), Fraction(0), Fraction(0)))
+    assert row_contributions(rows, Sum(weights=weights), schema=SCHEMA).tolist() == [
+        STEPS,
+        round(STEPS / 3),
+        0,
+    ]
     assert Sum(weights=weights).most == 3
 
 
@@ -151,17 +160,17 @@ def test_cells_hold_exact_sums_in_any_order():
     grouping = Grouping("AGE", (0,) * 40 + (1,) * 61)
     sum_ = Sum(by=Marginal(("AGE", "SEX"), (grouping,)), factors=(INC,))
     rows = [*ROWS, *ROWS[:4]]
-    found = added(read(rows), sum_, schema=SCHEMA)
+    found = add_up(read(rows), sum_, schema=SCHEMA)
     assert found.shape == (2, 4)
-    steps = contributions(read(rows), sum_, schema=SCHEMA)
+    steps = row_contributions(read(rows), sum_, schema=SCHEMA)
     sexes = [{"1": 0, "2": 1, "9": 2}[row[0]] for row in rows]
     ages = [int(row[1] == "x" or int(row[1]) >= 40) for row in rows]
     expected = np.zeros((2, 4), dtype=np.int64)
     for step, sex, age in zip(steps, sexes, ages, strict=True):
         expected[age, sex] += step
     assert (found == expected).all()
-    assert (added(read(rows[::-1]), sum_, schema=SCHEMA) == expected).all()
-    assert added(read([]), sum_, schema=SCHEMA).sum() == 0
+    assert (add_up(read(rows[::-1]), sum_, schema=SCHEMA) == expected).all()
+    assert add_up(read([]), sum_, schema=SCHEMA).sum() == 0
 
 
 def test_no_float_leaves_the_range():
@@ -169,7 +178,7 @@ def test_no_float_leaves_the_range():
     odd = np.array([inf, -inf, nan, 1e308, -1e308, 5e-324, 1000.0000001, 0.1])
     rows = SurveyRows(codes={"SEX": np.zeros(8, np.uint8)}, numbers={"INC": odd, "AGE": odd[::-1].copy()})
     for factors in [(INC,), (INC,) * 9, (INC, AGE)]:
-        steps = contributions(rows, Sum(factors=factors), schema=SCHEMA)
+        steps = row_contributions(rows, Sum(factors=factors), schema=SCHEMA)
         assert np.abs(steps).max() <= STEPS
         assert steps[2] == 0
 
@@ -183,11 +192,11 @@ def unit_moves(rows, neighbours):
     """The greatest L1 and squared L2 over all tables of one more unit, and all that it may be replaced by."""
     sum_ = Sum(
         by=Marginal(("SEX",)),
-        factors=(Factor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(200)),),
+        factors=(SumFactor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(200)),),
     )
     rest = [("2", "20", "100")]
     units = [unit for count in range(rows + 1) for unit in combinations_with_replacement(POSSIBLE, count)]
-    tables = {unit: added(read([*rest, *unit]), sum_, schema=SCHEMA) for unit in units}
+    tables = {unit: add_up(read([*rest, *unit]), sum_, schema=SCHEMA) for unit in units}
     pairs = product(units, units) if neighbours is Neighbours.REPLACE_ONE else ((unit, ()) for unit in units)
     moves = [np.abs(tables[one] - tables[other]) for one, other in pairs]
     return max(int(move.sum()) for move in moves), max(int((move**2).sum()) for move in moves)
@@ -203,7 +212,7 @@ def unit_moves(rows, neighbours):
     ],
 )
 def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours):
-    unit = Unit(rows=rows, id="who" if rows > 1 else None, neighbours=neighbours)
+    unit = PrivacyUnit(rows=rows, id="who" if rows > 1 else None, neighbours=neighbours)
     schema = Schema(columns=SCHEMA.columns, unit=unit)
     table = PrivateTable(None, schema=schema, surveyor=lambda: read([("1", "20", "0")]))
     barrier, spends = desk(tmp_path, table, schema=schema)
@@ -216,10 +225,10 @@ def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours):
 
 
 def test_only_the_rows_that_a_unit_keeps_are_added_up():
-    schema = Schema(columns=SCHEMA.columns, unit=Unit(name="person", rows=2, id="who"))
+    schema = Schema(columns=SCHEMA.columns, unit=PrivacyUnit(name="person", rows=2, id="who"))
     held = frame(ROWS[:2] * 3).append_column("who", pa.array(["a", "a", "a", "b", "", "b"]))
     rows = PrivateTable.of(held, schema=schema).survey_rows()
-    assert contributions(rows, Sum(), schema=schema).tolist() == [STEPS] * 4
+    assert row_contributions(rows, Sum(), schema=schema).tolist() == [STEPS] * 4
     assert rows.numbers["AGE"].tolist() == [20.0, 99.0, 99.0, 99.0]
 
 
@@ -234,37 +243,37 @@ def noise_fits(values, variance):
 
 
 @pytest.mark.parametrize(
-    "law", [DiscreteGaussian(Fraction(STEPS**2)), DiscreteLaplace(Fraction(STEPS, 3))], ids=str
+    "mechanism", [DiscreteGaussian(Fraction(STEPS**2)), DiscreteLaplace(Fraction(STEPS, 3))], ids=str
 )
-def test_sums_carry_the_noise_that_was_charged(tmp_path, law):
+def test_sums_carry_the_noise_that_was_charged(tmp_path, mechanism):
     whole = frame(ROWS).append_column("PLACE", pa.array(["7"] * len(ROWS)))
-    delta = "1e-6" if isinstance(law, DiscreteGaussian) else "0"
+    delta = "1e-6" if isinstance(mechanism, DiscreteGaussian) else "0"
     barrier, spends = desk(tmp_path, PrivateTable.of(whole, schema=WIDE), schema=WIDE, delta=delta)
     sums = [Sum(by=Marginal(("PLACE",))), Sum(by=Marginal(("PLACE",)), factors=(INC,))]
-    found = asked(barrier, sums, law)
+    found = asked(barrier, sums, mechanism)
     for sum_, answer in zip(sums, found, strict=True):
-        noise = (answer - added(PrivateTable.of(whole, schema=WIDE).survey_rows(), sum_, schema=WIDE)).astype(
-            float
-        )
-        assert noise_fits(noise, law.variance)
-        assert not noise_fits(noise / 2, law.variance)
-        assert not noise_fits(noise * 2, law.variance)
+        noise = (
+            answer - add_up(PrivateTable.of(whole, schema=WIDE).survey_rows(), sum_, schema=WIDE)
+        ).astype(float)
+        assert noise_fits(noise, mechanism.variance)
+        assert not noise_fits(noise / 2, mechanism.variance)
+        assert not noise_fits(noise * 2, mechanism.variance)
     (booked,) = spends()
     currency = Currency.PURE if delta == "0" else Currency.GDP
     assert booked.price == price(booked.spend, currency=currency)
-    expected = 2 * STEPS / law.scale if currency is Currency.PURE else 2
+    expected = 2 * STEPS / mechanism.scale if currency is Currency.PURE else 2
     assert float(booked.price) == pytest.approx(float(expected), rel=1e-6)
 
 
 BAD = [
     [],
     [Sum(by=Marginal(("NONE",)))],
-    [Sum(factors=(Factor(column="SEX", low=Fraction(0), high=Fraction(1)),))],
-    [Sum(factors=(Factor(column="INC", low=Fraction(0), high=Fraction(10**90)),))],
+    [Sum(factors=(SumFactor(column="SEX", low=Fraction(0), high=Fraction(1)),))],
+    [Sum(factors=(SumFactor(column="INC", low=Fraction(0), high=Fraction(10**90)),))],
     [Sum(known=("NONE",))],
     [Sum(where="NONE == 1")],
     [Sum(where="AGE >=")],
-    [Sum(weights=Weights(by=Marginal(("SEX",)), values=(Fraction(1),)))],
+    [Sum(weights=CellWeights(by=Marginal(("SEX",)), values=(Fraction(1),)))],
     [Sum(), Sum(by=Marginal(("SEX",), (Grouping("SEX", (0, 1)),)))],
 ]
 
@@ -285,7 +294,7 @@ def test_bad_sums_are_refused_unread_and_unpaid(tmp_path, sums):
 
 
 @pytest.mark.parametrize(
-    "law",
+    "mechanism",
     [
         ExponentialCount(Fraction(2), 100),
         Exponential(Fraction(1)),
@@ -294,10 +303,10 @@ def test_bad_sums_are_refused_unread_and_unpaid(tmp_path, sums):
     ],
     ids=str,
 )
-def test_noise_that_does_not_go_with_sums_is_refused(tmp_path, law):
+def test_noise_that_does_not_go_with_sums_is_refused(tmp_path, mechanism):
     barrier, spends = desk(tmp_path, PrivateTable(unread, schema=SCHEMA, surveyor=unread))
     with pytest.raises(UsageError):
-        asked(barrier, [Sum()], law)
+        asked(barrier, [Sum()], mechanism)
     with pytest.raises(UsageError):
         barrier.sum_batches([])
     assert spends() == ()

@@ -17,26 +17,38 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 import surveys
 
-from populace.marginals import Marginal
-from populace.privacy.balls import bounds
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import LN_2, SmoothNoise
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
+from populace.privacy.sensitivity.nn_imputation import TieBreak
+from populace.privacy.sensitivity.poststratification import (
+    BaseWeightBin,
+    Binning,
+    EqualWeightBin,
+    smooth_weight_bound,
+)
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.private.barrier import Barrier
-from populace.private.statistics import weighted
-from populace.private.statistics.imputed import Filled
-from populace.private.statistics.rows import SurveyRows
-from populace.private.table import PrivateTable
-from populace.release.manifest import digest, dump
-from populace.release.survey_words import sentences
-from populace.release.verify import verify
+from populace.private.private_table import PrivateTable
+from populace.private.survey import weighted_answers as weighted
+from populace.private.survey.imputed_answers import ImputedRows
+from populace.private.survey.survey_rows import SurveyRows
+from populace.release.manifest import digest_file, dump_json
+from populace.release.statement.survey_limitations import list_survey_limitations
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.survey.bins import Binning, Counted, Weighted, smooth_weight
-from populace.survey.design import Design
-from populace.survey.nearest import Ties
-from populace.survey.queries import Queries
-from populace.survey.questions import Base, BinChoice, Donors, ImputedQuestion, Statistic, WeightedQuestion
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from populace.survey.smooth_questions import (
+    BaseWeights,
+    BinChoice,
+    Donors,
+    ImputedQuestion,
+    ImputedStatistic,
+    WeightedQuestion,
+)
 from populace.survey.sums import Sum
 
 SCHEMA = Schema.parse("""
@@ -71,15 +83,15 @@ class Ear:
     def __init__(self):
         self.laws, self.scores = [], []
 
-    def add(self, exact, *, law):
-        self.laws.append(law)
+    def add(self, exact, *, mechanism):
+        self.laws.append(mechanism)
         return exact
 
     def pick(self, scores, *, rate):
         self.scores.append(scores)
         return 0
 
-    def smooth(self, exact, bound, *, law, lattice):
+    def smooth(self, exact, bound, *, mechanism, lattice):
         self.followed = exact, bounds(bound)[1]
         return exact
 
@@ -98,7 +110,7 @@ def test_every_sum_has_the_noise_of_its_own_batch():
     sums = [[Sum(), Sum(where="PLACE == 0")], [Sum(by=Marginal(("PLACE",)))], [Sum(where="PLACE == 2")]]
     asked.sum_batches(list(zip(sums, laws, strict=True)))
     assert ear.laws == [laws[0], laws[0], laws[1], laws[2]]
-    booked = [spend.law for spend in asked._run.spends for _ in range(spend.answers)]
+    booked = [spend.mechanism for spend in asked._run.spends for _ in range(spend.answers)]
     assert booked == ear.laws, "noise is drawn as it was booked"
 
 
@@ -113,7 +125,7 @@ def test_scores_rounded_to_whole_numbers_move_by_no_more_than_is_charged():
         ear = Ear()
         rows = [0] * least + [1] * 9 + [2] * 9
         asked = Barrier(read(rows, [1] * len(rows)), run=Paid(), noise=ear)
-        asked.choose_bins(choice, law=Exponential(Fraction(1)))
+        asked.choose_bins(choice, mechanism=Exponential(Fraction(1)))
         told.append(int(ear.scores[0][0]))
         shifts |= {spend.l1 for spend in asked._run.spends}
     (shift,) = shifts
@@ -129,10 +141,12 @@ def test_a_smooth_weight_looks_as_many_steps_ahead_as_there_are_rows(count, beta
     """With a small β, as small epsilons have it, the bin that was emptied by a thousand steps is the worst."""
     steps = np.arange(count + 1)
     expected = (np.exp(-float(beta) * steps) * 600 / np.maximum(1, count - steps)).max()
-    equal = Counted(total=Fraction(600), count=count)
-    ones = Weighted(total=Fraction(600), weights=np.ones(count, dtype=np.int64), largest=1)
+    equal = EqualWeightBin(total=Fraction(600), count=count)
+    ones = BaseWeightBin(total=Fraction(600), weights=np.ones(count, dtype=np.int64), largest=1)
     for held in (equal, ones):
-        assert float(bounds(lambda held=held: smooth_weight([held], beta=beta))[1]) == pytest.approx(expected)
+        assert float(bounds(lambda held=held: smooth_weight_bound([held], beta=beta))[1]) == pytest.approx(
+            expected
+        )
 
 
 def test_a_heavy_row_moves_a_weighted_count_by_no_more_than_the_bound():
@@ -142,7 +156,7 @@ def test_a_heavy_row_moves_a_weighted_count_by_no_more_than_the_bound():
         binning=Binning(name="all", bins=((0, 1, 2, 3),)),
         populations=tuple(map(Fraction, (100, 0, 0, 0))),
         where="PLACE == 0",
-        base=Base(column="PAY", largest=20),
+        base=BaseWeights(column="PAY", largest=20),
         beta=Fraction(1, 100),
     )
 
@@ -168,13 +182,13 @@ def filled(**changes):
     return Donors(column="PAY", **told | changes)
 
 
-LAW = SmoothNoise(law=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+LAW = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 
 
 def asked_of(table, question):
     """The exact answer and its bound, as they meet noise."""
     ear = Ear()
-    Barrier(table, run=Paid(), noise=ear).smooth(question, law=LAW, lattice=Fraction(1))
+    Barrier(table, run=Paid(), noise=ear).smooth(question, mechanism=LAW, lattice=Fraction(1))
     return ear.followed
 
 
@@ -182,10 +196,11 @@ def test_questions_with_other_donors_share_nothing():
     """Bounds of one way to fill a column are not those of another."""
     rows = [0, 0, 1, 1, 1, 2, 2], [3, 9, -1, -1, -1, 20, -1]
     ways = [filled(), filled(match=Marginal(("PLACE",)), low=Fraction(5), default=Fraction(9))]
-    ways += [replace(ways[0], ties=Ties.LOWEST), replace(ways[0], default=Fraction(1))]
-    asked = [ImputedQuestion(statistic=Statistic.SUM, donors=each) for each in ways]
+    ways += [replace(ways[0], ties=TieBreak.LOWEST), replace(ways[0], default=Fraction(1))]
+    asked = [ImputedQuestion(statistic=ImputedStatistic.SUM, donors=each) for each in ways]
     asked += [
-        replace(each, statistic=Statistic.FREQUENCY, between=(Fraction(4), Fraction(9))) for each in asked
+        replace(each, statistic=ImputedStatistic.FREQUENCY, between=(Fraction(4), Fraction(9)))
+        for each in asked
     ]
     together = read(*rows)
     told = [asked_of(together, each) for each in asked]
@@ -201,7 +216,9 @@ def test_a_filled_row_that_comes_into_a_range_brings_all_its_value(ends):
     one, other = (float(low), float(high)) if low > 0 else (float(high), float(low))
     within = (Fraction(other), Fraction(other))
     asked = ImputedQuestion(
-        statistic=Statistic.SUM, donors=filled(low=low, high=high, default=Fraction(one)), between=within
+        statistic=ImputedStatistic.SUM,
+        donors=filled(low=low, high=high, default=Fraction(one)),
+        between=within,
     )
 
     def told(pays):
@@ -210,7 +227,7 @@ def test_a_filled_row_that_comes_into_a_range_brings_all_its_value(ends):
             "PLACE": np.zeros(len(pays), dtype=np.int64),
             "PAY": np.where(np.isnan(numbers), 21, 1).astype(np.int64),
         }
-        held = Filled(rows=SurveyRows(codes, {"PAY": numbers}), donors=asked.donors, schema=SCHEMA)
+        held = ImputedRows(rows=SurveyRows(codes, {"PAY": numbers}), donors=asked.donors, schema=SCHEMA)
         value, bound = held.answer(asked)
         return value, bounds(bound)[1]
 
@@ -224,7 +241,7 @@ def test_at_one_distance_the_lower_place_gives_its_value():
     """Places decide before labels, as the bound has it: whatever labels rows have."""
     for number in range(8):
         held = read([0, 2, 1], [number, 20 - number, -1])
-        asked = ImputedQuestion(statistic=Statistic.SUM, donors=filled(ties=Ties.LOWEST))
+        asked = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=filled(ties=TieBreak.LOWEST))
         assert asked_of(held, asked)[0] == 20 + number
 
 
@@ -240,8 +257,8 @@ def test_a_rehearsal_without_its_stamps_is_still_one(tmp_path):
         told = json.loads((out / name).read_text("utf-8"))
         told["stamp"] = type(told["stamp"])()
         if name == "manifest.json":
-            told["files"] = {each: digest(out / each) for each in told["files"]}
-        (out / name).write_text(dump(told), encoding="utf-8")
+            told["files"] = {each: digest_file(out / each) for each in told["files"]}
+        (out / name).write_text(dump_json(told), encoding="utf-8")
     failed = {check.name for check in verify(out).checks if not check.passed}
     assert "real noise" in failed
 
@@ -252,7 +269,7 @@ def test_a_rehearsal_without_its_stamps_is_still_one(tmp_path):
 def test_a_statement_names_all_of_the_design_that_is_public(strata, psu, fpc):
     schema = Schema.parse(surveys.SCHEMA)
     design = Design.parse(f"[design]\n{strata}{psu}{fpc}", schema=schema)
-    words = sentences(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))[0]
+    words = list_survey_limitations(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))[0]
     assert ("the strata (“stratum”)" in words) == bool(strata)
     assert ("the primary sampling units (“psu”)" in words) == bool(psu)
     assert ("the sizes of what was sampled from" in words) == bool(fpc)

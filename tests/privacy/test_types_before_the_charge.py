@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from shapes import NESTED
 
-from populace.errors import DataError, ResourceError, Terminated, UsageError
-from populace.pipeline import measure
-from populace.private.failures import redact_row_errors
-from populace.private.table import PrivateTable
+from populace.api.synthesize import measure
+from populace.core.errors import DataError, ResourceError, Terminated, UsageError
+from populace.private.private_table import PrivateTable
+from populace.private.redact import redact_row_errors
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse('[columns.x]\nkind = "categorical"\nvalues = ["a"]\n[columns.y]\nkind = "date"\n'

@@ -9,25 +9,25 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from populace.errors import UsageError
-from populace.marginals import MOST_WEIGHT, Candidates, Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential
+from populace.core.errors import UsageError
+from populace.core.marginals import MAX_CANDIDATE_WEIGHT, Candidates, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential
 from populace.private.barrier import Barrier
-from populace.private.engines.memory import MemoryEngine
-from populace.private.table import PrivateTable
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 SIZES = {"a": 2, "b": 3}
 RECORDS = list(product(range(2), range(3)))
 MARGINALS = (Marginal(("a",)), Marginal(("b",)), Marginal(("a", "b")))
 EPSILON = Fraction(7, 10)
 UNITS = [
-    Unit(),
-    Unit(rows=2, id="p"),
-    Unit(neighbours=Neighbours.REPLACE_ONE),
-    Unit(rows=2, id="p", neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(),
+    PrivacyUnit(rows=2, id="p"),
+    PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(rows=2, id="p", neighbours=Neighbours.REPLACE_ONE),
 ]
 
 
@@ -36,7 +36,7 @@ class Tab:
 
     rehearsal = True
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: PrivacyUnit) -> None:
         self.left = Budget.of(Fraction(1), Fraction(1, 10**6), unit=unit)
         self.spends = []
 
@@ -47,13 +47,13 @@ class Tab:
 class Ear:
     """A noise source that hears exact scores and the rate of a choice, and adds nothing."""
 
-    def add(self, exact, *, law):
+    def add(self, exact, *, mechanism):
         self.exact = exact
         return exact
 
     def pick(self, scores, *, rate):
-        self.law = float(rate) * scores.astype(float)
-        self.law -= np.log(np.exp(self.law - self.law.max()).sum()) + self.law.max()
+        self.mechanism = float(rate) * scores.astype(float)
+        self.mechanism -= np.log(np.exp(self.mechanism - self.mechanism.max()).sum()) + self.mechanism.max()
         return len(scores) - 1
 
 
@@ -86,8 +86,8 @@ def slates(weights):
 
 def chosen_law(rows, unit, slate, *, none, among):
     barrier, tab, ear = door(rows, unit)
-    barrier.choose(slate, among=among, law=Exponential(EPSILON), none=none)
-    return ear.law, tab.spends[0]
+    barrier.choose(slate, among=among, mechanism=Exponential(EPSILON), none=none)
+    return ear.mechanism, tab.spends[0]
 
 
 @pytest.mark.parametrize("none", [True, False])
@@ -99,18 +99,18 @@ def test_choices_between_neighbours_differ_by_epsilon_and_reach_it(unit, weights
     for slate in slates(weights):
 
         @cache
-        def law(rows, slate=slate):
+        def mechanism(rows, slate=slate):
             return chosen_law(rows, unit, slate, none=none, among=(0, 1, 2))
 
         for one, other in neighbours(((1, 2), (0, 0)), unit):
-            (first, spend), (second, _) = law(one), law(other)
+            (first, spend), (second, _) = mechanism(one), mechanism(other)
             assert spend.l1 == max(weights) * unit.score_shift
             furthest = max(furthest, float(np.abs(first - second).max()))
     assert 0.99 * float(EPSILON) < furthest <= float(EPSILON) * (1 + 1e-9)
 
 
 def test_only_the_weights_that_are_chosen_among_count():
-    unit = Unit()
+    unit = PrivacyUnit()
     slate = next(slates((5, 1, 100)))
     furthest = 0.0
     for one, other in neighbours((), unit):
@@ -145,7 +145,7 @@ def test_weighted_scores_move_exactly_as_far_as_is_charged(unit):
 
 def test_none_is_among_the_choices_unless_it_is_left_out():
     slate = next(slates((5, 1, 2)))
-    rows, unit = ((1, 2), (0, 0)), Unit()
+    rows, unit = ((1, 2), (0, 0)), PrivacyUnit()
     with_none, spend = chosen_law(rows, unit, slate, none=True, among=(0, 1, 2))
     without, other = chosen_law(rows, unit, slate, none=False, among=(0, 1, 2))
     assert (spend.what, other.what) == ("1 or none of 3 marginals", "1 of 3 marginals")
@@ -155,12 +155,12 @@ def test_none_is_among_the_choices_unless_it_is_left_out():
     np.testing.assert_allclose(np.exp(without), weighed / weighed.sum())
     np.testing.assert_allclose(np.exp(with_none), np.append(weighed, [1, 1, 1]) / (weighed.sum() + 3))
     barrier, _, _ = door(rows, unit)
-    assert barrier.choose(slate, among=[0, 1], law=Exponential(EPSILON)) is None
-    assert barrier.choose(slate, among=[0, 1], law=Exponential(EPSILON), none=False) == 1
+    assert barrier.choose(slate, among=[0, 1], mechanism=Exponential(EPSILON)) is None
+    assert barrier.choose(slate, among=[0, 1], mechanism=Exponential(EPSILON), none=False) == 1
 
 
 @pytest.mark.parametrize(
-    "weights", [(1,), (1, 0, 1), (1, -2, 1), (1, 2.0, 1), (1, True, 1), (1, MOST_WEIGHT + 1, 1)]
+    "weights", [(1,), (1, 0, 1), (1, -2, 1), (1, 2.0, 1), (1, True, 1), (1, MAX_CANDIDATE_WEIGHT + 1, 1)]
 )
 def test_weights_that_say_nothing_or_too_much_are_refused(weights):
     with pytest.raises(UsageError, match="weight"):
@@ -171,4 +171,4 @@ def test_a_weight_cannot_make_a_score_wrap_around():
     heavy = np.array([2**41, 0])
     Candidates((Marginal(("a",)),), (heavy,), (0,))
     with pytest.raises(UsageError, match="rows"):
-        Candidates((Marginal(("a",)),), (heavy,), (0,), (MOST_WEIGHT,))
+        Candidates((Marginal(("a",)),), (heavy,), (0,), (MAX_CANDIDATE_WEIGHT,))

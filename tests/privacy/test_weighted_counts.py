@@ -11,13 +11,13 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from populace.errors import SchemaError, UsageError
-from populace.marginals import Grouping, Marginal
-from populace.privacy.balls import bounds
-from populace.private.statistics.weighted import answer, check, scores
+from populace.core.errors import SchemaError, UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.sensitivity.poststratification import Binning, binning_score_sensitivity
+from populace.private.survey.weighted_answers import answer, check, scores
 from populace.schema.schema import Schema
-from populace.survey.bins import Binning, score_sensitivity
-from populace.survey.questions import Base, BinChoice, WeightedQuestion
+from populace.survey.smooth_questions import BaseWeights, BinChoice, WeightedQuestion
 
 SCHEMA = Schema.from_sizes({"AREA": 3, "AGE": 4, "POOR": 2})
 # AGE 0–1 and 2–3, by AREA 0, 1, 2: six base bins, of which the last has nobody.
@@ -28,7 +28,7 @@ WHOLE = Binning(name="whole", bins=(tuple(range(6)),))
 ASKED = WeightedQuestion(
     by=BY, binning=JOINED, populations=POPULATIONS, where="POOR == 1 and AGE < 3", beta=Fraction(1, 4)
 )
-BASES = {"equal": Base(), "by column": Base(column="WEIGHT", unit=Fraction(1, 2), largest=6)}
+BASES = {"equal": BaseWeights(), "by column": BaseWeights(column="WEIGHT", unit=Fraction(1, 2), largest=6)}
 
 # Rows that differ in every way that matters: area, age, poor, and a base weight (5 is above the largest, 3).
 KINDS = [
@@ -141,7 +141,7 @@ def test_the_bound_looks_at_all_tables_near(base):
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
 def test_scores_and_how_far_they_move(base):
     choice = BinChoice(by=BY, binnings=(JOINED, WHOLE), populations=POPULATIONS, base=base)
-    most = score_sensitivity(choice.binnings, populations=POPULATIONS)
+    most = binning_score_sensitivity(choice.binnings, populations=POPULATIONS)
     moved = Fraction(0)
     for table in TABLES[::3]:
         here = scores(rows_of(table), choice, SCHEMA)
@@ -167,9 +167,9 @@ def test_a_whole_population_is_met_where_every_bin_has_someone():
         ({"populations": (*map(Fraction, (12, 0, 8, 5, 9, 0)),)}, UsageError),
         ({"populations": (*map(Fraction, (12, 20, 8, 5, 9, -1)),)}, UsageError),
         ({"binning": Binning(name="few", bins=((0, 1), (2,)))}, UsageError),
-        ({"base": Base(largest=0)}, UsageError),
-        ({"base": Base(largest=2**40)}, UsageError),
-        ({"base": Base(unit=Fraction(0))}, UsageError),
+        ({"base": BaseWeights(largest=0)}, UsageError),
+        ({"base": BaseWeights(largest=2**40)}, UsageError),
+        ({"base": BaseWeights(unit=Fraction(0))}, UsageError),
         ({"beta": Fraction(0)}, UsageError),
         ({"where": "WEALTH > 3"}, SchemaError),
     ],

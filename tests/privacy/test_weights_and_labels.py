@@ -10,13 +10,14 @@ import pytest
 from seeded import seeded
 from test_smooth_answers import FILLED, SCHEMA, table
 
-from populace.marginals import Marginal
-from populace.privacy.steps import STEPS
-from populace.private.statistics import smooth, sums
-from populace.private.statistics.rows import SurveyRows
-from populace.private.table import PrivateTable
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.fixed_point import STEPS
+from populace.private.private_table import PrivateTable
+from populace.private.survey import exact_sums as sums
+from populace.private.survey import smooth_answers as smooth
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-from populace.survey.sums import Sum, Weights
+from populace.survey.sums import CellWeights, Sum
 
 TINY = Schema.from_sizes({"a": 3})
 
@@ -25,8 +26,8 @@ def check_weights() -> None:
     """A row adds its weight in steps of the greatest weight, wherever that one stands."""
     rows = SurveyRows(codes={"a": np.array([0, 1, 2, 2], np.uint8)}, numbers={})
     for weights in ((3, 12, 0), (12, 3, 6), (0, 6, 12)):
-        asked = Sum(weights=Weights(by=Marginal(("a",)), values=tuple(map(Fraction, weights))))
-        found = sums.contributions(rows, asked, schema=TINY)
+        asked = Sum(weights=CellWeights(by=Marginal(("a",)), values=tuple(map(Fraction, weights))))
+        found = sums.row_contributions(rows, asked, schema=TINY)
         assert found.tolist() == [STEPS * weights[code] // 12 for code in (0, 1, 2, 2)]
 
 
@@ -65,7 +66,7 @@ def test_sound_code_passes(check):
     [
         (
             check_weights,
-            sums.contributions,
+            sums.row_contributions,
             "asked.weights.most",
             "asked.weights.values[0] or asked.weights.most",
         ),

@@ -16,12 +16,12 @@ import pytest
 from losses import Leak, Waste, allowed, check_noise
 from transcripts import Case, check, decoy, met, recorded, whole_run
 
-from populace.evaluate.replay import Meeting, Recorder, privacy_loss
-from populace.privacy.entropy import RehearsalEntropy, SystemEntropy
-from populace.privacy.noise import ExactNoise
-from populace.private.table import PrivateTable
-from populace.strategy.methods import METHODS as ALL
-from populace.strategy.methods import PURE, TELLING
+from populace.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
+from populace.methods.registry import METHODS as ALL
+from populace.methods.registry import PURE, TELLING
+from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.private_table import PrivateTable
 
 # Rows and seeds of the runs whose transcripts are played; estimates of few rows let scores both rise and fall.
 DECOYS = ((5, 1), (12, 2), (60, 3))
@@ -133,16 +133,16 @@ class Wild:
         self.rng, self.tape = np.random.default_rng(seed), []
         self.spread = self.rng.choice([0, 1, 30, 1000])
 
-    def add(self, exact, *, law):
-        spread = self.spread * float(law.variance) ** 0.5
+    def add(self, exact, *, mechanism):
+        spread = self.spread * float(mechanism.variance) ** 0.5
         answer = exact + np.rint(self.rng.normal(0.0, spread, exact.shape)).astype(np.int64)
         answer = (answer, answer, 0 * answer, -np.abs(answer))[self.rng.integers(4)]
-        self.tape.append(Meeting(exact.copy(), law, answer.copy()))
+        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer.copy()))
         return answer
 
     def pick(self, scores, *, rate):
         answer = int(self.rng.integers(len(scores)))
-        self.tape.append(Meeting(scores.copy(), rate, answer))
+        self.tape.append(NoisyAnswer(scores.copy(), rate, answer))
         return answer
 
 
@@ -156,7 +156,7 @@ ODD = [Case(method=method, sizes=(3, 1, 4), delta="0", epsilon="400") for method
 def test_no_answers_stop_a_run(case):
     """A run that fails for what it was told has been paid for all the same."""
     common = (((0,) * len(case.sizes),),) * 300
-    sources = [*map(Wild, range(4)), Recorder(ExactNoise(RehearsalEntropy(1)))]
+    sources = [*map(Wild, range(4)), RecordingNoise(ExactNoise(RehearsalEntropy(1)))]
     for source in sources:
         for table in (common, decoy(case, 20, seed=1)):
             assert whole_run(case, table, source).items
@@ -250,7 +250,7 @@ def drawn(method, *, runs):
     return [
         step
         for _ in range(runs)
-        for step in whole_run(case, table, Recorder(ExactNoise(SystemEntropy()))).steps
+        for step in whole_run(case, table, RecordingNoise(ExactNoise(SystemEntropy()))).steps
     ]
 
 
@@ -307,7 +307,7 @@ def test_the_loss_of_runs_that_reach_pairs_has_the_promised_mean_and_spread(come
     private = PrivateTable.of(case.frame(there), schema=case.schema)
     found, looked = [], 0
     for seed in range(300):
-        story = whole_run(case, here, Recorder(ExactNoise(RehearsalEntropy(seed))))
+        story = whole_run(case, here, RecordingNoise(ExactNoise(RehearsalEntropy(seed))))
         found.append(privacy_loss(story.tape, met(case, story, private)))
         looked += any(step.verb == "score" for step in story.steps)
     assert looked == 300

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from transcripts import Desk
 
-from populace import reservation
-from populace.evaluate.replay import Meeting, Player, Recorder
-from populace.measurements import Measurements
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api import reservation
+from populace.api.synthesize import measure
+from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
+from populace.measurements.measurements import Measurements
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
 SCHEMA = """
@@ -114,8 +114,8 @@ class Twin:
 
     first: Measurements
     second: Measurements
-    first_tape: list[Meeting]
-    second_tape: list[Meeting]
+    first_tape: list[NoisyAnswer]
+    second_tape: list[NoisyAnswer]
 
 
 def run_twin(
@@ -130,13 +130,13 @@ def run_twin(
     public: Rows | None = None,
 ) -> Twin:
     """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file."""
-    recorder = Recorder(ExactNoise(RehearsalEntropy(seed)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
     common |= {} if public is None else {"public": public.frame()}
     folder = ledgers or Path("nowhere")
     with nullcontext() if ledgers else patch.object(reservation, "Ledger", Desk):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)
-        player = Player(recorder.tape)
+        player = ReplayingNoise(recorder.tape)
         second = measure(pair[1].frame(), ledger=folder / f"{seed}-b.db", noise=player, **common)
     player.finish()
     return Twin(first, second, recorder.tape, player.tape)

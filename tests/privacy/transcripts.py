@@ -20,20 +20,21 @@ import numpy as np
 import pyarrow as pa
 from losses import Leak, Waste, allowed, lost
 
-from populace import pipeline, reservation
-from populace.errors import OverBudget, PopulaceError
-from populace.evaluate.replay import Meeting, Player, Recorder
-from populace.marginals import Candidates, Marginal
-from populace.privacy.books import Books
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.events import sealed
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import Spend
-from populace.privacy.noise import ExactNoise
-from populace.privacy.spends import SpendRecord
+from populace.api import reservation
+from populace.api import synthesize as pipeline
+from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
+from populace.core.errors import OverBudget, PopulaceError
+from populace.core.marginals import Candidates, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.events import seal_event
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 
 Record = tuple[int, ...]
@@ -109,20 +110,20 @@ class Desk(Ledger):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(Path("nowhere"), books=Books())
+        super().__init__(Path("nowhere"), books=LedgerState())
 
     @classmethod
     def open(cls, path: Path | str) -> Desk:
         return cls()
 
-    def _write(self, decide: Any) -> Books:
+    def _write(self, decide: Any) -> LedgerState:
         books = self._books.copy()
         for event in decide(books):
-            books.write(event, row=sealed(event, seq=books.seq + 1, previous=books.hash))
+            books.write(event, row=seal_event(event, seq=books.seq + 1, previous=books.hash))
         self._books = books
         return books
 
-    def _current(self) -> Books:
+    def _current(self) -> LedgerState:
         return self._books
 
 
@@ -151,7 +152,7 @@ class Step:
     options: Mapping[str, Any]
     told: Any
     booked: Spend | None
-    meetings: tuple[Meeting, ...]
+    meetings: tuple[NoisyAnswer, ...]
 
     @property
     def question(self) -> tuple[Any, ...]:
@@ -232,7 +233,7 @@ class Story:
     items: list[Any]
 
     @property
-    def tape(self) -> list[Meeting]:
+    def tape(self) -> list[NoisyAnswer]:
         return [meeting for step in self.steps for meeting in step.meetings]
 
 
@@ -285,12 +286,12 @@ def decoy(case: Case, rows: int, *, seed: int) -> Table:
 
 def recorded(case: Case, rows: int, *, seed: int) -> Story:
     """Return a run on a decoy: any answers are possible on any table, so its transcript is one of theirs."""
-    return whole_run(case, decoy(case, rows, seed=seed), Recorder(ExactNoise(RehearsalEntropy(seed))))
+    return whole_run(case, decoy(case, rows, seed=seed), RecordingNoise(ExactNoise(RehearsalEntropy(seed))))
 
 
 def replay(case: Case, story: Story, table: Table) -> None:
     """Run the whole method on a table that gives the answers of a story; nothing may be asked or told otherwise."""
-    player = Player(story.tape)
+    player = ReplayingNoise(story.tape)
     try:
         again = whole_run(case, table, player)
         player.finish()
@@ -303,9 +304,9 @@ def replay(case: Case, story: Story, table: Table) -> None:
         raise Leak("the rows changed what was told beside the noise.")
 
 
-def met(case: Case, story: Story, table: PrivateTable) -> list[Meeting]:
+def met(case: Case, story: Story, table: PrivateTable) -> list[NoisyAnswer]:
     """Ask a table the questions of a story, give it the story's answers, and return what met the noise."""
-    player = Player(story.tape)
+    player = ReplayingNoise(story.tape)
     door = Barrier(table, run=Tab(case), noise=player)
     for step in story.steps:
         if step.booked:

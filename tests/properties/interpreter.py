@@ -6,10 +6,19 @@ import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from populace.schema.columns import Categorical, Column
-from populace.schema.dates import Date
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.date_columns import DateColumn
+from populace.schema.conditions.syntax_tree import (
+    And,
+    Comparison,
+    Expression,
+    Literal,
+    Membership,
+    Missing,
+    Not,
+    Or,
+)
 from populace.schema.schema import Schema
-from populace.schema.syntax import And, Comparison, Expression, Literal, Membership, Missing, Not, Or
 
 Row = dict[str, str]
 
@@ -54,28 +63,32 @@ def _compares(test: Comparison, row: Row, columns: Mapping[str, Column]) -> bool
         if value in column.specials or beside in other.specials:
             return False
         return _TESTS[test.operator.value](_place(value, column), _place(beside, other))
-    words = isinstance(column, Categorical) and isinstance(other, Categorical)
+    words = isinstance(column, CategoricalColumn) and isinstance(other, CategoricalColumn)
     same = value == beside if words else _number(value) == _number(beside)
     return same == (test.operator.value == "==")
 
 
 def _equal(value: str, column: Column, literal: Literal) -> bool:
-    words = isinstance(column, Categorical | Date)
+    words = isinstance(column, CategoricalColumn | DateColumn)
     if words or value in column.specials or literal.text in column.specials:
         return value == literal.text
     return Fraction(value) == Fraction(literal.text)
 
 
 def _size(text: str, column: Column) -> Fraction | int | str:
-    if isinstance(column, Date):
+    if isinstance(column, DateColumn):
         return text  # ISO's dates stand in the order of their texts
-    return column.values.index(text) if isinstance(column, Categorical) else Fraction(text)
+    return column.values.index(text) if isinstance(column, CategoricalColumn) else Fraction(text)
 
 
 def _place(text: str, column: Column) -> Fraction | str | int:
     """Return a value for the comparison of two columns: a number, or a place among words in an order."""
     found = _number(text)
-    return column.values.index(text) if isinstance(found, str) and isinstance(column, Categorical) else found
+    return (
+        column.values.index(text)
+        if isinstance(found, str) and isinstance(column, CategoricalColumn)
+        else found
+    )
 
 
 def _number(text: str) -> Fraction | str:
@@ -110,18 +123,20 @@ def _published(text: str, column: Column) -> str:
 
 def _key(texts: Sequence[str], columns: Sequence[Column]) -> tuple[object, ...]:
     return tuple(
-        text if isinstance(column, Categorical | Date) or text in column.specials else Fraction(text)
+        text
+        if isinstance(column, CategoricalColumn | DateColumn) or text in column.specials
+        else Fraction(text)
         for text, column in zip(texts, columns, strict=True)
     )
 
 
 def keeps(row: Row, schema: Schema) -> list[bool]:
     """Say for each universe (as the columns stand) and each zero whether a full row keeps it."""
-    from populace.schema.expressions import parse
+    from populace.schema.conditions.condition_parser import parse_condition
 
     universes = [
-        holds(parse(column.universe), row, schema.columns) == (row[name] != column.outside)
+        holds(parse_condition(column.universe), row, schema.columns) == (row[name] != column.outside)
         for name, column in schema.columns.items()
         if column.universe is not None
     ]
-    return universes + [not holds(parse(zero.when), row, schema.columns) for zero in schema.zeros]
+    return universes + [not holds(parse_condition(zero.when), row, schema.columns) for zero in schema.zeros]

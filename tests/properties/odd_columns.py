@@ -8,13 +8,21 @@ from fractions import Fraction
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from populace.errors import SchemaError
-from populace.schema.columns import Categorical, Column, Ordinal, Origin
-from populace.schema.dates import CALENDAR, LENGTHS, Date, Dated, DateTime, Time, width_moments
-from populace.schema.formats import DAY
-from populace.schema.ranges import Beyond, Integer, Numeric
-from populace.schema.types import Type
-from populace.schema.unknown import UnknownBins, UnknownValues
+from populace.core.errors import SchemaError
+from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn, Origin
+from populace.schema.columns.date_columns import (
+    UNIT_MONTHS,
+    UNIT_SECONDS,
+    DateColumn,
+    DateTimeColumn,
+    TemporalColumn,
+    TimeColumn,
+    compute_temporal_starts,
+)
+from populace.schema.columns.datetime_format import DAY_SECONDS
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.value_types import ValueType
 
 ODD_TEXTS = ["", " ", "a", "A", " a", "a ", "é", "e\u0301", "\u00a0", "\u200b", "0", "00", "1", "1.0", "-0.0"]
 ODD_TEXTS += [
@@ -86,10 +94,10 @@ KINDS = [
     "time",
     "unknown",
 ]
-FORMATS: dict[type[Dated], list[str]] = {
-    Date: ["%d.%m.%Y", "%Y%m%d", "%B %d, %Y", "%d%b%Y", "%m/%d/%y", "%Y", "%b %Y", "%%%F|"],
-    DateTime: ["%d.%m.%Y %H:%M", "%Y%m%d%H%M%S", "%D %I%p", "%F %T"],
-    Time: ["%H", "%I:%M %p", "%H%M%S"],
+FORMATS: dict[type[TemporalColumn], list[str]] = {
+    DateColumn: ["%d.%m.%Y", "%Y%m%d", "%B %d, %Y", "%d%b%Y", "%m/%d/%y", "%Y", "%b %Y", "%%%F|"],
+    DateTimeColumn: ["%d.%m.%Y %H:%M", "%Y%m%d%H%M%S", "%D %I%p", "%F %T"],
+    TimeColumn: ["%H", "%I:%M %p", "%H%M%S"],
 }
 
 
@@ -105,7 +113,7 @@ def shared(draw: st.DrawFn, inside: list[str]) -> dict[str, object]:
         "other": other,
         "labels": labels,
         "origin": draw(st.sampled_from([Origin.CODEBOOK, Origin.DECLARED])),
-        "type": draw(st.sampled_from([*[None] * 6, Type.TEXT, Type.INT16, Type.FLOAT64])),
+        "type": draw(st.sampled_from([*[None] * 6, ValueType.TEXT, ValueType.INT16, ValueType.FLOAT64])),
     }
     relation = draw(st.sampled_from(["none", "none", "universe", "function", "parent"]))
     if relation == "universe":
@@ -129,19 +137,21 @@ def columns(draw: st.DrawFn, name: str = "x", kinds: list[str] = KINDS) -> Colum
     try:
         if kind == "values":
             values = tuple(draw(st.lists(texts, min_size=1, max_size=6, unique=True)))
-            listed = draw(st.sampled_from([Categorical, Ordinal]))
+            listed = draw(st.sampled_from([CategoricalColumn, OrdinalColumn]))
             return listed(name=name, values=values, **draw(shared(list(values))))
         if kind in ("numeric", "decimals"):
             return draw(numerics(name, short=kind == "decimals"))
         if kind in ("date", "datetime", "time"):
-            return draw(dated(name, {"date": Date, "datetime": DateTime, "time": Time}[kind]))
+            return draw(
+                dated(name, {"date": DateColumn, "datetime": DateTimeColumn, "time": TimeColumn}[kind])
+            )
         return draw(unknowns(name)) if kind == "unknown" else draw(integers(name, kind))
     except SchemaError:
         reject()
 
 
 @st.composite
-def integers(draw: st.DrawFn, name: str, kind: str) -> Integer:
+def integers(draw: st.DrawFn, name: str, kind: str) -> IntegerColumn:
     low = draw(st.integers(-(2**53) + 1, 2**53 - 10**6) | st.integers(-20, 20))
     high = low + draw(st.integers(0, 300))
     starts: tuple[int, ...] | range = ()
@@ -149,12 +159,12 @@ def integers(draw: st.DrawFn, name: str, kind: str) -> Integer:
         inner = draw(st.sets(st.integers(low + 1, max(high, low + 1)), max_size=4))
         width = draw(st.integers(1, 50))
         starts = draw(st.sampled_from([(low, *sorted(inner)), range(low, high + 1, width)]))
-    return Integer(
+    return IntegerColumn(
         name=name,
         min=low,
         max=high,
         starts=starts,
-        beyond=draw(st.sampled_from(Beyond)),
+        beyond=draw(st.sampled_from(OutOfRange)),
         bottom=draw(st.none() | st.integers(low - 1, low + 3)),
         top=draw(st.none() | st.integers(high - 20, high + 1)),
         decimals=draw(st.none() | st.integers(0, 3)),
@@ -164,13 +174,13 @@ def integers(draw: st.DrawFn, name: str, kind: str) -> Integer:
 
 
 @st.composite
-def numerics(draw: st.DrawFn, name: str, *, short: bool) -> Numeric:
+def numerics(draw: st.DrawFn, name: str, *, short: bool) -> DecimalColumn:
     tenths = st.integers(-1000, 1000).map(lambda number: Fraction(number, 10))
     edges = sorted(draw(st.lists(tenths if short else fractions, min_size=2, max_size=6, unique_by=float)))
-    return Numeric(
+    return DecimalColumn(
         name=name,
         edges=tuple(edges),
-        beyond=draw(st.sampled_from(Beyond)),
+        beyond=draw(st.sampled_from(OutOfRange)),
         bottom=draw(st.sampled_from([None, edges[0]])),
         top=draw(st.sampled_from([None, edges[-1]])),
         decimals=draw(st.integers(1, 4)) if short else None,
@@ -179,15 +189,15 @@ def numerics(draw: st.DrawFn, name: str, *, short: bool) -> Numeric:
 
 
 @st.composite
-def dated(draw: st.DrawFn, name: str, kind: type[Dated]) -> Dated:
+def dated(draw: st.DrawFn, name: str, kind: type[TemporalColumn]) -> TemporalColumn:
     low, high = kind.limits()
-    near = [0, 18_000 * DAY // kind.unit] if kind is not Time else [0]
+    near = [0, 18_000 * DAY_SECONDS // kind.unit] if kind is not TimeColumn else [0]
     first = draw(st.integers(low, high) | st.sampled_from([low, *near]))
-    last = min(first + draw(st.integers(0, 3000 * (60 if kind is DateTime else 1))), high)
+    last = min(first + draw(st.integers(0, 3000 * (60 if kind is DateTimeColumn else 1))), high)
     form = draw(st.none() | st.sampled_from(FORMATS[kind]))
-    width = f"{draw(st.integers(1, 40))} {draw(st.sampled_from([*LENGTHS, *CALENDAR]))}s"
+    width = f"{draw(st.integers(1, 40))} {draw(st.sampled_from([*UNIT_SECONDS, *UNIT_MONTHS]))}s"
     try:
-        starts = width_moments(kind, name, first=first, last=last, width=width)
+        starts = compute_temporal_starts(kind, name, first=first, last=last, width=width)
     except SchemaError:
         starts = (first, *sorted(draw(st.sets(st.integers(first + 1, max(last, first + 1)), max_size=4))))
     inside = kind(name=name, min=first, max=last, starts=starts)
@@ -200,7 +210,7 @@ def dated(draw: st.DrawFn, name: str, kind: type[Dated]) -> Dated:
         max=last,
         starts=starts if len(starts) < 3000 else (first,),
         format=form,
-        beyond=draw(st.sampled_from(Beyond)),
+        beyond=draw(st.sampled_from(OutOfRange)),
         **draw(shared([inside.iso_text(first)])),
     )
 
@@ -219,7 +229,7 @@ def unknowns(draw: st.DrawFn, name: str) -> Column:
         max=Fraction(low + draw(st.integers(0, 50))),
         whole=draw(st.booleans()),
         decimals=draw(st.none() | st.integers(0, 3)),
-        beyond=draw(st.sampled_from(Beyond)),
+        beyond=draw(st.sampled_from(OutOfRange)),
         **given,
     )
     edges = st.fractions(low - 5, low + 60, max_denominator=30)

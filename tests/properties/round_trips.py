@@ -24,20 +24,20 @@ from odd_columns import ODD_DATES, ODD_TEXTS, columns
 from test_expressions_agree import _text, expressions, made, ruled
 
 from populace.cli.main import main
-from populace.errors import SchemaError
-from populace.privacy.ledger import Ledger
-from populace.private.read import open_source
+from populace.core.errors import SchemaError
+from populace.methods.registry import METHODS
+from populace.privacy.ledger.ledger import Ledger
+from populace.private.read.rows_to_codes import open_source
 from populace.release.bundle import Release
-from populace.schema.codec import arrow_type, decode, encode
-from populace.schema.coding import TableCodec
-from populace.schema.columns import Categorical, Column
-from populace.schema.expressions import parse
-from populace.schema.inside import Inside
-from populace.schema.ranges import Integer, Numeric
-from populace.schema.rules import Totals
+from populace.schema.codec.decoder import arrow_type, decode_codes, encode_values
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.rules import Totals
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.strategy.methods import METHODS
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}
 NAMES = [
@@ -155,19 +155,23 @@ def schemas(draw: st.DrawFn) -> Schema:
 @st.composite
 def hierarchies(draw: st.DrawFn) -> dict[str, Column]:
     """A column and its parent: by the first letters, or by a map."""
-    region = Categorical(name="region", values=("n", "s"), other="n")
+    region = CategoricalColumn(name="region", values=("n", "s"), other="n")
     places = {"values": ("n1", "n2", "s1"), "other": "n1", "parent": "region"}
     if draw(st.booleans()):
         places |= {"map": {("n1",): "s", ("n2",): "n", ("s1",): "s"}}
-    return {"region": region, "place": Categorical(name="place", **places)}
+    return {"region": region, "place": CategoricalColumn(name="place", **places)}
 
 
 @st.composite
 def opened(draw: st.DrawFn, column: Column) -> Column:
     """Let the law inside some bins be learnt."""
-    if isinstance(column, Integer | Numeric) and column.name not in "ABCF" and draw(st.integers(0, 4)) == 0:
+    if (
+        isinstance(column, IntegerColumn | DecimalColumn)
+        and column.name not in "ABCF"
+        and draw(st.integers(0, 4)) == 0
+    ):
         try:
-            return replace(column, within=Inside())
+            return replace(column, within=BinDensity())
         except SchemaError:
             return column
     return column
@@ -178,7 +182,7 @@ def declared(draw: st.DrawFn, schema: Schema) -> Schema:
     """Add what a schema says of its table: who is protected, totals, groups."""
     rows = draw(st.sampled_from([1, 1, 1, 3]))
     told_by = "the id" if rows > 1 else draw(st.sampled_from([None, None, "the id"]))
-    unit = Unit(name="person", rows=rows, id=told_by, neighbours=draw(st.sampled_from(Neighbours)))
+    unit = PrivacyUnit(name="person", rows=rows, id=told_by, neighbours=draw(st.sampled_from(Neighbours)))
     more: dict[str, object] = {
         "max_rows": draw(st.sampled_from([None, 5000])),
         "unit": unit,
@@ -208,9 +212,9 @@ def rows_of(schema: Schema, *, rows: int, seed: int, hostile: float) -> dict[str
     for name, column in schema.columns.items():
         if column.function_of and rng.random() < 0.5:
             continue
-        if isinstance(column.draft, Categorical) or not column.unknown:
+        if isinstance(column.draft, CategoricalColumn) or not column.unknown:
             codes = rng.integers(0, max(1, min(column.size, int(rng.integers(1, 9)))), rows)
-            texts = decode(
+            texts = decode_codes(
                 replace(column, within=None) if hasattr(column, "within") else column, codes, rng=rng
             )
             cells = texts.cast(pa.string()).to_pylist()
@@ -349,7 +353,7 @@ def check_rows(release: Release, job: Job) -> None:
         for row in bound.to_pylist():
             texts = {name: "" if value is None else _text(value) for name, value in row.items()}
             assert all(keeps(texts, replaced(schema, texts))), texts
-            assert job.where is None or holds(parse(job.where), texts, schema.columns), texts
+            assert job.where is None or holds(parse_condition(job.where), texts, schema.columns), texts
     for totals in schema.totals if job.where is None and "--rows" not in asked and not none_told else ():
         counts = np.zeros(totals.counts.shape, int)
         np.add.at(counts, tuple(codec.encode(release.synthetic)[name] for name in totals.clique), 1)
@@ -370,7 +374,7 @@ def check_cells(column: Column, cells: pa.Array) -> None:
     """See that released cells are of the column's type, and what it declares: a value, a special code, or empty."""
     assert cells.type == arrow_type(column)
     texts = ["" if cell is None else cell for cell in cells.cast(pa.string()).to_pylist()]
-    if isinstance(column, Categorical):
+    if isinstance(column, CategoricalColumn):
         if column.type is None:
             assert {*texts} <= {*column.values, *column.specials}
         return
@@ -391,11 +395,11 @@ def check_files(release: Release, out: Path, again: Path) -> None:
         if release.format == "csv" and broken:
             continue
         source = open_source(path)
-        batches = [encode(column, batch.column(name)) for batch in source.batches([name])]
+        batches = [encode_values(column, batch.column(name)) for batch in source.batches([name])]
         codes = np.concatenate([np.array([], np.int64), *batches])
-        assert np.array_equal(codes, encode(column, release.synthetic[name].combine_chunks())), name
+        assert np.array_equal(codes, encode_values(column, release.synthetic[name].combine_chunks())), name
 
 
 def _texts(schema: Schema) -> list[str]:
-    declared = [c.values for c in schema.columns.values() if isinstance(c, Categorical)]
+    declared = [c.values for c in schema.columns.values() if isinstance(c, CategoricalColumn)]
     return [text for texts in (*declared, *(c.specials for c in schema.columns.values())) for text in texts]

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from odd_columns import KINDS, MOMENTS, ODD_TEXTS, cells, columns, texts
 
 from examples import tried
-from populace.errors import SchemaError
-from populace.private.read import open_source
-from populace.schema.codec import arrow_type, decode, encode, labels
-from populace.schema.columns import Categorical, Column
-from populace.schema.dates import Dated, DateTime
-from populace.schema.ranges import Integer, Numeric, Range
+from populace.core.errors import SchemaError
+from populace.private.read.rows_to_codes import open_source
+from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.date_columns import DateTimeColumn, TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.split_columns import join_codes, split_codes
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.reader import read_column
 from populace.schema.schema import Schema
-from populace.schema.split import join_codes, split_codes
-from populace.schema.tables import Table
-from populace.schema.unit import Neighbours, Unit
-from populace.schema.unknown import UnknownBins, UnknownValues
-from populace.schema.writer import canonical, column_table, toml
+from populace.schema.toml_table import TomlTable
+from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.schema.writer import canonical_json, column_to_table, format_table
 
 # No deadline: the machine may be busy with other tests.
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}
@@ -48,7 +48,7 @@ def read(data: object, column: Column) -> list[int]:
     return [
         code
         for batch in batches
-        for code in encode(column, batch.column("x"), decimal=source.decimal).tolist()
+        for code in encode_values(column, batch.column("x"), decimal=source.decimal).tolist()
     ]
 
 
@@ -58,54 +58,58 @@ def test_codes_come_back_from_their_values(column: Column, seed: int) -> None:
     """encode ∘ decode is the identity on codes, so decode ∘ encode is one on everything decoded."""
     codes = np.arange(column.size)
     for _ in range(3):
-        values = decode(column, codes, rng=np.random.default_rng(seed))
+        values = decode_codes(column, codes, rng=np.random.default_rng(seed))
         assert values.type == arrow_type(column)
-        assert encode(column, values).tolist() == codes.tolist()
+        assert encode_values(column, values).tolist() == codes.tolist()
         # The same through text, as in a CSV file, where an empty cell is an empty text.
         written = values.cast(pa.string()).fill_null("")
-        assert encode(column, written).tolist() == codes.tolist()
+        assert encode_values(column, written).tolist() == codes.tolist()
 
 
 @few
 @given(columns())
 def test_declared_values_come_back_as_declared(column: Column) -> None:
     rng = np.random.default_rng(1)
-    declared = column.values if isinstance(column, Categorical) else ()
+    declared = column.values if isinstance(column, CategoricalColumn) else ()
     known = [*declared, *column.specials]
     for text in known:
-        (code,) = encode(column, pa.array([text]))
+        (code,) = encode_values(column, pa.array([text]))
         assert column.code(text) == code
-        (value,) = decode(column, np.array([code]), rng=rng).to_pylist()
-        if not isinstance(column, Range) or pa.types.is_string(arrow_type(column)) or not text:
+        (value,) = decode_codes(column, np.array([code]), rng=rng).to_pylist()
+        if not isinstance(column, RangeColumn) or pa.types.is_string(arrow_type(column)) or not text:
             assert value == (text or None)
-        elif not isinstance(column, Dated):
+        elif not isinstance(column, TemporalColumn):
             assert value == float(text)
     if column.outside is not None:
-        assert encode(column, pa.array([column.outside])).tolist() == [column.outside_code]
+        assert encode_values(column, pa.array([column.outside])).tolist() == [column.outside_code]
 
 
 @few
 @given(columns(kinds=KINDS[1:-1]), st.data())
 def test_numbers_and_moments_fall_into_the_bins_that_the_column_says(
-    column: Range, data: st.DataObject
+    column: RangeColumn, data: st.DataObject
 ) -> None:
-    if isinstance(column, Integer):
+    if isinstance(column, IntegerColumn):
         number = data.draw(st.integers(column.min, column.max))
         cell, text = pa.array([number]), str(number)
-    elif isinstance(column, Numeric):
+    elif isinstance(column, DecimalColumn):
         value = data.draw(st.floats(float(column.edges[0]), float(column.edges[-1])))
         cell, text = pa.array([value]), repr(value)
     else:
-        assert isinstance(column, Dated)
+        assert isinstance(column, TemporalColumn)
         number = data.draw(st.integers(column.min, column.max))
         text = column.iso_text(number)
         kind = arrow_type(replace(column, missing=(), other=None, labels={}, type=None, format=None, **ALONE))
-        cell = pa.array([number]).cast(pa.int64() if isinstance(column, DateTime) else pa.int32()).cast(kind)
-    (code,) = encode(column, cell)
-    assert encode(column, pa.array([text])).tolist() == [code] == [column.level(text)]
+        cell = (
+            pa.array([number])
+            .cast(pa.int64() if isinstance(column, DateTimeColumn) else pa.int32())
+            .cast(kind)
+        )
+    (code,) = encode_values(column, cell)
+    assert encode_values(column, pa.array([text])).tolist() == [code] == [column.level(text)]
     low, high = column.bounds(int(code))
     value = column.value(text)
-    if isinstance(column, Numeric):
+    if isinstance(column, DecimalColumn):
         assert float(low) <= float(value) <= float(high)
         assert float(value) < float(high) or code == column.levels - 1 or (column.ends[0] and code == 0)
     else:
@@ -121,9 +125,9 @@ def test_every_cell_has_a_code_and_strangers_have_the_declared_one(
     assert len(codes) == len(values)
     assert all(0 <= code < column.size for code in codes)
     strangers = pa.array(["no such value", "⁂", None, "1e"])
-    empty = encode(column, pa.array([""])).tolist()[0]
-    assert encode(column, strangers).tolist() == [column.other_code] * 2 + [empty, column.other_code]
-    assert len(labels(column)) == column.size
+    empty = encode_values(column, pa.array([""])).tolist()[0]
+    assert encode_values(column, strangers).tolist() == [column.other_code] * 2 + [empty, column.other_code]
+    assert len(code_labels(column)) == column.size
 
 
 @few
@@ -138,7 +142,7 @@ def test_a_row_is_read_the_same_in_any_company(column: Column, values: list[obje
 
 @few
 @given(columns(kinds=MOMENTS), st.data())
-def test_typed_moments_are_read_as_objects_are(column: Dated, data: st.DataObject) -> None:
+def test_typed_moments_are_read_as_objects_are(column: TemporalColumn, data: st.DataObject) -> None:
     """A typed column of an Arrow table and a column of Python objects hold the same cells."""
     typed = {
         st.dates(): [pa.date32(), pa.date64()],
@@ -154,7 +158,7 @@ def test_typed_moments_are_read_as_objects_are(column: Dated, data: st.DataObjec
 
 @few
 @given(columns(kinds=["split"]), st.integers(0, 2**32))
-def test_split_numbers_are_joined_again(column: Integer, seed: int) -> None:
+def test_split_numbers_are_joined_again(column: IntegerColumn, seed: int) -> None:
     codes = np.arange(column.size)
     parts = split_codes(column, codes)
     for part, variable in zip(parts, column.variables, strict=True):
@@ -179,17 +183,17 @@ def test_a_csv_file_and_a_frame_agree(column: Column, values: list[str]) -> None
         path = Path(folder) / "x.csv"
         path.write_bytes(buffer.getvalue())
         codes = read(path, column)
-    assert codes == encode(column, pa.array(values, pa.string())).tolist()
+    assert codes == encode_values(column, pa.array(values, pa.string())).tolist()
 
 
 @few
 @given(columns())
 def test_every_column_comes_back_from_its_toml(column: Column) -> None:
     """And its canonical form is one for all ways to write it; what is unknown comes back from what was learnt."""
-    written = tomllib.loads(toml("x", column_table(column)), parse_float=Decimal)["x"]
-    again = read_column("x", Table("[columns.x]", written), learnt=True)
+    written = tomllib.loads(format_table("x", column_to_table(column)), parse_float=Decimal)["x"]
+    again = read_column("x", TomlTable("[columns.x]", written), learnt=True)
     assert again == column
-    assert canonical(column_table(again)) == canonical(column_table(column))
+    assert canonical_json(column_to_table(again)) == canonical_json(column_to_table(column))
     if isinstance(column, UnknownValues):
         assert column.learnt(["some", "values"]).draft == column
     if isinstance(column, UnknownBins):
@@ -205,7 +209,7 @@ def test_every_column_comes_back_from_its_toml(column: Column) -> None:
     st.data(),
 )
 def test_every_schema_comes_back_from_its_toml(names: list[str], data: st.DataObject) -> None:
-    unit = Unit(
+    unit = PrivacyUnit(
         name=data.draw(texts.filter(bool)),
         rows=data.draw(st.integers(1, 5)),
         id=data.draw(st.just("the id") | texts.filter(bool)),
@@ -226,6 +230,6 @@ def test_every_schema_comes_back_from_its_toml(names: list[str], data: st.DataOb
     assert (again.unit, again.dataset, again.max_rows) == (unit, schema.dataset, schema.max_rows)
 
 
-def _plain(column: Integer) -> range:
+def _plain(column: IntegerColumn) -> range:
     """Return the codes that are single numbers."""
     return range(int(column.ends[0]), column.levels - int(column.ends[1]))

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from interpreter import Row, completed, holds, keeps
 
 from examples import tried
-from populace.errors import SchemaError
-from populace.schema.coding import TableCodec
-from populace.schema.columns import Categorical, Column, Ordinal
-from populace.schema.dates import Date
-from populace.schema.expressions import parse
-from populace.schema.ranges import Integer, Numeric
-from populace.schema.rulebook import Zero
-from populace.schema.schema import Schema
-from populace.schema.syntax import (
+from populace.core.errors import SchemaError
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn
+from populace.schema.columns.date_columns import DateColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.structural_zeros import StructuralZero
+from populace.schema.conditions.syntax_tree import (
     And,
     Comparison,
     Expression,
@@ -34,6 +33,7 @@ from populace.schema.syntax import (
     Operator,
     Or,
 )
+from populace.schema.schema import Schema
 
 MISSING = st.sampled_from([(), ("R",), ("R", "-9")])
 OTHER = st.sampled_from([None, "elsewhere"])
@@ -47,30 +47,32 @@ def single(draw: st.DrawFn, name: str) -> Column:
     )
     match kind:
         case "categorical":
-            return Categorical(values=("a", "b", "7"), **shared)
+            return CategoricalColumn(values=("a", "b", "7"), **shared)
         case "ordinal":
-            return Ordinal(values=draw(st.sampled_from([("1", "2", "3"), ("low", "mid", "high")])), **shared)
+            return OrdinalColumn(
+                values=draw(st.sampled_from([("1", "2", "3"), ("low", "mid", "high")])), **shared
+            )
         case "bins":
-            return Integer(min=0, max=9, starts=(0, 2, 5, 6), **shared)
+            return IntegerColumn(min=0, max=9, starts=(0, 2, 5, 6), **shared)
         case "top":
-            return Integer(min=0, max=6, top=6, bottom=draw(st.sampled_from([None, 0])), **shared)
+            return IntegerColumn(min=0, max=6, top=6, bottom=draw(st.sampled_from([None, 0])), **shared)
         case "split":
-            return Integer(min=-1, max=13, split=5, **shared)
+            return IntegerColumn(min=-1, max=13, split=5, **shared)
         case "date":
-            return Date(min=0, max=9, starts=draw(st.sampled_from([(), (0, 4, 5)])), **shared)
+            return DateColumn(min=0, max=9, starts=draw(st.sampled_from([(), (0, 4, 5)])), **shared)
         case "numeric":
             edges = tuple(Fraction(text) for text in ("0", "2.5", "5", "9"))
             ends = draw(st.sampled_from([{}, {"top": edges[-1]}, {"bottom": edges[0], "top": edges[-1]}]))
-            return Numeric(edges=edges, **ends, **shared)
+            return DecimalColumn(edges=edges, **ends, **shared)
         case _:
-            return Integer(min=0, max=draw(st.sampled_from([3, 9])), **shared)
+            return IntegerColumn(min=0, max=draw(st.sampled_from([3, 9])), **shared)
 
 
 @st.composite
 def function(draw: st.DrawFn, name: str, sources: Sequence[Column]) -> Column:
     keys = draw(st.lists(st.tuples(*(value_of(source) for source in sources)), min_size=1, max_size=8))
     results = {key: draw(st.sampled_from(["x", "y", "R"])) for key in keys}
-    return Categorical(
+    return CategoricalColumn(
         name=name,
         values=("x", "y"),
         missing=("R",),
@@ -82,13 +84,13 @@ def function(draw: st.DrawFn, name: str, sources: Sequence[Column]) -> Column:
 def value_of(column: Column) -> st.SearchStrategy[str]:
     """Texts that a published cell of the column may hold."""
     special = st.sampled_from(column.specials)
-    if isinstance(column, Categorical):
+    if isinstance(column, CategoricalColumn):
         return st.sampled_from(column.values) | special
-    if isinstance(column, Numeric):
+    if isinstance(column, DecimalColumn):
         low = -5 if column.bottom is not None else 0
         high = 15 if column.top is not None else 9
         return st.decimals(low, high, places=1).map(str) | special
-    if isinstance(column, Date):
+    if isinstance(column, DateColumn):
         return st.integers(column.min, column.max).map(column.iso_text) | special
     low = column.min - (3 if column.bottom is not None else 0)
     high = column.max + (3 if column.top is not None else 0)
@@ -104,7 +106,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     return made(columns) or Schema(columns={column.name: column for column in plain})
 
 
-def made(columns: Mapping[str, Column], zeros: Sequence[Zero] = ()) -> Schema | None:
+def made(columns: Mapping[str, Column], zeros: Sequence[StructuralZero] = ()) -> Schema | None:
     """Return a schema, or None where it contradicts itself or needs bins that are not there."""
     try:
         return Schema(columns=columns, zeros=tuple(zeros))
@@ -114,7 +116,7 @@ def made(columns: Mapping[str, Column], zeros: Sequence[Zero] = ()) -> Schema | 
 
 @st.composite
 def literals(draw: st.DrawFn, column: Column) -> Literal:
-    if isinstance(column, Categorical | Date):
+    if isinstance(column, CategoricalColumn | DateColumn):
         return Literal(draw(value_of(column)))
     edges = ["0", "2", "2.5", "4", "5", "6", "9", "10"]
     text = draw(st.sampled_from(edges) | value_of(column))
@@ -183,8 +185,8 @@ def test_tables_agree_with_a_slow_interpreter(data: st.DataObject) -> None:
 def test_canonical_texts_mean_the_same(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     expression = data.draw(expressions(schema))
-    again = parse(str(expression))
-    assert str(again) == str(parse(str(again)))
+    again = parse_condition(str(expression))
+    assert str(again) == str(parse_condition(str(again)))
     row = completed(data.draw(rows(schema))[0], schema)
     assert holds(again, row, schema.columns) == holds(expression, row, schema.columns)
 
@@ -199,7 +201,7 @@ def ruled(draw: st.DrawFn) -> Schema:
             ruled = replace(schema.columns[name], universe=str(draw(expressions(earlier))), outside="N/A")
             schema = made({**schema.columns, name: ruled}) or schema
     for _ in range(draw(st.integers(0, 2))):
-        zeros = [*schema.zeros, Zero(when=str(draw(expressions(schema))))]
+        zeros = [*schema.zeros, StructuralZero(when=str(draw(expressions(schema))))]
         schema = made(schema.columns, zeros) or schema
     return schema
 

@@ -15,12 +15,12 @@ from test_expressions_agree import _text, cells, rows, ruled
 
 import populace as pp
 from examples import tried
-from populace.errors import SchemaError
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.schema.coding import TableCodec
-from populace.schema.columns import Categorical
-from populace.schema.rulebook import Zero
+from populace.core.errors import SchemaError
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.schema import Schema
 
 
@@ -56,7 +56,7 @@ def test_rules_are_refused_exactly_where_no_row_keeps_them(data: st.DataObject) 
     seed, count = data.draw(st.integers(0, 9999)), data.draw(st.integers(1, 14))
     rng = np.random.default_rng(seed)
     values = ("0", "1", "2")
-    columns = {name: Categorical(name=name, values=values, other="0") for name in "abcde"}
+    columns = {name: CategoricalColumn(name=name, values=values, other="0") for name in "abcde"}
     grid = np.indices((3,) * 5).reshape(5, -1)
     kept = np.ones(grid.shape[1], dtype=bool)
     zeros = []
@@ -66,7 +66,9 @@ def test_rules_are_refused_exactly_where_no_row_keeps_them(data: st.DataObject) 
         wide = rng.random() < 0.5
         names = "abcde"
         zeros.append(
-            Zero(when=f"{names[first]} {'!=' if wide else '=='} '{one}' and {names[second]} != '{other}'")
+            StructuralZero(
+                when=f"{names[first]} {'!=' if wide else '=='} '{one}' and {names[second]} != '{other}'"
+            )
         )
         kept &= ~(((grid[first] != one) if wide else (grid[first] == one)) & (grid[second] != other))
     if kept.any():

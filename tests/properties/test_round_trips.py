@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from round_trips import Job, jobs, round_trip
 
 from examples import TIMES
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Integer
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
 
 PLAIN = Job(
-    schema=Schema(columns={"x": Integer(name="x", min=0, max=3)}),
+    schema=Schema(columns={"x": IntegerColumn(name="x", min=0, max=3)}),
     rows=0,
     seed=7,
     hostile=1.0,
@@ -48,7 +48,7 @@ def test_a_random_run_verifies_loads_and_encodes_to_what_it_was(job: Job) -> Non
 def test_tables_of_one_column_and_of_no_rows_make_the_round_trip(
     rows: int, form: str, tmp_path: Path
 ) -> None:
-    text = Schema(columns={"x": Categorical(name="x", values=("a", "NA"))})
+    text = Schema(columns={"x": CategoricalColumn(name="x", values=("a", "NA"))})
     for number, schema in enumerate((PLAIN.schema, text)):
         (home := tmp_path / str(number)).mkdir()
         assert round_trip(replace(PLAIN, schema=schema, rows=rows, data=form), home) == "released"

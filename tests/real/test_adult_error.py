@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from populace.generate import generate
-from populace.infer.run import fit_run
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure
+from populace.methods.fit_measurements import fit
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.sampling.draw_rows import draw_rows
 from populace.schema.schema import Schema
 
 ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult"
@@ -58,10 +58,10 @@ def error(*, epsilon, seed, ledger):
         ledger=ledger,
         noise=ExactNoise(RehearsalEntropy(seed)),
     )
-    model = fit_run(measurements)
+    model = fit(measurements)
     codes = {name: table[name].to_numpy() for name in domain}
     real = {pair: counted(codes, pair, domain) for pair in pairs}
-    (drawn,) = generate(model, rows=round(model.total), rng=np.random.default_rng(seed))
+    (drawn,) = draw_rows(model, rows=round(model.total), rng=np.random.default_rng(seed))
     return (
         mean_error(real, {pair: by_code(model, pair) for pair in pairs}),
         mean_error(real, {pair: counted(drawn, pair, domain) for pair in pairs}),

@@ -15,10 +15,10 @@ from thinned import thinned
 
 import populace as pp
 from populace.cli.main import main
-from populace.samples.profiles import draw_rows
-from populace.schema.coding import TableCodec
+from populace.methods.workload import Workload
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
-from populace.strategy.workload import Workload
+from populace.simulation.latent_class_model import simulate_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -137,7 +137,7 @@ def test_rows_of_the_1940_schema_run_through_mst(tmp_path):
     words = [str(folder / "colorado-specs.json"), "--dictionary", str(folder / "codebook.cbk")]
     schema = Schema.load(imported(tmp_path, *words, "--overlay", "nist2018"))
     assert len(schema.columns) == 98
-    table = draw_rows(schema, rows=3000, rng=np.random.default_rng(1940))
+    table = simulate_rows(schema, rows=3000, rng=np.random.default_rng(1940))
     release = pp.synthesize(
         table, schema=schema, epsilon=1, delta="1e-9", method="mst", ledger=tmp_path / "l.db"
     )
@@ -169,7 +169,7 @@ def test_rows_of_the_1940_schema_run_through_its_queries(tmp_path):
     folder = SHARED / "nist2018-colorado"
     words = [str(folder / "colorado-specs.json"), "--dictionary", str(folder / "codebook.cbk")]
     schema = Schema.load(imported(tmp_path, *words, "--overlay", "nist2018"))
-    table = draw_rows(schema, rows=3000, rng=np.random.default_rng(1940))
+    table = simulate_rows(schema, rows=3000, rng=np.random.default_rng(1940))
     release = pp.synthesize(
         table,
         schema=schema,

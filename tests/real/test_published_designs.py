@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries, Query
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries, Query
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the public files are not beside the project")
@@ -46,7 +46,7 @@ def listed(name: str, values: object) -> str:
 
 
 def estimated(table: object, design: Design, *queries: Query) -> list[tuple[float, float]]:
-    found = on_public_rows(table, design=design, queries=Queries(schema=design.schema, queries=queries))
+    found = estimate_public_rows(table, design=design, queries=Queries(schema=design.schema, queries=queries))
     return [(each.estimate, each.sampling_error) for each in found]
 
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.estimates import estimate
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.estimates import Estimates
-from populace.release.verify import verify
+from populace.api.estimate import estimate
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.estimates_bundle import Estimates
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 ROOT = Path(__file__).parents[2]
 NHANES = ROOT.parent / "shared/data/nhanes/NHANESraw.parquet"
@@ -47,7 +47,7 @@ def nhanes_at(epsilon: int, folder: Path) -> Estimates:
 
 def test_nhanes_estimates_are_near_the_exact_ones(nhanes: Estimates) -> None:
     """Within five privacy errors each; most sampling errors within a factor of two, which few runs would miss."""
-    exact = on_public_rows(pq.read_table(NHANES), design=nhanes.design, queries=nhanes.queries)
+    exact = estimate_public_rows(pq.read_table(NHANES), design=nhanes.design, queries=nhanes.queries)
     truth = {(row.query, tuple(v for _, v in row.group)): row for row in exact if row.estimate is not None}
     told = [row for row in nhanes.rows if row.estimate is not None]
     assert len(told) == len(nhanes.rows) == 20
@@ -67,7 +67,7 @@ def test_nhanes_estimates_are_near_the_exact_ones(nhanes: Estimates) -> None:
 def test_nhanes_estimates_tell_no_sampling_error_too_small_where_noise_hides_it(tmp_path: Path) -> None:
     """A third of the budget: between psus there is mostly noise, and what it may hide counts as sampling error."""
     told = nhanes_at(3, tmp_path)
-    exact = on_public_rows(pq.read_table(NHANES), design=told.design, queries=told.queries)
+    exact = estimate_public_rows(pq.read_table(NHANES), design=told.design, queries=told.queries)
     known = [row for row in exact if row.estimate is not None]
     for row, other in zip(told.rows, known, strict=True):
         assert row.low <= other.estimate <= row.high

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from populace.measurements import Measurements
-from populace.privacy.ledger import Ledger
-from populace.release.verify import verify
+from populace.measurements.measurements import Measurements
+from populace.privacy.ledger.ledger import Ledger
+from populace.release.verify.verify import verify
 
 pytestmark = pytest.mark.slow
 

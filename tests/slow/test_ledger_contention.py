@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import LedgerError, OverBudget, ResourceError
-from populace.privacy import ledger_file
-from populace.privacy.books import Books
-from populace.privacy.events import sealed
-from populace.privacy.ledger import Decision, Ledger, Run
-from populace.privacy.mechanisms import Exponential, Spend
-from populace.schema.unit import Unit
+from populace.core.errors import LedgerError, OverBudget, ResourceError
+from populace.privacy.accounting.mechanisms import Exponential, Spend
+from populace.privacy.ledger import ledger_file
+from populace.privacy.ledger.events import seal_event
+from populace.privacy.ledger.ledger import Decision, Ledger, Run
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.schema.unit import PrivacyUnit
 
 pytestmark = pytest.mark.slow
 
@@ -36,17 +36,17 @@ class UnlockedLedger(Ledger):
 
     __slots__ = ()
 
-    def _write(self, decide: Decision) -> Books:
+    def _write(self, decide: Decision) -> LedgerState:
         checked = self._current().copy()
         events = decide(checked)
         for event in events:
-            checked.write(event, row=sealed(event, seq=checked.seq + 1, previous=checked.hash))
+            checked.write(event, row=seal_event(event, seq=checked.seq + 1, previous=checked.hash))
         time.sleep(0.02)
 
-        def work(connection: sqlite3.Connection, books: Books) -> None:
+        def work(connection: sqlite3.Connection, books: LedgerState) -> None:
             seq, digest = books.seq, books.hash
             for event in events:
-                row = sealed(event, seq=seq + 1, previous=digest)
+                row = seal_event(event, seq=seq + 1, previous=digest)
                 ledger_file.append(connection, row)
                 seq, digest = row.seq, row.hash
 
@@ -56,13 +56,19 @@ class UnlockedLedger(Ledger):
 
 def reserve(ledger: Ledger, *, epsilon: str) -> Run:
     return ledger.reserve(
-        "one", epsilon=epsilon, delta="0", unit=Unit(), method="none", schema_digest="", rehearsal=False
+        "one",
+        epsilon=epsilon,
+        delta="0",
+        unit=PrivacyUnit(),
+        method="none",
+        schema_digest="",
+        rehearsal=False,
     )
 
 
 def choice(epsilon: str) -> Spend:
-    law = Exponential(Fraction(epsilon))
-    return Spend(verb="choose", what="1 of 2", law=law, answers=1, l1=1, l2_squared=1)
+    mechanism = Exponential(Fraction(epsilon))
+    return Spend(verb="choose", what="1 of 2", mechanism=mechanism, answers=1, l1=1, l2_squared=1)
 
 
 def reserve_all(path: Path, kind: type[Ledger], start, granted) -> None:
@@ -164,8 +170,8 @@ def create(path: Path, start, granted) -> None:
 CHILD = """
 import os, sys
 from fractions import Fraction
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import Exponential, Spend
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.accounting.mechanisms import Exponential, Spend
 from populace.schema.unit import Unit
 
 ledger = Ledger.open(sys.argv[1])
@@ -220,9 +226,7 @@ def test_killed_writers_leave_a_whole_ledger_and_every_answer_paid(tmp_path):
 
 def test_killed_creators_never_leave_half_a_ledger(tmp_path):
     rng = random.Random(12)
-    code = (
-        "import sys; from populace.privacy.ledger import Ledger\nprint(flush=True)\nLedger.open(sys.argv[1])"
-    )
+    code = "import sys; from populace.privacy.ledger.ledger import Ledger\nprint(flush=True)\nLedger.open(sys.argv[1])"
     for number in range(KILLS // 3):
         path = tmp_path / str(number) / "ledger.db"
         path.parent.mkdir()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import LedgerError, OverBudget
-from populace.privacy.ledger import Ledger
-from populace.schema.unit import Unit
+from populace.core.errors import LedgerError, OverBudget
+from populace.privacy.ledger.ledger import Ledger
+from populace.schema.unit import PrivacyUnit
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ PROCESSES, UNITS = 6, 4
 
 def reserve(ledger: Ledger) -> None:
     ledger.reserve(
-        "one", epsilon="1", delta="0", unit=Unit(), method="none", schema_digest="", rehearsal=False
+        "one", epsilon="1", delta="0", unit=PrivacyUnit(), method="none", schema_digest="", rehearsal=False
     )
 
 
@@ -51,8 +51,8 @@ SETTING = """
 import subprocess, sys
 from pathlib import Path
 from populace.cli.main import main
-from populace.errors import PopulaceError
-from populace.privacy.ledger import Ledger
+from populace.core.errors import PopulaceError
+from populace.privacy.ledger.ledger import Ledger
 
 place = Path(sys.argv[1])
 

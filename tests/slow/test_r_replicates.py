@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from populace.marginals import Marginal, tabulate
-from populace.measurements import Measurement
+from populace.core.marginals import Marginal, tabulate
+from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
-from populace.survey.design_parts import Control
-from populace.survey.files import weighted_rows
+from populace.survey.calibration.replicate_weights import make_replicate_weights
+from populace.survey.design.design_parts import ControlTotals
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,10 +38,10 @@ def test_totals_and_means_of_groups(tmp_path):
     codes = {name: rng.integers(0, size, 1_500).astype(np.uint8) for name, size in schema.domain.items()}
     pair = Marginal(("AGE", "POOR"))
     noisy = Measurement(pair, tabulate(pair, codes=codes, domain=schema.domain), Fraction(100))
-    ages = Control(
+    ages = ControlTotals(
         by=Marginal(("AGE",)), populations=tuple(map(Fraction, (4000, 3000, 2000, 1000))), binnings=()
     )
-    found = weighted_rows(
+    found = make_replicate_weights(
         codes, schema=schema, controls=[ages], measurements=[noisy], sample=1_500.0, rng=rng, replicates=25
     )
     path = tmp_path / "rows.csv"

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.design_parts import Replicates
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ReplicateDesign
+from populace.survey.queries.queries import Queries
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +167,7 @@ def design_of(key: str, table: pd.DataFrame, numbers: dict[str, list[tuple[float
         kind = {"jk1": "JK1", "jkn": "JKn", "brr": "BRR", "fay": "Fay", "bootstrap": "bootstrap"}[key]
         # R holds the finite population of the clusters in the scale of their jackknife.
         own = kind in ("BRR", "Fay")
-        given["replicates"] = Replicates(
+        given["replicates"] = ReplicateDesign(
             columns=tuple(names),
             type=kind,
             scale=None if own else scales[0][0],
@@ -202,7 +202,9 @@ def test_schools_are_estimated_as_r_does(
     table = pd.read_csv(folder / f"{TABLES[key]}.csv")
     design = design_of(key, table, numbers)
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for each in on_public_rows(table, design=design, queries=Queries.parse(ASKED, schema=design.schema)):
+    for each in estimate_public_rows(
+        table, design=design, queries=Queries.parse(ASKED, schema=design.schema)
+    ):
         error = math.nan if each.sampling_error is None else each.sampling_error
         found[each.query].append((each.estimate, error))
     for query, told in found.items():
@@ -247,7 +249,7 @@ def test_nhanes_is_estimated_as_r_does(folder: Path, numbers: dict[str, list[tup
         """,
         schema=schema,
     )
-    found = on_public_rows(table, design=design, queries=queries)
+    found = estimate_public_rows(table, design=design, queries=queries)
     expected = [pair for query in ("mean", "by", "count") for pair in numbers[f"nhanes.{query}"]]
     assert [each.estimate for each in found] == pytest.approx([value for value, _ in expected], rel=1e-6)
     assert [each.sampling_error for each in found] == pytest.approx([e for _, e in expected], rel=1e-6)

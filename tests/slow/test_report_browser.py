@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from populace.pipeline import synthesize
-from populace.samples.survey import sample
+from populace.api.synthesize import synthesize
+from populace.simulation.sample_survey import simulate_survey
 
 BROWSER = shutil.which("chromium")
 
@@ -22,7 +22,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser")
-    table, schema = sample()
+    table, schema = simulate_survey()
     release = synthesize(
         table, schema=schema, epsilon="1", delta="1e-9", method="mst", ledger=folder / "l.db"
     )

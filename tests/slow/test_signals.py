@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from populace.cli.main import main
-from populace.release import leftovers
+from populace.release.folder import leftovers
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def test_what_a_killed_split_leaves_is_found_by_clean(
         return str(found["fate"])
 
     assert fate() == "in use"
-    monkeypatch.setattr(leftovers, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(leftovers, "MIN_AGE_SECONDS", 0.0)
     # Killed before its marker was written, a folder is not surely ours, and holds nothing.
     assert fate() == "removed" or not any(path.stat().st_size for path in (town / place).iterdir())
 

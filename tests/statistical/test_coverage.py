@@ -12,11 +12,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.infer.intervals import Interval, Intervals
-from populace.infer.pool import Groups
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.strategy.compress import compress
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.gls.blue_estimates import GroupingOrigin
+from populace.inference.gls.count_intervals import CountInterval, CountIntervals
+from populace.measurements.measurements import Measurement
+from populace.methods.selection.merge_rare_codes import merge_rare_codes
 
 DOMAIN = Domain({"city": 30, "age": 20, "sex": 2})
 DEVIATION = 8
@@ -52,7 +52,7 @@ def run(truth: np.ndarray, rng: np.random.Generator) -> tuple[list[Measurement],
         return Measurement(marginal, counts + noise, deviation**2 + Fraction(1, 12))
 
     alone = [measured(Marginal((name,)), DEVIATION) for name in DOMAIN]
-    groups = {way.column: way for way in compress(alone, ordered={"age"}, classes={})}
+    groups = {way.column: way for way in merge_rare_codes(alone, ordered={"age"}, classes={})}
     larger = (("age", "sex"), ("age", "sex"), ("city", "age", "sex"))
     marginals = [Marginal(clique, tuple(groups[n] for n in clique if n in groups)) for clique in larger]
     tables = [measured(m, DEVIATION + place) for place, m in enumerate(marginals)]
@@ -66,22 +66,22 @@ Errors = dict[str, list[np.ndarray]]
 
 
 @pytest.fixture(scope="module")
-def errors() -> dict[Groups, Errors]:
+def errors() -> dict[GroupingOrigin, Errors]:
     """How far estimates are from the truth, in units of their reach, for every kind of count and every run."""
     truth, rng = joint(), np.random.default_rng(1)
-    booked: dict[Groups, Errors] = {way: {} for way in Groups}
+    booked: dict[GroupingOrigin, Errors] = {way: {} for way in GroupingOrigin}
     for _ in range(RUNS):
         items, ways = run(truth, rng)
         merged = [(Marginal((name,), (way,)), np.bincount(way.lookup) > 1) for name, way in ways.items()]
         for groups, kinds in booked.items():
-            found = Intervals(items, domain=DOMAIN, groups=groups)
+            found = CountIntervals(items, domain=DOMAIN, groups=groups)
 
-            def off(interval: Interval) -> np.ndarray:
+            def off(interval: CountInterval) -> np.ndarray:
                 return np.abs(interval.estimate - table(truth, interval.marginal)) / interval.reach
 
             parts = {"groups": [off(found.at(marginal))[many] for marginal, many in merged]}
             parts["cities"] = [off(found.at(merged[0][0]))[merged[0][1]]]
-            if groups is Groups.CHOSEN:
+            if groups is GroupingOrigin.CHOSEN:
                 parts["rows"] = [off(found.of()).reshape(1)]
                 parts["codes"] = [off(found.of(name)) for name in DOMAIN]
                 parts["tables"] = [off(found.of("age", "sex")), off(found.of("city", "age", "sex"))]
@@ -98,27 +98,31 @@ def coverage(runs: list[np.ndarray], *, stretch: float = 1.0) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("kind", ["codes", "tables"])
-def test_intervals_hold_the_truth_as_often_as_they_say(errors: dict[Groups, Errors], kind: str) -> None:
-    share, error = coverage(errors[Groups.CHOSEN][kind])
+def test_intervals_hold_the_truth_as_often_as_they_say(
+    errors: dict[GroupingOrigin, Errors], kind: str
+) -> None:
+    share, error = coverage(errors[GroupingOrigin.CHOSEN][kind])
     assert 5 * error < 0.015
     assert abs(share - 0.95) < 0.015
 
 
 @pytest.mark.parametrize("kind", ["rows", "groups", "cities"])
-def test_so_do_those_of_which_a_run_has_few(errors: dict[Groups, Errors], kind: str) -> None:
+def test_so_do_those_of_which_a_run_has_few(errors: dict[GroupingOrigin, Errors], kind: str) -> None:
     """One number of rows, a few groups: five standard errors is what so many runs can tell."""
-    share, error = coverage(errors[Groups.CHOSEN][kind])
+    share, error = coverage(errors[GroupingOrigin.CHOSEN][kind])
     assert error < 0.025
     assert abs(share - 0.95) < 5 * error
 
 
 @pytest.mark.parametrize("kind", ["codes", "tables"])
 @pytest.mark.parametrize("stretch", [1.15, 1 / 1.15])
-def test_wrong_variances_are_found_out(errors: dict[Groups, Errors], kind: str, stretch: float) -> None:
-    share, _ = coverage(errors[Groups.CHOSEN][kind], stretch=stretch)
+def test_wrong_variances_are_found_out(
+    errors: dict[GroupingOrigin, Errors], kind: str, stretch: float
+) -> None:
+    share, _ = coverage(errors[GroupingOrigin.CHOSEN][kind], stretch=stretch)
     assert abs(share - 0.95) > 0.015
 
 
-def test_counts_that_chose_a_group_must_not_count_for_it(errors: dict[Groups, Errors]) -> None:
-    share, error = coverage(errors[Groups.FIXED]["cities"])
+def test_counts_that_chose_a_group_must_not_count_for_it(errors: dict[GroupingOrigin, Errors]) -> None:
+    share, error = coverage(errors[GroupingOrigin.FIXED]["cities"])
     assert share < 0.95 - 5 * error

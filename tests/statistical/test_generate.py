@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from populace.errors import UsageError
-from populace.generate import generate
-from populace.infer.model import Model
-from populace.marginals import Domain, Grouping
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping
+from populace.inference.model import Model
+from populace.sampling.draw_rows import draw_rows
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 5, "d": 6})
 GROUPING = Grouping("d", (0, 0, 1, 2, 2, 2))
@@ -47,7 +47,7 @@ class Stuck:
 
 def draw(model, rows, seed=0, **kwargs):
     rng = kwargs.pop("rng", None) or np.random.default_rng(seed)
-    parts = list(generate(model, rows=rows, rng=rng, **kwargs))
+    parts = list(draw_rows(model, rows=rows, rng=rng, **kwargs))
     return {name: np.concatenate([part[name] for part in parts]).astype(int) for name in model.domain}
 
 
@@ -68,7 +68,7 @@ def test_exactly_as_many_rows_as_asked(rows):
 
 
 def test_no_rows_are_one_empty_chunk():
-    (part,) = generate(tree_model(), rows=0, rng=np.random.default_rng(0))
+    (part,) = draw_rows(tree_model(), rows=0, rng=np.random.default_rng(0))
     assert {name: len(column) for name, column in part.items()} == dict.fromkeys(DOMAIN, 0)
 
 
@@ -76,7 +76,7 @@ def test_no_rows_are_one_empty_chunk():
 def test_the_chunk_size_only_cuts(chunk):
     model = tree_model()
     whole = draw(model, 1003)
-    parts = list(generate(model, rows=1003, rng=np.random.default_rng(0), chunk=chunk))
+    parts = list(draw_rows(model, rows=1003, rng=np.random.default_rng(0), chunk=chunk))
     assert [len(part["a"]) for part in parts] == [chunk] * (1003 // chunk) + [1003 % chunk] * (
         1003 % chunk > 0
     )
@@ -195,4 +195,4 @@ def test_wide_domains_keep_their_codes():
 @pytest.mark.parametrize(("rows", "chunk"), [(-1, 10), (5, 0)])
 def test_impossible_requests_are_refused(rows, chunk):
     with pytest.raises(UsageError):
-        next(iter(generate(tree_model(), rows=rows, rng=np.random.default_rng(0), chunk=chunk)))
+        next(iter(draw_rows(tree_model(), rows=rows, rng=np.random.default_rng(0), chunk=chunk)))

@@ -17,19 +17,20 @@ import pytest
 from scipy import stats
 from thinned import thinned
 
-from populace.privacy import blocks, inversion
-from populace.privacy.blocks import cut_into, draw_blocks
-from populace.privacy.distributions import Decay, gaussian, laplace
-from populace.privacy.entropy import Entropy, RehearsalEntropy, SystemEntropy
-from populace.privacy.inversion import draw
-from populace.privacy.samplers import (
-    LARGEST_TABLED_SCALE,
-    LARGEST_TABLED_VARIANCE,
-    discrete_gaussian,
-    discrete_laplace,
-    exponential_choice,
+from populace.privacy.noise import block_rejection as blocks
+from populace.privacy.noise import table_inversion as inversion
+from populace.privacy.noise.block_rejection import build_blocks_of_width, draw_blocks
+from populace.privacy.noise.cdf_tables import build_inversion_table
+from populace.privacy.noise.distributions import ExponentialDecay, gaussian_distribution, laplace_distribution
+from populace.privacy.noise.entropy import Entropy, RehearsalEntropy, SystemEntropy
+from populace.privacy.noise.samplers import (
+    MAX_TABLED_SCALE,
+    MAX_TABLED_VARIANCE,
+    draw_discrete_gaussian,
+    draw_discrete_laplace,
+    draw_exponential_choice,
 )
-from populace.privacy.tables import build_table
+from populace.privacy.noise.table_inversion import draw_from_table
 
 Draws = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -68,13 +69,15 @@ def runs(expected: Floats) -> npt.NDArray[np.int64]:
     return np.minimum(labels, run - 1)  # what is left over joins the last full run
 
 
-def p_value(draws: Draws, law: Decay) -> float:
+def p_value(draws: Draws, distribution: ExponentialDecay) -> float:
     """Return the chi-square p-value of draws against a symmetric law; the end runs take the tails."""
-    reach = law.reach(40)
-    weights = np.exp(-float(law.rate) * np.abs(np.arange(-reach, reach + 1.0)) ** law.power)
+    tail_cutoff = distribution.tail_cutoff(40)
+    weights = np.exp(
+        -float(distribution.rate) * np.abs(np.arange(-tail_cutoff, tail_cutoff + 1.0)) ** distribution.power
+    )
     expected = weights / weights.sum() * len(draws)
     run = runs(expected)
-    seen = np.bincount(run[np.clip(draws, -reach, reach) + reach], minlength=run[-1] + 1)
+    seen = np.bincount(run[np.clip(draws, -tail_cutoff, tail_cutoff) + tail_cutoff], minlength=run[-1] + 1)
     return float(stats.chisquare(seen, np.bincount(run, weights=expected)).pvalue)
 
 
@@ -101,19 +104,27 @@ class TestTables:
     def test_gaussian(self, variance: str) -> None:
         source = RehearsalEntropy(101)
         claimed = Fraction(variance)
-        assert accepted(p_value(discrete_gaussian(claimed, size=100_000, entropy=source), gaussian(claimed)))
+        assert accepted(
+            p_value(
+                draw_discrete_gaussian(claimed, size=100_000, entropy=source), gaussian_distribution(claimed)
+            )
+        )
         for factor in ("9/10", "11/10"):
-            wrong = discrete_gaussian(claimed * square(factor), size=100_000, entropy=source)
-            assert p_value(wrong, gaussian(claimed)) < REJECTED, factor
+            wrong = draw_discrete_gaussian(claimed * square(factor), size=100_000, entropy=source)
+            assert p_value(wrong, gaussian_distribution(claimed)) < REJECTED, factor
 
     @pytest.mark.parametrize("scale", thinned(SCALES, to=6))
     def test_laplace(self, scale: str) -> None:
         source = RehearsalEntropy(102)
         claimed = Fraction(scale)
-        assert accepted(p_value(discrete_laplace(claimed, size=100_000, entropy=source), laplace(claimed)))
+        assert accepted(
+            p_value(
+                draw_discrete_laplace(claimed, size=100_000, entropy=source), laplace_distribution(claimed)
+            )
+        )
         for factor in ("9/10", "11/10"):
-            wrong = discrete_laplace(claimed * Fraction(factor), size=100_000, entropy=source)
-            assert p_value(wrong, laplace(claimed)) < REJECTED, factor
+            wrong = draw_discrete_laplace(claimed * Fraction(factor), size=100_000, entropy=source)
+            assert p_value(wrong, laplace_distribution(claimed)) < REJECTED, factor
 
     @pytest.mark.slow
     @pytest.mark.parametrize("variance", VARIANCES)
@@ -121,100 +132,132 @@ class TestTables:
         source = RehearsalEntropy(103)
         claimed = Fraction(variance)
         assert accepted(
-            p_value(discrete_gaussian(claimed, size=20_000_000, entropy=source), gaussian(claimed))
+            p_value(
+                draw_discrete_gaussian(claimed, size=20_000_000, entropy=source),
+                gaussian_distribution(claimed),
+            )
         )
         for factor in ("99/100", "101/100"):
-            wrong = discrete_gaussian(claimed * square(factor), size=20_000_000, entropy=source)
-            assert p_value(wrong, gaussian(claimed)) < REJECTED, factor
+            wrong = draw_discrete_gaussian(claimed * square(factor), size=20_000_000, entropy=source)
+            assert p_value(wrong, gaussian_distribution(claimed)) < REJECTED, factor
 
     def test_the_systems_randomness(self) -> None:
         source = SystemEntropy()
-        noise = discrete_gaussian(Fraction(30), size=200_000, entropy=source)
-        assert p_value(noise, gaussian(Fraction(30))) > UNREPEATABLE_ALARM
-        noise = discrete_laplace(Fraction(6), size=200_000, entropy=source)
-        assert p_value(noise, laplace(Fraction(6))) > UNREPEATABLE_ALARM
+        noise = draw_discrete_gaussian(Fraction(30), size=200_000, entropy=source)
+        assert p_value(noise, gaussian_distribution(Fraction(30))) > UNREPEATABLE_ALARM
+        noise = draw_discrete_laplace(Fraction(6), size=200_000, entropy=source)
+        assert p_value(noise, laplace_distribution(Fraction(6))) > UNREPEATABLE_ALARM
 
     def test_neighbouring_draws_are_independent(self) -> None:
-        noise = discrete_gaussian(Fraction(1), size=400_000, entropy=RehearsalEntropy(104))
+        noise = draw_discrete_gaussian(Fraction(1), size=400_000, entropy=RehearsalEntropy(104))
         table = np.histogram2d(np.clip(noise[::2], -2, 2), np.clip(noise[1::2], -2, 2), bins=5)[0]
         assert accepted(float(stats.chi2_contingency(table).pvalue))
 
 
 class TestRefinement:
     @pytest.mark.parametrize(
-        "law", [gaussian(Fraction(9)), pytest.param(laplace(Fraction(2)), marks=pytest.mark.slow)], ids=str
+        "distribution",
+        [
+            gaussian_distribution(Fraction(9)),
+            pytest.param(laplace_distribution(Fraction(2)), marks=pytest.mark.slow),
+        ],
+        ids=str,
     )
     @pytest.mark.slow
-    def test_short_words(self, law: Decay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_short_words(self, distribution: ExponentialDecay, monkeypatch: pytest.MonkeyPatch) -> None:
         refined = 0
-        resolve = inversion.resolve
+        resolve = inversion.resolve_tie
 
         def counted(*args: object, **kwargs: object) -> int:
             nonlocal refined
             refined += 1
             return resolve(*args, **kwargs)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(inversion, "resolve", counted)
-        noise = draw(build_table(law, bits=6), size=480_000, entropy=RehearsalEntropy(105))
+        monkeypatch.setattr(inversion, "resolve_tie", counted)
+        noise = draw_from_table(
+            build_inversion_table(distribution, bits=6), size=480_000, entropy=RehearsalEntropy(105)
+        )
         assert refined >= 100_000
-        assert accepted(p_value(noise, law))
+        assert accepted(p_value(noise, distribution))
         assert (
-            p_value(noise, Decay(rate=law.rate * square("51/50"), power=law.power, symmetric=True)) < REJECTED
+            p_value(
+                noise,
+                ExponentialDecay(
+                    rate=distribution.rate * square("51/50"), power=distribution.power, symmetric=True
+                ),
+            )
+            < REJECTED
         )
 
     @pytest.mark.parametrize("wrong", [0, 1])
     def test_a_branch_that_always_picks_one_side_is_noticed(
         self, wrong: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        law = gaussian(Fraction(9))
-        table = build_table(law, bits=6)
+        distribution = gaussian_distribution(Fraction(9))
+        table = build_inversion_table(distribution, bits=6)
 
         def one_sided(*_: object, prefix: int, **__: object) -> int:
             side = "left" if wrong else "right"
             return table.low + int(np.searchsorted(table.thresholds, np.uint64(prefix), side=side))
 
-        monkeypatch.setattr(inversion, "resolve", one_sided)
-        assert p_value(draw(table, size=100_000, entropy=RehearsalEntropy(106)), law) < REJECTED
+        monkeypatch.setattr(inversion, "resolve_tie", one_sided)
+        assert (
+            p_value(draw_from_table(table, size=100_000, entropy=RehearsalEntropy(106)), distribution)
+            < REJECTED
+        )
 
 
 class TestBlocks:
     """The sampler for very large scales, also at scales small enough to see every value."""
 
     @pytest.mark.parametrize(
-        ("law", "width_bits"),
+        ("distribution", "width_bits"),
         [
-            (gaussian(Fraction(300**2)), 2),
-            pytest.param(laplace(Fraction(700, 3)), 1, marks=pytest.mark.slow),
-            pytest.param(gaussian(Fraction(1000)), 0, marks=pytest.mark.slow),
+            (gaussian_distribution(Fraction(300**2)), 2),
+            pytest.param(laplace_distribution(Fraction(700, 3)), 1, marks=pytest.mark.slow),
+            pytest.param(gaussian_distribution(Fraction(1000)), 0, marks=pytest.mark.slow),
             # Blocks so wide that the exact comparison, else rare, decides a third of the pairs.
-            pytest.param(gaussian(Fraction(30**2)), 5, marks=pytest.mark.slow),
-            (laplace(Fraction(40)), 4),
+            pytest.param(gaussian_distribution(Fraction(30**2)), 5, marks=pytest.mark.slow),
+            (laplace_distribution(Fraction(40)), 4),
         ],
     )
-    def test_every_value(self, law: Decay, width_bits: int) -> None:
+    def test_every_value(self, distribution: ExponentialDecay, width_bits: int) -> None:
         source = RehearsalEntropy(107)
         assert accepted(
-            p_value(draw_blocks(cut_into(law, width_bits=width_bits), size=30_000, entropy=source), law)
+            p_value(
+                draw_blocks(
+                    build_blocks_of_width(distribution, width_bits=width_bits), size=30_000, entropy=source
+                ),
+                distribution,
+            )
         )
         for factor in ("4/5", "5/4"):
-            wrong = Decay(rate=law.rate * Fraction(factor) ** law.power, power=law.power, symmetric=True)
-            noise = draw_blocks(cut_into(wrong, width_bits=width_bits), size=20_000, entropy=source)
-            assert p_value(noise, law) < REJECTED
+            wrong = ExponentialDecay(
+                rate=distribution.rate * Fraction(factor) ** distribution.power,
+                power=distribution.power,
+                symmetric=True,
+            )
+            noise = draw_blocks(
+                build_blocks_of_width(wrong, width_bits=width_bits), size=20_000, entropy=source
+            )
+            assert p_value(noise, distribution) < REJECTED
 
     @pytest.mark.parametrize("always", [True, False])
     def test_a_comparison_that_is_not_made_is_noticed(
         self, always: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(blocks, "happens", lambda *_, **__: always)
-        law = gaussian(Fraction(30**2))
-        noise = draw_blocks(cut_into(law, width_bits=5), size=30_000, entropy=RehearsalEntropy(113))
-        assert p_value(noise, law) < REJECTED
+        monkeypatch.setattr(blocks, "decide_event", lambda *_, **__: always)
+        distribution = gaussian_distribution(Fraction(30**2))
+        noise = draw_blocks(
+            build_blocks_of_width(distribution, width_bits=5), size=30_000, entropy=RehearsalEntropy(113)
+        )
+        assert p_value(noise, distribution) < REJECTED
 
     @pytest.mark.parametrize("sigma", thinned([20_001, 10**6, 2**40], to=1))
     def test_gaussian_bins(self, sigma: int) -> None:
         source = RehearsalEntropy(108)
         # Against the normal law: at this scale the sum over a bin and the integral differ by less than 1e-9.
-        noise = discrete_gaussian(Fraction(sigma**2), size=200_000, entropy=source)
+        noise = draw_discrete_gaussian(Fraction(sigma**2), size=200_000, entropy=source)
         assert accepted(float(_uniform_p_value(stats.norm.cdf(noise / sigma))))
         for factor in (0.9, 1.1):
             assert _uniform_p_value(stats.norm.cdf(noise / sigma * factor)) < REJECTED
@@ -222,7 +265,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("scale", thinned([4_001, 10**6, 2**40], to=1))
     def test_laplace_bins(self, scale: int) -> None:
-        noise = discrete_laplace(Fraction(scale), size=200_000, entropy=RehearsalEntropy(109))
+        noise = draw_discrete_laplace(Fraction(scale), size=200_000, entropy=RehearsalEntropy(109))
         assert accepted(_uniform_p_value(stats.laplace.cdf(noise / scale)))
         for factor in (0.9, 1.1):
             assert _uniform_p_value(stats.laplace.cdf(noise / scale * factor)) < REJECTED
@@ -230,13 +273,13 @@ class TestBlocks:
 
     @pytest.mark.slow
     def test_nothing_changes_at_the_switch(self) -> None:
-        at, above = Fraction(LARGEST_TABLED_VARIANCE), Fraction(LARGEST_TABLED_VARIANCE + 1)
+        at, above = Fraction(MAX_TABLED_VARIANCE), Fraction(MAX_TABLED_VARIANCE + 1)
         source = RehearsalEntropy(110)
-        tabled, cut = (discrete_gaussian(v, size=200_000, entropy=source) for v in (at, above))
+        tabled, cut = (draw_discrete_gaussian(v, size=200_000, entropy=source) for v in (at, above))
         assert accepted(two_sample_p_value(tabled, cut))
         assert two_sample_p_value(tabled, cut * 21 // 20) < REJECTED
         tabled, cut = (
-            discrete_laplace(Fraction(LARGEST_TABLED_SCALE + extra), size=200_000, entropy=source)
+            draw_discrete_laplace(Fraction(MAX_TABLED_SCALE + extra), size=200_000, entropy=source)
             for extra in (0, 1)
         )
         assert accepted(two_sample_p_value(tabled, cut))
@@ -271,7 +314,7 @@ class TestChoice:
 
 def _choices(scores: list[int], *, rate: Fraction, entropy: Entropy) -> Draws:
     row = np.array(scores, dtype=np.int64)
-    chosen = [exponential_choice(row, rate=rate, entropy=entropy) for _ in range(1_500)]
+    chosen = [draw_exponential_choice(row, rate=rate, entropy=entropy) for _ in range(1_500)]
     return np.bincount(chosen, minlength=len(scores))
 
 
@@ -301,8 +344,8 @@ class TestAgainstOpenDP:
 
         def ours(factor: str) -> Draws:
             if kind == "gaussian":
-                return discrete_gaussian(exact**2 * square(factor), size=200_000, entropy=source)
-            return discrete_laplace(exact * Fraction(factor), size=200_000, entropy=source)
+                return draw_discrete_gaussian(exact**2 * square(factor), size=200_000, entropy=source)
+            return draw_discrete_laplace(exact * Fraction(factor), size=200_000, entropy=source)
 
         assert two_sample_p_value(ours("1"), other) > UNREPEATABLE_ALARM
         for factor in ("4/5", "5/4"):

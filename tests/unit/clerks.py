@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.marginals import Domain
-from populace.measurements import Measurement
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import Spend
-from populace.progress import silent
-from populace.schema.rules import NO_RULES
-from populace.schema.unit import Unit
-from populace.strategy.adaptive import adaptive
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain
+from populace.core.progress import silent
+from populace.measurements.measurements import Measurement
+from populace.methods.adaptive.adaptive import measure_adaptive
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Spend
+from populace.schema.conditions.rules import NO_RULES
+from populace.schema.unit import PrivacyUnit
 
 
 class Clerk:
@@ -38,7 +38,7 @@ class Clerk:
         self.domain = Domain(sizes)
         self.ordered, self.rules, self.totals = frozenset(ordered), rules, totals
         self.public = public
-        self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=unit or Unit())
+        self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=unit or PrivacyUnit())
         self.asked: list[tuple[str, int, Fraction]] = []
         self.looks: list[tuple[int, int]] = []
         self.measured: list[Measurement] = []
@@ -82,7 +82,7 @@ class Clerk:
 
     def _pay(self, verb, answers, noise, l2_squared):
         l1 = self.budget.unit.marginal_l1
-        spend = Spend(verb=verb, what="", law=noise, answers=answers, l1=l1, l2_squared=l2_squared)
+        spend = Spend(verb=verb, what="", mechanism=noise, answers=answers, l1=l1, l2_squared=l2_squared)
         share = self.budget.share(spend)
         self.used += share
         assert self.used <= 1
@@ -101,7 +101,7 @@ class Clerk:
 
 
 def run(clerk, workload=None):
-    found = adaptive(clerk, workload=workload or Workload.pairs(clerk.domain), progress=silent)
+    found = measure_adaptive(clerk, workload=workload or Workload.pairs(clerk.domain), progress=silent)
     assert [id(item) for item in found] == [id(item) for item in clerk.measured]
     return found
 

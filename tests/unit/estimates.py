@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import nnls
 
-from populace.infer.observations import Observation
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.gls.observations import Observation
+from populace.measurements.measurements import Measurement
 
 
 def random_domain(rng: np.random.Generator, *, columns: int = 4, largest: int = 4) -> Domain:

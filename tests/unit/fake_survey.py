@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from populace.marginals import Counts, Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteGaussian
+from populace.core.marginals import Counts, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.oracle import SumBatch
-from populace.survey.sampled_rows import SampledRows
+from populace.survey.design.design import Design
 from populace.survey.sums import STEPS, Sum
+from populace.survey.survey_oracle import SumBatch
+from populace.survey.variance.sampled_rows import SampledRows
 
 
 class FakeSurvey:
@@ -40,8 +40,8 @@ class FakeSurvey:
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         return tuple(
-            self.exact(asked) + self._draw(law, asked.by.shape(self._schema.domain))
-            for sums, law in batches
+            self.exact(asked) + self._draw(mechanism, asked.by.shape(self._schema.domain))
+            for sums, mechanism in batches
             for asked in sums
         )
 
@@ -72,9 +72,9 @@ class FakeSurvey:
             places = places * size + (codes if grouping is None else grouping.lookup[codes])
         return places
 
-    def _draw(self, law: Any, shape: tuple[int, ...]) -> Counts:
-        if isinstance(law, DiscreteGaussian):
-            drawn = self._rng.normal(0, float(law.variance) ** 0.5, shape)
+    def _draw(self, mechanism: Any, shape: tuple[int, ...]) -> Counts:
+        if isinstance(mechanism, DiscreteGaussian):
+            drawn = self._rng.normal(0, float(mechanism.variance) ** 0.5, shape)
         else:
-            drawn = self._rng.laplace(0, float(law.scale), shape)
+            drawn = self._rng.laplace(0, float(mechanism.scale), shape)
         return np.asarray(np.rint(self._noise * drawn), dtype=np.int64)

@@ -8,12 +8,12 @@ from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
-from populace.privacy import ledger_file
-from populace.privacy.events import GENESIS, Event, Kind, Row, sealed
-from populace.privacy.ledger import Ledger, Run
-from populace.privacy.mechanisms import Spend
-from populace.privacy.record import Plan
-from populace.schema.unit import Unit
+from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.ledger import ledger_file
+from populace.privacy.ledger.events import GENESIS, Event, EventKind, Row, seal_event
+from populace.privacy.ledger.ledger import Ledger, Run
+from populace.privacy.ledger.run_record import Adaptivity
+from populace.schema.unit import PrivacyUnit
 
 HALF = Fraction(1, 2)
 
@@ -26,14 +26,14 @@ def reserve(
     delta="1e-9",
     unit=None,
     rehearsal=False,
-    plan=Plan.ADAPTIVE,
+    plan=Adaptivity.ADAPTIVE,
     keys=Fraction(0),
 ) -> Run:
     return ledger.reserve(
         dataset,
         epsilon=epsilon,
         delta=delta,
-        unit=unit or Unit(),
+        unit=unit or PrivacyUnit(),
         method="mst",
         schema_digest="0" * 64,
         rehearsal=rehearsal,
@@ -48,7 +48,7 @@ def half_of(run: Run, *, marginals: int = 3) -> Spend:
     return Spend(
         verb="measure",
         what=f"{marginals} marginals",
-        law=run.budget.measure_noise(HALF, marginals=marginals),
+        mechanism=run.budget.measure_noise(HALF, marginals=marginals),
         answers=marginals,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,
@@ -74,7 +74,7 @@ def append_raw(path: Path, event: Event) -> None:
     """Write a well-sealed row without asking whether it is allowed."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         last = list(ledger_file.rows_after(connection, 0))[-1]
-        ledger_file.append(connection, sealed(event, seq=last.seq + 1, previous=last.hash))
+        ledger_file.append(connection, seal_event(event, seq=last.seq + 1, previous=last.hash))
 
 
 def forge(path: Path, *, row: int, **changes: object) -> None:
@@ -87,7 +87,7 @@ def forge(path: Path, *, row: int, **changes: object) -> None:
         previous = GENESIS
         for old in log:
             body = json.loads(old.body) | (changes if old.seq == row else {})
-            event = Event(kind=Kind(old.kind), dataset=old.dataset, run=old.run, body=body)
-            new = sealed(event, seq=old.seq, previous=previous)
+            event = Event(kind=EventKind(old.kind), dataset=old.dataset, run=old.run, body=body)
+            new = seal_event(event, seq=old.seq, previous=previous)
             ledger_file.append(connection, new)
             previous = new.hash

@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from populace.infer.run import fit_run
-from populace.marginals import Marginal, tabulate
-from populace.measurements import Measurement, Measurements
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import Exponential, Noise, Spend
+from populace.core.marginals import Marginal, tabulate
+from populace.measurements.measurements import Measurement, Measurements
+from populace.methods.fit_measurements import fit
+from populace.privacy.accounting.mechanisms import Exponential, Noise, Spend
+from populace.privacy.ledger.ledger import Ledger
 from populace.release.bundle import Release
-from populace.release.rows import draw_tables
-from populace.samples.population import population
-from populace.schema.codec import encode
+from populace.release.synthetic_rows import draw_tables
+from populace.schema.codec.decoder import encode_values
 from populace.schema.schema import Schema
+from populace.simulation.population import simulate_population
 
 FEW = ("sex", "education", "work", "age", "income")
 
 
 def small_sample(columns: tuple[str, ...] = FEW, households: int = 400) -> tuple[pa.Table, Schema]:
     """Return some columns of the sample population."""
-    table, schema = population(households=households)
+    table, schema = simulate_population(households=households)
     kept = {name: schema.columns[name] for name in columns}
     return table.select(list(columns)), Schema(columns=kept, unit=schema.unit, dataset=schema.dataset)
 
@@ -42,7 +42,7 @@ def measure(
 ) -> Measurements:
     """Measure the number of rows, every column and neighbouring pairs, after some choices, as `mst` would."""
     rng = np.random.default_rng(seed)
-    codes = {name: encode(column, table[name]) for name, column in schema.columns.items()}
+    codes = {name: encode_values(column, table[name]) for name, column in schema.columns.items()}
     run = Ledger.open(ledger).reserve(
         schema.dataset or "table",
         epsilon=Fraction(epsilon),
@@ -58,7 +58,14 @@ def measure(
     def ask(marginals: list[Marginal], noise: Noise) -> None:
         what = str(marginals[0]) if len(marginals) == 1 else f"{len(marginals)} marginals"
         run.charge(
-            Spend(verb="measure", what=what, law=noise, answers=len(marginals), l1=l1, l2_squared=l2_squared)
+            Spend(
+                verb="measure",
+                what=what,
+                mechanism=noise,
+                answers=len(marginals),
+                l1=l1,
+                l2_squared=l2_squared,
+            )
         )
         for marginal in marginals:
             exact = tabulate(marginal, codes=codes, domain=schema.domain)
@@ -70,10 +77,17 @@ def measure(
     columns = [Marginal((name,)) for name in schema.columns]
     ask(columns, run.budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
     for _ in pairs:
-        law = run.budget.choice(Fraction(10, 100), choices=len(pairs))
-        assert isinstance(law, Exponential)
+        mechanism = run.budget.choice(Fraction(10, 100), choices=len(pairs))
+        assert isinstance(mechanism, Exponential)
         run.charge(
-            Spend(verb="choose", what="1 of 10 marginals", law=law, answers=1, l1=l1, l2_squared=l1**2)
+            Spend(
+                verb="choose",
+                what="1 of 10 marginals",
+                mechanism=mechanism,
+                answers=1,
+                l1=l1,
+                l2_squared=l1**2,
+            )
         )
     if pairs:
         ask(pairs, run.budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
@@ -86,7 +100,7 @@ def make(
 ) -> Release:
     """Fit a model to what was measured, and draw rows from it."""
     schema = measurements.schema
-    model = fit_run(measurements)
+    model = fit(measurements)
     count = round(model.total) if rows is None else rows
     (table,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
     return Release.made(

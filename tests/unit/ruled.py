@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from populace.marginals import Domain, Grouping
-from populace.schema.rules import Rule, Rules
+from populace.core.marginals import Domain, Grouping
+from populace.schema.conditions.rules import Rule, Rules
 
 
 def grouping(rng: np.random.Generator, name: str, size: int, *, most: int = 3) -> Grouping:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from populace.estimates import estimate
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.estimates import Estimates
+from populace.api.estimate import estimate
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.estimates_bundle import Estimates
 from populace.schema.schema import Schema
 
 SCHEMA = """

@@ -7,12 +7,12 @@ import os
 import pytest
 from ledgers import append_raw, reserve
 
-from populace.errors import UsageError
-from populace.privacy.account import comparable
-from populace.privacy.events import Event, Kind
-from populace.privacy.ledger import Ledger
-from populace.private.unprotected import check_not_private
-from populace.reservation import dataset_name
+from populace.api.reservation import default_dataset
+from populace.core.errors import UsageError
+from populace.privacy.ledger.account import normalize_name
+from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.ledger import Ledger
+from populace.private.public_table import check_not_private
 
 OPENED = {"epsilon": "1", "delta": "0", "neighbours": "add-remove"}
 
@@ -61,7 +61,7 @@ def test_an_account_by_its_own_name_is_there_already(ledger):
 
 
 def test_a_ledger_that_holds_two_alike_still_opens_and_both_can_be_used(ledger):
-    append_raw(ledger.path, Event(kind=Kind.OPEN, dataset="café 2019", body=OPENED))
+    append_raw(ledger.path, Event(kind=EventKind.OPEN, dataset="café 2019", body=OPENED))
     again = Ledger.open(ledger.path)
     assert again.verify() == 2
     for name in ("café 2019", "Café 2019"):
@@ -72,7 +72,7 @@ def test_a_ledger_that_holds_two_alike_still_opens_and_both_can_be_used(ledger):
     "letters", ["\u1e9e", "\u0345\u03b1", "\u01c5", "\u00df", "\u0130", "\ufb03", "\u212a"]
 )
 def test_levelling_a_name_twice_changes_nothing(letters):
-    assert comparable(comparable(letters)) == comparable(letters)
+    assert normalize_name(normalize_name(letters)) == normalize_name(letters)
 
 
 def test_links_to_a_file_have_its_name(tmp_path):
@@ -81,14 +81,14 @@ def test_links_to_a_file_have_its_name(tmp_path):
     link.parent.mkdir()
     link.symlink_to(data)
     chain.symlink_to(link)
-    assert {dataset_name(path) for path in (data, link, chain, str(chain))} == {"people"}
+    assert {default_dataset(path) for path in (data, link, chain, str(chain))} == {"people"}
 
 
 @pytest.mark.parametrize("name", ["SHARE2019", "MD5-sums", "a--b", "ACS-2019--v2"])
 def test_names_that_only_begin_like_those_of_a_content_store_are_names(tmp_path, name):
     (tmp_path / f"{name}.csv").touch()
     (tmp_path / "link.csv").symlink_to(f"{name}.csv")
-    assert dataset_name(tmp_path / "link.csv") == name
+    assert default_dataset(tmp_path / "link.csv") == name
 
 
 @pytest.mark.parametrize("name", ["WORM-s3-m1289672605--people", "SHA256E-s43--0123", "0123456789abcdef"])
@@ -96,7 +96,7 @@ def test_names_of_content_stores_are_refused(tmp_path, name):
     (tmp_path / f"{name}.csv").touch()
     (tmp_path / "link.csv").symlink_to(f"{name}.csv")
     with pytest.raises(UsageError, match=r"named by its content.*\nhint: name the dataset") as refusal:
-        dataset_name(tmp_path / "link.csv")
+        default_dataset(tmp_path / "link.csv")
     assert name not in str(refusal.value)
 
 
@@ -104,10 +104,10 @@ def test_what_is_no_file_keeps_the_name_that_was_given(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "people.csv").symlink_to("pipe")
     (tmp_path / "loop.csv").symlink_to("loop.csv")
-    assert dataset_name(tmp_path / "people.csv") == "people"
-    assert dataset_name(tmp_path / "loop.csv") == "loop"
-    assert dataset_name("nowhere/people.csv") == "people"
-    assert dataset_name(object()) == "table"
+    assert default_dataset(tmp_path / "people.csv") == "people"
+    assert default_dataset(tmp_path / "loop.csv") == "loop"
+    assert default_dataset("nowhere/people.csv") == "people"
+    assert default_dataset(object()) == "table"
 
 
 def test_a_folder_that_is_a_link_changes_no_name(tmp_path):
@@ -115,12 +115,12 @@ def test_a_folder_that_is_a_link_changes_no_name(tmp_path):
     store.mkdir()
     (store / "people.csv").touch()
     (tmp_path / "data").symlink_to(store)
-    assert dataset_name(tmp_path / "data" / "people.csv") == "people"
+    assert default_dataset(tmp_path / "data" / "people.csv") == "people"
 
 
 def test_a_name_like_a_digest_that_was_given_is_the_callers_choice(tmp_path):
     (tmp_path / "0123456789abcdef0.csv").touch()
-    assert dataset_name(tmp_path / "0123456789abcdef0.csv") == "0123456789abcdef0"
+    assert default_dataset(tmp_path / "0123456789abcdef0.csv") == "0123456789abcdef0"
 
 
 @pytest.mark.parametrize("name", ["people.csv", "People.csv", "link.csv", "people", "people.parquet"])

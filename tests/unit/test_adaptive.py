@@ -10,22 +10,22 @@ import pytest
 from clerks import Clerk, dependent, run
 from thinned import thinned
 
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.schema.rules import NO_RULES, Rule, Rules, Totals
-from populace.schema.unit import Neighbours, Unit
-from populace.strategy import adaptive as module
-from populace.strategy.adaptive import look, pair_weights, saving_triples
-from populace.strategy.batch import measure_batch
-from populace.strategy.view import View
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.measurements.measurements import Measurement
+from populace.methods.adaptive import adaptive as module
+from populace.methods.adaptive.adaptive import find_saving_triples, pair_weights, score_pairs
+from populace.methods.adaptive.pair_screen import PairScreen
+from populace.methods.selection.measure_batch import measure_batch
+from populace.methods.workload import Workload
+from populace.schema.conditions.rules import NO_RULES, Rule, Rules, Totals
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 EPSILONS = ["0.01", "0.1", "1", "10", "100"]
 UNITS = {
-    "row": Unit(),
-    "replace": Unit(neighbours=Neighbours.REPLACE_ONE),
-    "rows": Unit(rows=5, id="id"),
-    "both": Unit(rows=3, id="id", neighbours=Neighbours.REPLACE_ONE),
+    "row": PrivacyUnit(),
+    "replace": PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    "rows": PrivacyUnit(rows=5, id="id"),
+    "both": PrivacyUnit(rows=3, id="id", neighbours=Neighbours.REPLACE_ONE),
 }
 
 
@@ -245,9 +245,9 @@ def test_both_looks_count_by_their_precision():
     columns = measure_batch(
         clerk, [Marginal((name,)) for name in sizes], np.ones(len(sizes)), share=Fraction(1, 10)
     )
-    view = View(clerk, columns)
+    view = PairScreen(clerk, columns)
     pairs = view.pairs(pair_weights(Workload.pairs(clerk.domain)))
-    means, deviations, taken = look(clerk, view, pairs)
+    means, deviations, taken = score_pairs(clerk, view, pairs)
     first, second = (clerk.budget.score_noise(module.SCORE_SHARE, scores=n).variance for n in (276, 69))
     again = np.sort(deviations)[:69]
     assert taken == 2 * module.SCORE_SHARE
@@ -319,7 +319,7 @@ def test_groups_are_those_of_the_better_counts():
     found = run(clerk)
     (pair,) = {item.marginal for item in found if len(item.marginal.clique) == 2}
     alone = [item for item in found if len(item.marginal.clique) == 1]
-    early, late = View(clerk, alone[:2]), View(clerk, alone)
+    early, late = PairScreen(clerk, alone[:2]), PairScreen(clerk, alone)
     assert pair == late.marginal(("a", "b"))
     assert pair != early.marginal(("a", "b"))
     assert late.domain["a"] > early.domain["a"]
@@ -335,7 +335,7 @@ def test_rules_and_totals_hold_groups_apart():
         rules=(Rule(text="", clique=("a", "b"), allowed=np.array([[True, True], [True, False]])),),
     )
     clerk = Clerk(codes, sizes=sizes, rules=rules)
-    view = View(clerk, clerk.measure([Marginal(("a",)), Marginal(("b",))], noise=half(clerk)))
+    view = PairScreen(clerk, clerk.measure([Marginal(("a",)), Marginal(("b",))], noise=half(clerk)))
     groups = np.array(view.marginal(("a",)).groupings[0].groups)
     assert groups.max() + 1 < 30
     second = np.array(classes["a"].groups) == 1
@@ -343,7 +343,7 @@ def test_rules_and_totals_hold_groups_apart():
     np.testing.assert_array_equal(view._table(("a", "b"))[np.unique(groups[second])][:, 2:], 0.0)
     totals = Totals(clique=("a",), counts=np.full(30, 100))
     known = Clerk(codes, sizes=sizes, totals=(totals,))
-    view = View(known, known.measure([Marginal(("a",)), Marginal(("b",))], noise=half(known)))
+    view = PairScreen(known, known.measure([Marginal(("a",)), Marginal(("b",))], noise=half(known)))
     assert view.marginal(("a", "b")).grouping("a") is None
 
 
@@ -355,7 +355,7 @@ def test_saving_triples_by_hand():
     """1/2 + 1/3 + 1/5 > 1, but 1/2 + 1/3 + 1/6 is not, and all three pairs must be wanted."""
     domain = Domain({"a": 2, "b": 3, "c": 5, "d": 6, "e": 2})
     pairs = list(combinations(domain, 2))
-    assert saving_triples(pairs, domain=domain) == [
+    assert find_saving_triples(pairs, domain=domain) == [
         ("a", "b", "e"),
         ("a", "c", "e"),
         ("a", "d", "e"),
@@ -363,7 +363,7 @@ def test_saving_triples_by_hand():
         ("b", "c", "e"),
     ]
     pairs.remove(("a", "e"))
-    assert saving_triples(pairs, domain=domain) == [("a", "b", "c"), ("b", "c", "e")]
+    assert find_saving_triples(pairs, domain=domain) == [("a", "b", "c"), ("b", "c", "e")]
 
 
 def test_columns_of_heavy_pairs_are_known_better():
@@ -372,7 +372,7 @@ def test_columns_of_heavy_pairs_are_known_better():
     codes = dependent(np.random.default_rng(20), sizes, 5000)
     clerk = Clerk(codes, sizes=sizes, epsilon="1")
     pairs = dict.fromkeys(combinations(sizes, 2), Fraction(1))
-    view = View(clerk, clerk.measure([Marginal((name,)) for name in sizes], noise=half(clerk)))
+    view = PairScreen(clerk, clerk.measure([Marginal((name,)) for name in sizes], noise=half(clerk)))
     weights = {**pairs, ("a", "b"): Fraction(30)}
     light, heavy = (view.columns(which, deviation=20.0) for which in (pairs, weights))
     scale = (heavy.alone + heavy.merged) / (light.alone + light.merged)
@@ -390,7 +390,7 @@ def test_known_empty_cells_cost_nothing():
     costs = []
     for given in (NO_RULES, rules):
         clerk = Clerk(codes, sizes=sizes, rules=given)
-        view = View(clerk, clerk.measure([Marginal((name,)) for name in sizes], noise=half(clerk)))
+        view = PairScreen(clerk, clerk.measure([Marginal((name,)) for name in sizes], noise=half(clerk)))
         costs.append(view.costs([("a", "b")], deviation=20.0)[0])
     assert costs[1] < 0.2 * costs[0]
 
@@ -402,7 +402,9 @@ def test_the_number_of_rows_is_a_mean_by_precision():
         Measurement(Marginal(("a",)), np.full(50, 20), Fraction(4)),
         Measurement(Marginal(("b",)), np.array([1000, 1000]), Fraction(10_000)),
     ]
-    assert View(clerk, columns).total == pytest.approx((1000 / 200 + 2000 / 20_000) / (1 / 200 + 1 / 20_000))
+    assert PairScreen(clerk, columns).total == pytest.approx(
+        (1000 / 200 + 2000 / 20_000) / (1 / 200 + 1 / 20_000)
+    )
 
 
 def test_small_triples_are_measured_instead_of_their_pairs():

@@ -5,16 +5,16 @@ import pytest
 from estimates import random_clique, random_domain
 from thinned import thinned
 
-from populace.infer.additions import Additions
-from populace.infer.junction_tree import junction_tree
-from populace.marginals import Domain
+from populace.core.marginals import Domain
+from populace.inference.graph.clique_cost import CliqueCost
+from populace.inference.graph.junction_tree import junction_tree
 
 
 def problem(seed):
     rng = np.random.default_rng(seed)
     domain = random_domain(rng, columns=8, largest=7)
     cliques = [random_clique(rng, domain, most=2) for _ in range(int(rng.integers(1, 11)))]
-    return rng, domain, cliques, Additions(cliques, domain=domain)
+    return rng, domain, cliques, CliqueCost(cliques, domain=domain)
 
 
 @pytest.mark.parametrize("seed", thinned(range(30), to=10))
@@ -32,8 +32,8 @@ def test_what_fits_is_next_to_what_it_says(seed):
     for _ in range(10):
         clique = random_clique(rng, domain, most=3)
         exact = additions.cells(clique)
-        assert additions.fits(clique, room=exact)
-        assert not additions.fits(clique, room=int(exact / 1.4))
+        assert additions.fits(clique, max_cells=exact)
+        assert not additions.fits(clique, max_cells=int(exact / 1.4))
 
 
 @pytest.mark.parametrize("seed", thinned(range(30), to=10))
@@ -43,24 +43,24 @@ def test_what_was_too_large_stays_so_until_there_is_room(seed):
     asked = [random_clique(rng, domain, most=3) for _ in range(10)]
     before = {clique: few.cells(clique) for clique in asked}
     more = [*cliques, random_clique(rng, domain, most=3)]
-    fresh, later = Additions(more, domain=domain), Additions(more, domain=domain, earlier=few)
+    fresh, later = CliqueCost(more, domain=domain), CliqueCost(more, domain=domain, earlier=few)
     for clique in asked:
         needed = fresh.cells(clique)
         assert needed >= 0.7 * before[clique], "greedy trees are not monotone, but nearly"
-        assert not later.fits(clique, room=int(min(needed, before[clique]) / 1.4))
-        assert later.fits(clique, room=max(needed, before[clique]))
+        assert not later.fits(clique, max_cells=int(min(needed, before[clique]) / 1.4))
+        assert later.fits(clique, max_cells=max(needed, before[clique]))
         assert later.cells(clique) == needed
 
 
 def test_ways_are_widened_by_the_smaller_end():
     """The chain a – b – c – d: joining a and d costs a in two nodes or d in two."""
     domain = Domain({"a": 2, "b": 3, "c": 5, "d": 7})
-    additions = Additions([("a", "b"), ("b", "c"), ("c", "d")], domain=domain)
+    additions = CliqueCost([("a", "b"), ("b", "c"), ("c", "d")], domain=domain)
     assert additions.added(("a", "d")) == min(
         3 * 5 * (2 - 1) + 5 * 7 * (2 - 1), 3 * 5 * (7 - 1) + 2 * 3 * (7 - 1)
     )
     assert additions.added(("a", "b")) == 0
-    apart = Additions([("a", "b"), ("c", "d")], domain=domain)
+    apart = CliqueCost([("a", "b"), ("c", "d")], domain=domain)
     assert apart.added(("a", "c")) == 0
-    assert apart.fits(("a", "c"), room=6 + 35 + 10)
-    assert not apart.fits(("a", "c"), room=6 + 35 + 9)
+    assert apart.fits(("a", "c"), max_cells=6 + 35 + 10)
+    assert not apart.fits(("a", "c"), max_cells=6 + 35 + 9)

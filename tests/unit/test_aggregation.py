@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from populace.infer import denoise as module
+from populace.inference.fit import denoise as module
 
 
 def cost(weights: np.ndarray, products: np.ndarray, *, temperature: float) -> float:
@@ -21,7 +21,7 @@ def test_weights_minimise_what_they_should(seed: int) -> None:
     rng = np.random.default_rng(seed)
     errors = rng.normal(size=(6, 40)) * 10 ** rng.uniform(-1, 1, size=(6, 1)) + rng.normal(size=40)
     products, temperature = errors @ errors.T, 10 ** rng.uniform(-1, 2)
-    found = module._weights(products, temperature=temperature)
+    found = module._aggregation_weights(products, temperature=temperature)
     assert found.sum() == pytest.approx(1)
     assert (found > 0).all()
 
@@ -48,7 +48,7 @@ def test_weights_minimise_what_they_should(seed: int) -> None:
 )
 @pytest.mark.parametrize("temperature", [1.0, 1e-9, 0.0])
 def test_weights_at_the_edges(products: np.ndarray, expected: np.ndarray, temperature: float) -> None:
-    assert module._weights(products, temperature=temperature) == pytest.approx(expected, abs=1e-5)
+    assert module._aggregation_weights(products, temperature=temperature) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -58,7 +58,7 @@ def test_weights_of_large_tables_with_little_noise(seed: int) -> None:
     errors = rng.normal(size=(6, 300)) * 10 ** rng.uniform(-2, 0, size=(6, 1)) + rng.normal(size=300)
     products = errors @ errors.T
     temperature = float(np.abs(products).max()) / 10 ** rng.uniform(8, 11)
-    found = module._weights(products, temperature=temperature)
+    found = module._aggregation_weights(products, temperature=temperature)
     scaled = (products - products.min()) / temperature
     slopes = scaled @ found + np.diag(scaled) / 2 + np.log(found / module._PRIOR)
     assert float(found @ slopes - slopes.min()) < 1e-3

@@ -1,4 +1,4 @@
-"""What `aim` asks for, round by round."""
+"""What `measure_aim` asks for, round by round."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import populace.strategy.aim as module
-from populace.infer.junction_tree import junction_tree
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.schema.rules import NO_RULES
-from populace.schema.unit import Unit
-from populace.strategy.aim import aim, closure
-from populace.strategy.candidates import usual
-from populace.strategy.workload import Workload
+import populace.methods.aim as module
+from populace.core.marginals import Domain, Marginal
+from populace.inference.graph.junction_tree import junction_tree
+from populace.measurements.measurements import Measurement
+from populace.methods.aim import downward_closure, measure_aim
+from populace.methods.selection.candidates import mean_absolute_noise
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.schema.conditions.rules import NO_RULES
+from populace.schema.unit import PrivacyUnit
 
 
 class Desk:
@@ -27,7 +27,7 @@ class Desk:
 
     def __init__(self, rows, sizes, *, epsilon="1", delta="1e-6", seed=0, choose=np.argmax, loud=1.0):
         self.domain = Domain(sizes)
-        self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=Unit())
+        self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=PrivacyUnit())
         self.rows, self.rng, self.pick, self.loud = rows, np.random.default_rng(seed), choose, loud
         self.spent, self.asked, self.noises, self.slates = Fraction(0), [], [], []
 
@@ -46,9 +46,9 @@ class Desk:
             for m, c in ((m, self.count(m)) for m in marginals)
         )
 
-    def choose(self, candidates, *, among, law, none):
+    def choose(self, candidates, *, among, mechanism, none):
         assert none is False
-        self.slates.append((candidates, law))
+        self.slates.append((candidates, mechanism))
         scores = [
             w * int(np.abs(self.count(m) - e).sum()) - p
             for m, e, p, w in zip(
@@ -77,7 +77,7 @@ SIZES = dict.fromkeys("abcd", 4)
 def run(desk, workload=None):
     told = []
     wanted = workload or Workload.triples(desk.domain)
-    found = aim(desk, workload=wanted, progress=lambda stage, done: told.append(done))
+    found = measure_aim(desk, workload=wanted, progress=lambda stage, done: told.append(done))
     assert told == sorted(told)
     return found
 
@@ -87,15 +87,15 @@ def run(desk, workload=None):
 def test_all_of_the_budget_is_planned_and_no_more(rows, delta):
     desk = Desk(chain(rows), SIZES, delta=delta)
     items = run(desk)
-    choices = sum(desk.budget.share(_spend(law)) for _, law in desk.slates)
+    choices = sum(desk.budget.share(_spend(mechanism)) for _, mechanism in desk.slates)
     assert Fraction(98, 100) < desk.spent + choices <= 1
     assert len(items) == 4 + len(desk.slates) <= 16 * 4
 
 
-def _spend(law):
-    from populace.privacy.mechanisms import Spend
+def _spend(mechanism):
+    from populace.privacy.accounting.mechanisms import Spend
 
-    return Spend(verb="choose", what="", law=law, answers=1, l1=1, l2_squared=1)
+    return Spend(verb="choose", what="", mechanism=mechanism, answers=1, l1=1, l2_squared=1)
 
 
 def test_columns_come_first_and_then_what_the_model_lacks():
@@ -112,7 +112,7 @@ def test_estimates_are_the_model_and_penalties_its_noise():
     desk = Desk(chain(), SIZES)
     run(desk, Workload.pairs(desk.domain))
     slate, _ = desk.slates[0]
-    noise = usual(desk.noises[1])
+    noise = mean_absolute_noise(desk.noises[1])
     weights = dict(zip((m.clique for m in slate.marginals), slate.weights, strict=True))
     # A pair of the four columns is met by 6 of the 12 ends of all pairs, a column by 3.
     assert weights == {(n,): 500 for n in "abcd"} | dict.fromkeys(Workload.pairs(desk.domain).weights, 1000)
@@ -168,7 +168,7 @@ def test_the_model_grows_only_as_the_budget_is_used(most, monkeypatch):
 def test_candidates_are_the_parts_of_the_workload_by_weight():
     domain = Domain({"a": 2, "b": 3, "c": 1, "d": 4})
     wanted = Workload(weights={("a", "b"): Fraction(3), ("b", "c", "d"): Fraction(1)})
-    found = closure(wanted, domain=domain)
+    found = downward_closure(wanted, domain=domain)
     # a counts 3, b 4, c and d 1; c has one code and tells nothing of others.
     assert found == {
         ("c",): 143,
@@ -183,26 +183,28 @@ def test_candidates_are_the_parts_of_the_workload_by_weight():
 def test_of_very_many_candidates_the_smallest_are_taken(monkeypatch):
     domain = Domain({name: 2 + i for i, name in enumerate("abcdef")})
     monkeypatch.setattr(module, "MOST_CANDIDATES", 10)
-    found = closure(Workload.triples(domain), domain=domain)
+    found = downward_closure(Workload.triples(domain), domain=domain)
     assert len(found) == 10
     assert [len(c) for c in found] == [1] * 6 + [2] * 4
     monkeypatch.setattr(module, "MOST_CANDIDATES", 10**6)
     monkeypatch.setattr(module, "MOST_SCORED", sum(domain.values()) + 6 + 8 + 9)
-    assert list(closure(Workload.triples(domain), domain=domain))[6:] == [("a", "b"), ("a", "c")]
+    assert list(downward_closure(Workload.triples(domain), domain=domain))[6:] == [("a", "b"), ("a", "c")]
 
 
 def test_a_single_column_takes_everything():
     desk = Desk({"a": np.zeros(100, int)}, {"a": 3})
-    items = aim(desk, workload=Workload.default(desk.domain), progress=lambda stage, done: None)
+    items = measure_aim(desk, workload=Workload.default(desk.domain), progress=lambda stage, done: None)
     assert [item.marginal.clique for item in items] == [("a",)]
     assert Fraction(99, 100) < desk.spent <= 1
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(12))], ids=str)
-def test_usual_noise_is_its_mean_size(law):
+@pytest.mark.parametrize(
+    "mechanism", [DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(12))], ids=str
+)
+def test_usual_noise_is_its_mean_size(mechanism):
     rng = np.random.default_rng(0)
-    if isinstance(law, DiscreteGaussian):
+    if isinstance(mechanism, DiscreteGaussian):
         drawn = rng.normal(0, 20, 10**6)
     else:
         drawn = rng.laplace(0, 12, 10**6)
-    assert usual(law) == pytest.approx(np.abs(drawn).mean(), rel=0.01)
+    assert mean_absolute_noise(mechanism) == pytest.approx(np.abs(drawn).mean(), rel=0.01)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.marginals import Domain
-from populace.strategy.allocation import (
-    Columns,
-    Reach,
-    _some,
+from populace.core.marginals import Domain
+from populace.methods.selection.budget_allocation import (
+    ColumnCosts,
+    PrecisionMap,
+    _restrict_map,
     allocate,
-    best_prefix,
-    levels,
-    reach,
-    worth_measuring,
+    choose_best_prefix,
+    choose_pairs,
+    group_by_precision,
+    map_precisions,
 )
 
 
@@ -32,9 +32,9 @@ def problem(rng, *, names=4, triples=True):
     return {
         "costs": rng.lognormal(3, 1, len(pairs)),
         "tables": len(tables),
-        "pairs": reach(tables, pairs, domain=domain),
-        "singles": reach(tables, singles, domain=domain),
-        "columns": Columns(
+        "pairs": map_precisions(tables, pairs, domain=domain),
+        "singles": map_precisions(tables, singles, domain=domain),
+        "columns": ColumnCosts(
             alone=rng.lognormal(2, 1, len(domain)),
             merged=rng.lognormal(0, 2, len(domain)) * (rng.random(len(domain)) < 0.5),
             known=rng.lognormal(-7, 1, len(domain)),
@@ -45,8 +45,10 @@ def problem(rng, *, names=4, triples=True):
 
 def error(shares, *, costs, tables, pairs, singles, columns, budget):
     """The sum of errors, written out table by table."""
-    told = [sum(shares[o] * p for o, a, p in triples_of(pairs) if a == i) for i in range(len(costs))]
-    found = sum(cost / q**0.5 for cost, q in zip(costs, told, strict=True))
+    known_precisions = [
+        sum(shares[o] * p for o, a, p in triples_of(pairs) if a == i) for i in range(len(costs))
+    ]
+    found = sum(cost / q**0.5 for cost, q in zip(costs, known_precisions, strict=True))
     for number, known in enumerate(columns.known):
         own = known + shares[tables + number]
         joint = own + sum(shares[o] * p for o, a, p in triples_of(singles) if a == number)
@@ -54,7 +56,7 @@ def error(shares, *, costs, tables, pairs, singles, columns, budget):
     return found
 
 
-def triples_of(whole: Reach):
+def triples_of(whole: PrecisionMap):
     return list(zip(whole.of.tolist(), whole.about.tolist(), whole.part.tolist(), strict=True))
 
 
@@ -92,9 +94,9 @@ def test_shares_of_two_tables_against_a_grid():
     given = {
         "costs": np.array([4.0]),
         "tables": 1,
-        "pairs": reach([("a", "b")], [("a", "b")], domain=domain),
-        "singles": reach([("a", "b")], [("a",), ("b",)], domain=domain),
-        "columns": Columns(
+        "pairs": map_precisions([("a", "b")], [("a", "b")], domain=domain),
+        "singles": map_precisions([("a", "b")], [("a",), ("b",)], domain=domain),
+        "columns": ColumnCosts(
             alone=np.array([3.0, 0.5]), merged=np.array([0.0, 2.0]), known=np.array([0.1, 0.2])
         ),
         "budget": 5.0,
@@ -113,13 +115,13 @@ def test_tables_that_tell_nothing_of_each_other_share_by_two_thirds_powers():
     """k / √q is least in sum where q ∝ k^⅔, and is then (Σ k^⅔)^1.5 / √budget."""
     costs = np.array([1.0, 8.0, 27.0])
     numbers = np.arange(3)
-    nothing = Reach(of=np.zeros(0, int), about=np.zeros(0, int), part=np.zeros(0))
+    nothing = PrecisionMap(of=np.zeros(0, int), about=np.zeros(0, int), part=np.zeros(0))
     found, own = allocate(
         costs,
         tables=3,
-        pairs=Reach(of=numbers, about=numbers, part=np.ones(3)),
+        pairs=PrecisionMap(of=numbers, about=numbers, part=np.ones(3)),
         singles=nothing,
-        columns=Columns(alone=np.array([64.0]), merged=np.zeros(1), known=np.zeros(1)),
+        columns=ColumnCosts(alone=np.array([64.0]), merged=np.zeros(1), known=np.zeros(1)),
         budget=60.0,
     )
     np.testing.assert_allclose(np.append(found, own), [2.0, 8.0, 18.0, 32.0], rtol=1e-6)
@@ -136,9 +138,9 @@ def test_a_triple_is_preferred_where_it_saves():
         found, _ = allocate(
             np.ones(3),
             tables=4,
-            pairs=reach(tables, pairs, domain=domain),
-            singles=reach(tables, [], domain=domain),
-            columns=Columns(alone=np.zeros(1), merged=np.zeros(1), known=np.ones(1)),
+            pairs=map_precisions(tables, pairs, domain=domain),
+            singles=map_precisions(tables, [], domain=domain),
+            columns=ColumnCosts(alone=np.zeros(1), merged=np.zeros(1), known=np.ones(1)),
             budget=1.0,
         )
         assert (found[3] > 0.99) == preferred
@@ -150,9 +152,9 @@ def test_columns_that_are_known_get_nothing():
     _, own = allocate(
         np.array([5.0]),
         tables=1,
-        pairs=Reach(of=numbers, about=numbers, part=np.ones(1)),
-        singles=reach([("a", "b")], [("a",), ("b",)], domain=Domain({"a": 3, "b": 3})),
-        columns=Columns(alone=np.array([5.0, 5.0]), merged=np.zeros(2), known=np.array([1e4, 1e-4])),
+        pairs=PrecisionMap(of=numbers, about=numbers, part=np.ones(1)),
+        singles=map_precisions([("a", "b")], [("a",), ("b",)], domain=Domain({"a": 3, "b": 3})),
+        columns=ColumnCosts(alone=np.array([5.0, 5.0]), merged=np.zeros(2), known=np.array([1e4, 1e-4])),
         budget=1.0,
     )
     assert own[0] < 1e-6 < 0.05 < own[1]
@@ -162,7 +164,7 @@ def test_reach_by_hand():
     """A table tells of a smaller one by sums of as many cells as the rest has."""
     domain = Domain({"a": 2, "b": 5, "c": 3})
     tables = [("a", "b", "c"), ("b", "c"), ("c",)]
-    singles = reach(tables, [("a",), ("b",), ("c",)], domain=domain)
+    singles = map_precisions(tables, [("a",), ("b",), ("c",)], domain=domain)
     assert triples_of(singles) == [
         (0, 0, 1 / 15),
         (0, 1, 1 / 6),
@@ -171,25 +173,25 @@ def test_reach_by_hand():
         (1, 2, 1 / 5),
         (2, 2, 1.0),
     ]
-    pairs = reach(tables, [("a", "b"), ("b", "c")], domain=domain)
+    pairs = map_precisions(tables, [("a", "b"), ("b", "c")], domain=domain)
     assert triples_of(pairs) == [(0, 0, 1 / 3), (0, 1, 1 / 2), (1, 1, 1.0)]
     precisions = np.array([30.0, 6.0, 1.0])
-    np.testing.assert_allclose(singles.told(precisions, count=3), [2.0, 7.0, 5.2])
-    np.testing.assert_allclose(pairs.told(precisions, count=2), [10.0, 21.0])
-    np.testing.assert_allclose(pairs.gained(np.array([3.0, 4.0]), count=3), [3.0, 4.0, 0.0])
-    assert triples_of(reach([("a",)], [], domain=domain)) == []
+    np.testing.assert_allclose(singles.known_precisions(precisions, count=3), [2.0, 7.0, 5.2])
+    np.testing.assert_allclose(pairs.known_precisions(precisions, count=2), [10.0, 21.0])
+    np.testing.assert_allclose(pairs.table_gains(np.array([3.0, 4.0]), count=3), [3.0, 4.0, 0.0])
+    assert triples_of(map_precisions([("a",)], [], domain=domain)) == []
 
 
 def test_reach_does_not_mind_the_order_of_names():
     domain = Domain({"a": 2, "b": 5, "c": 3})
-    assert triples_of(reach([("c", "a", "b")], [("b", "a")], domain=domain)) == [(0, 0, 1 / 3)]
+    assert triples_of(map_precisions([("c", "a", "b")], [("b", "a")], domain=domain)) == [(0, 0, 1 / 3)]
 
 
 def test_reach_of_some_tables_is_numbered_in_their_order():
     domain = Domain({"a": 2, "b": 5, "c": 3})
     tables, singles = list(combinations(domain, 2)), [("a",), ("b",), ("c",)]
-    found = _some(reach(tables, singles, domain=domain), np.array([2, 0]))
-    again = reach([tables[2], tables[0]], singles, domain=domain)
+    found = _restrict_map(map_precisions(tables, singles, domain=domain), np.array([2, 0]))
+    again = map_precisions([tables[2], tables[0]], singles, domain=domain)
     assert sorted(triples_of(found)) == sorted(triples_of(again))
 
 
@@ -209,7 +211,7 @@ def test_prefixes_against_all_subsets(seed):
     gains, costs = rng.normal(2, 3, 9), rng.lognormal(0, 1, 9)
     budget, beside = float(rng.lognormal(1.5, 1)), float(rng.lognormal(0, 1))
     given = {"budget": budget, "beside": beside}
-    found = best_prefix(gains, costs, **given).tolist()
+    found = choose_best_prefix(gains, costs, **given).tolist()
     ratios = gains / costs ** (2 / 3)
     assert all(gains[found] > 0)
     assert found == sorted(found, key=lambda number: -ratios[number])
@@ -227,9 +229,9 @@ def test_prefixes_against_all_subsets(seed):
 
 
 def test_nothing_hopeful_is_nothing_measured():
-    found = best_prefix(np.array([-1.0, 0.0]), np.ones(2), budget=1e9)
+    found = choose_best_prefix(np.array([-1.0, 0.0]), np.ones(2), budget=1e9)
     assert found.tolist() == []
-    assert best_prefix(np.zeros(0), np.zeros(0), budget=1.0).tolist() == []
+    assert choose_best_prefix(np.zeros(0), np.zeros(0), budget=1.0).tolist() == []
 
 
 def test_prefixes_miss_little_on_average():
@@ -243,7 +245,7 @@ def test_prefixes_miss_little_on_average():
             for size in range(9)
             for subset in combinations(range(8), size)
         )
-        reached = balance(best_prefix(gains, costs, **given), gains, costs, **given)
+        reached = balance(choose_best_prefix(gains, costs, **given), gains, costs, **given)
         missed.append((every - reached) / gains.sum())
     assert np.mean(missed) < 0.01
 
@@ -252,13 +254,13 @@ def columns_and_pairs(rng):
     domain = Domain({name: int(rng.integers(2, 12)) for name in "abcd"})
     pairs = list(combinations(domain, 2))[:5]
     cells = np.array([domain.cells(pair) for pair in pairs], dtype=float)
-    columns = Columns(
+    columns = ColumnCosts(
         alone=3.0 * np.array([domain[name] for name in domain]),
         merged=np.zeros(4),
         known=np.full(4, 1e-6),
     )
     gains = rng.lognormal(3, 1.5, len(pairs)) * (rng.random(len(pairs)) < 0.8)
-    return gains, cells, reach(pairs, [(name,) for name in domain], domain=domain), columns
+    return gains, cells, map_precisions(pairs, [(name,) for name in domain], domain=domain), columns
 
 
 def whole_balance(chosen, gains, costs, singles, columns, budget):
@@ -271,8 +273,8 @@ def whole_balance(chosen, gains, costs, singles, columns, budget):
     given = {
         "costs": costs[chosen],
         "tables": len(chosen),
-        "pairs": Reach(of=numbers, about=numbers, part=np.ones(len(chosen))),
-        "singles": Reach(of=np.array(of, int), about=np.array(about, int), part=np.array(part, float)),
+        "pairs": PrecisionMap(of=numbers, about=numbers, part=np.ones(len(chosen))),
+        "singles": PrecisionMap(of=np.array(of, int), about=np.array(about, int), part=np.array(part, float)),
         "columns": columns,
         "budget": budget,
     }
@@ -282,13 +284,13 @@ def whole_balance(chosen, gains, costs, singles, columns, budget):
 @pytest.mark.slow
 def test_pairs_worth_measuring_against_all_subsets(monkeypatch):
     """A heuristic: what pairs tell of columns counts only in sum. It misses less than ½ % of all gains on average."""
-    monkeypatch.setattr("populace.strategy.allocation._ROUNDS", 60)
+    monkeypatch.setattr("populace.methods.selection.budget_allocation._ROUNDS", 60)
     missed = []
     for seed in range(15):
         rng = np.random.default_rng([seed, 3])
         gains, costs, singles, columns = columns_and_pairs(rng)
         budget = 10.0 * float(rng.lognormal(0, 0.5))
-        found = worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget)
+        found = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
         every = [
             whole_balance(subset, gains, costs, singles, columns, budget)
             for size in range(6)
@@ -302,7 +304,7 @@ def test_pairs_worth_measuring_against_all_subsets(monkeypatch):
 def test_more_budget_measures_more_pairs():
     gains, costs, singles, columns = columns_and_pairs(np.random.default_rng(5))
     sizes = [
-        len(worth_measuring(gains, costs, singles=singles, columns=columns, budget=budget))
+        len(choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget))
         for budget in 10.0 ** np.arange(-2, 9)
     ]
     assert sizes == sorted(sizes)
@@ -311,17 +313,17 @@ def test_more_budget_measures_more_pairs():
 
 def test_levels_are_thirds_of_doublings():
     thirds = 2 ** (np.arange(5) / 3)
-    assert levels(thirds.tolist()) == [[4], [3], [2], [1], [0]]
-    assert levels([1.0, 1.1, 0.95, 2.0, 2.2]) == [[3, 4], [0, 1, 2]]
-    assert levels([1.0, 1.9], per_double=1) == [[1], [0]]
-    assert levels([0.0, 0.0]) == []
-    assert levels([]) == []
+    assert group_by_precision(thirds.tolist()) == [[4], [3], [2], [1], [0]]
+    assert group_by_precision([1.0, 1.1, 0.95, 2.0, 2.2]) == [[3, 4], [0, 1, 2]]
+    assert group_by_precision([1.0, 1.9], per_double=1) == [[1], [0]]
+    assert group_by_precision([0.0, 0.0]) == []
+    assert group_by_precision([]) == []
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_levels_hold_every_table_once(seed):
     precisions = np.random.default_rng(seed).lognormal(0, 3, 40)
-    found = levels(precisions.tolist())
+    found = group_by_precision(precisions.tolist())
     assert sorted(number for level in found for number in level) == list(range(40))
     for level in found:
         assert max(precisions[level]) / min(precisions[level]) <= 2 ** (1 / 3) + 1e-9

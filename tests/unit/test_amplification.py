@@ -8,13 +8,13 @@ from itertools import combinations, product
 
 import pytest
 
-from populace.errors import UsageError
-from populace.survey.amplification import (
-    Design,
-    amplified,
-    amplified_by_source,
-    greatest_share_by_source,
-    leaked,
+from populace.core.errors import UsageError
+from populace.privacy.accounting.amplification import (
+    SamplingDesign,
+    amplify_by_older_bound,
+    amplify_epsilon,
+    combine_shares,
+    max_share_of_older_bound,
     piece_variance,
     whole_variance,
 )
@@ -26,14 +26,14 @@ TENTH = Fraction(1, 10)
     ("epsilon", "there"), [("0.5", 0.17), ("1", 0.26), ("2", 0.60), ("5", 2.86), ("10", 7.80)]
 )
 def test_golden_amplification_of_the_source(epsilon, there):
-    found = amplified_by_source(Fraction(epsilon), share=TENTH)
+    found = amplify_by_older_bound(Fraction(epsilon), share=TENTH)
     assert float(found) == pytest.approx(there, abs=5.1e-3)
     assert found < Fraction(epsilon)
 
 
 def test_no_gain_of_the_source_at_a_tenth():
-    assert amplified_by_source(TENTH, share=TENTH) > TENTH
-    assert amplified(TENTH, share=TENTH) < TENTH
+    assert amplify_by_older_bound(TENTH, share=TENTH) > TENTH
+    assert amplify_epsilon(TENTH, share=TENTH) < TENTH
 
 
 @pytest.mark.parametrize(
@@ -42,28 +42,28 @@ def test_no_gain_of_the_source_at_a_tenth():
 )
 def test_greatest_share_with_a_gain(epsilon, there):
     epsilon = Fraction(epsilon)
-    share = greatest_share_by_source(epsilon)
+    share = max_share_of_older_bound(epsilon)
     assert float(share) == pytest.approx(there, abs=5.1e-4)
-    assert amplified_by_source(epsilon, share=share * Fraction(999, 1000)) < epsilon
-    assert amplified_by_source(epsilon, share=share * Fraction(1001, 1000)) > epsilon
+    assert amplify_by_older_bound(epsilon, share=share * Fraction(999, 1000)) < epsilon
+    assert amplify_by_older_bound(epsilon, share=share * Fraction(1001, 1000)) > epsilon
 
 
 def test_ours_is_always_lower_and_always_helps():
     for epsilon, share in product(("0.01", "0.5", "3", "12"), ("0.001", "0.1", "0.5", "0.99")):
         epsilon, share = Fraction(epsilon), Fraction(share)
-        found = amplified(epsilon, share=share)
+        found = amplify_epsilon(epsilon, share=share)
         assert found < epsilon
-        assert found < amplified_by_source(epsilon, share=share)
+        assert found < amplify_by_older_bound(epsilon, share=share)
         assert float(found) == pytest.approx(math.log1p(float(share) * math.expm1(float(epsilon))), rel=1e-12)
-    assert amplified(Fraction(2), share=Fraction(1)) - 2 < Fraction(1, 2**60)
+    assert amplify_epsilon(Fraction(2), share=Fraction(1)) - 2 < Fraction(1, 2**60)
 
 
 def test_pieces_that_leak_together_count_as_one():
-    assert leaked([TENTH] * 3) == Fraction(3, 10)
-    assert amplified(Fraction(1), share=leaked([TENTH] * 10)) >= 1
+    assert combine_shares([TENTH] * 3) == Fraction(3, 10)
+    assert amplify_epsilon(Fraction(1), share=combine_shares([TENTH] * 10)) >= 1
     for shares in ([], [Fraction(0)], [Fraction(3, 4), Fraction(1, 2)]):
         with pytest.raises(UsageError, match="parts of one whole"):
-            leaked(shares)
+            combine_shares(shares)
 
 
 # ----------------------------------------------------------------------------------------- exact laws
@@ -79,7 +79,7 @@ POISSON = [
 CLUSTER = [(1 / 2, (0, 1)), (1 / 2, (2, 3))]
 
 
-def law(values, design, *, epsilon):
+def mechanism(values, design, *, epsilon):
     """P of each answer: the sample's sum with integer Laplace noise of scale 1/ε; None is nobody."""
     whole = (1 + math.exp(-epsilon)) / (1 - math.exp(-epsilon))
     answers = range(-3, 8)
@@ -99,7 +99,9 @@ def greatest_loss(design, values, *, epsilon):
         for person, value in product(range(4), values):
             other = tuple(value if i == person else v for i, v in enumerate(population))
             pairs = zip(
-                law(population, design, epsilon=epsilon), law(other, design, epsilon=epsilon), strict=True
+                mechanism(population, design, epsilon=epsilon),
+                mechanism(other, design, epsilon=epsilon),
+                strict=True,
             )
             found = max(found, *(abs(math.log(p / q)) for p, q in pairs))
     return found
@@ -109,15 +111,15 @@ def greatest_loss(design, values, *, epsilon):
 @pytest.mark.parametrize(
     ("design", "drawn", "share"),
     [
-        (Design.SIMPLE, SIMPLE, Fraction(1, 2)),
-        (Design.STRATIFIED, HALVES, Fraction(1, 2)),
-        (Design.POISSON, POISSON, Fraction(3, 10)),
+        (SamplingDesign.SIMPLE, SIMPLE, Fraction(1, 2)),
+        (SamplingDesign.STRATIFIED, HALVES, Fraction(1, 2)),
+        (SamplingDesign.POISSON, POISSON, Fraction(3, 10)),
     ],
 )
 def test_loss_is_what_is_claimed(epsilon, design, drawn, share):
     # Nobody (None) is a value under Poisson sampling: its neighbours add or remove a person.
-    values = (None, 1) if design is Design.POISSON else (0, 1)
-    claimed = float(amplified(Fraction(epsilon), share=share, design=design))
+    values = (None, 1) if design is SamplingDesign.POISSON else (0, 1)
+    claimed = float(amplify_epsilon(Fraction(epsilon), share=share, design=design))
     loss = greatest_loss(drawn, values, epsilon=epsilon)
     assert loss <= claimed + 1e-12
     assert loss >= claimed - 1e-9, "the claim is reached"
@@ -126,18 +128,21 @@ def test_loss_is_what_is_claimed(epsilon, design, drawn, share):
 def test_strata_count_with_their_greatest_share():
     loss = greatest_loss(STRATIFIED, (0, 1), epsilon=1.0)
     assert loss == pytest.approx(1, abs=1e-9)  # one stratum is drawn whole
-    assert float(amplified(Fraction(1), share=Fraction(1, 3), design=Design.STRATIFIED)) < loss
+    assert float(amplify_epsilon(Fraction(1), share=Fraction(1, 3), design=SamplingDesign.STRATIFIED)) < loss
 
 
 def test_clusters_would_break_the_claim():
     loss = greatest_loss(CLUSTER, (0, 1), epsilon=2.0)
-    assert loss > 1.2 * float(amplified(Fraction(2), share=Fraction(1, 2)))
+    assert loss > 1.2 * float(amplify_epsilon(Fraction(2), share=Fraction(1, 2)))
 
 
-@pytest.mark.parametrize("design", [Design.PROPORTIONAL, Design.CLUSTER, Design.SYSTEMATIC, Design.ADAPTIVE])
+@pytest.mark.parametrize(
+    "design",
+    [SamplingDesign.PROPORTIONAL, SamplingDesign.CLUSTER, SamplingDesign.SYSTEMATIC, SamplingDesign.ADAPTIVE],
+)
 def test_other_designs_claim_nothing(design):
     with pytest.raises(UsageError, match="hides nobody"):
-        amplified(Fraction(1), share=TENTH, design=design)
+        amplify_epsilon(Fraction(1), share=TENTH, design=design)
 
 
 # ----------------------------------------------------------------------------------------- what a piece costs
@@ -162,11 +167,11 @@ def test_sampling_variance_is_that_of_all_samples():
 
 def test_refusals():
     with pytest.raises(UsageError, match="share"):
-        amplified(Fraction(1), share=Fraction(0))
+        amplify_epsilon(Fraction(1), share=Fraction(0))
     with pytest.raises(UsageError, match="epsilon"):
-        amplified(Fraction(0), share=TENTH)
+        amplify_epsilon(Fraction(0), share=TENTH)
     with pytest.raises(UsageError, match="holds everybody"):
-        amplified_by_source(Fraction(1), share=Fraction(1))
+        amplify_by_older_bound(Fraction(1), share=Fraction(1))
     with pytest.raises(UsageError, match="proportion"):
         piece_variance(Fraction(2), piece=1, population=2, epsilon=Fraction(1))
     with pytest.raises(UsageError, match="piece of 3"):

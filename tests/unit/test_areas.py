@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace import pipeline
-from populace.errors import SchemaError, UsageError
-from populace.infer.areas import area_rows, holding
-from populace.infer.model import Model
-from populace.marginals import Domain
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api import synthesize as pipeline
+from populace.core.errors import SchemaError, UsageError
+from populace.core.marginals import Domain
+from populace.inference.model import Model
+from populace.methods.dpsyn.controlled_rounding import condition_on_areas, round_area_counts
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse(
@@ -56,30 +56,30 @@ def by_area(table):
 
 def test_areas_are_raised_and_rounded_as_in_the_source():
     large = np.array([[2951.0, 1204.4, 880.0], [295.2, 1500.0, 310.0]])
-    assert area_rows(large, usual=100).tolist() == [[3000, 1200, 900], [300, 1500, 300]]
-    assert area_rows(large, usual=10).tolist() == [[2950, 1200, 880], [300, 1500, 310]]
-    assert area_rows(large, least=400, step=50).tolist() == [[2950, 1200, 900], [400, 1500, 400]]
+    assert round_area_counts(large, usual=100).tolist() == [[3000, 1200, 900], [300, 1500, 300]]
+    assert round_area_counts(large, usual=10).tolist() == [[2950, 1200, 880], [300, 1500, 310]]
+    assert round_area_counts(large, least=400, step=50).tolist() == [[2950, 1200, 900], [400, 1500, 400]]
 
 
 def test_small_areas_are_left_as_they_are():
     """A hundred areas of 70 rows would become 30,000 rows; and none of them is a multiple of 100."""
     small = np.full(100, 70.4)
-    assert set(area_rows(small)) == {70}
+    assert set(round_area_counts(small)) == {70}
     some = np.where(np.arange(100) < 3, 900.0, 0.0)
-    assert area_rows(some).sum() == 2700
-    assert (area_rows(np.array([3.6, 0.4, 2.7])) == [4, 0, 3]).all()
+    assert round_area_counts(some).sum() == 2700
+    assert (round_area_counts(np.array([3.6, 0.4, 2.7])) == [4, 0, 3]).all()
     # What the schema says is done, whatever it moves.
-    assert area_rows(small, least=300, step=1).sum() == 30_000
+    assert round_area_counts(small, least=300, step=1).sum() == 30_000
 
 
 def test_rounding_leaves_no_area_below_the_least_number_and_not_all_of_them_empty():
-    assert area_rows(np.array([140.0, 2400.0]), least=149, step=100).tolist() == [200, 2400]
-    assert area_rows(np.array([2400.0, 5000.0, 260.0]), step=290).tolist() == [2320, 4930, 580]
+    assert round_area_counts(np.array([140.0, 2400.0]), least=149, step=100).tolist() == [200, 2400]
+    assert round_area_counts(np.array([2400.0, 5000.0, 260.0]), step=290).tolist() == [2320, 4930, 580]
     # Nobody has half a step: what has rows gets one.
-    assert area_rows(np.array([40.0, 3.0, 0.2]), least=0, step=100).tolist() == [100, 100, 0]
-    assert area_rows(np.array([0.1, 0.2]), least=0, step=100).sum() == 0
+    assert round_area_counts(np.array([40.0, 3.0, 0.2]), least=0, step=100).tolist() == [100, 100, 0]
+    assert round_area_counts(np.array([0.1, 0.2]), least=0, step=100).sum() == 0
     allowed = np.array([True, False])
-    assert area_rows(np.array([4.0, 9.0]), least=1, step=10, allowed=allowed).tolist() == [10, 0]
+    assert round_area_counts(np.array([4.0, 9.0]), least=1, step=10, allowed=allowed).tolist() == [10, 0]
 
 
 @pytest.mark.parametrize("key", ["partition_least", "partition_step"])
@@ -96,7 +96,7 @@ def test_rows_by_area_that_cannot_be_drawn_are_refused_before_anything_is_spent(
 
 def test_areas_that_cannot_be_have_no_rows():
     allowed = np.array([True, False, True])
-    assert area_rows(np.array([500.0, 20.0, 90.0]), least=100, step=10, allowed=allowed).tolist() == [
+    assert round_area_counts(np.array([500.0, 20.0, 90.0]), least=100, step=10, allowed=allowed).tolist() == [
         500,
         0,
         100,
@@ -109,7 +109,7 @@ def test_a_model_that_holds_areas_is_as_before_given_the_area():
     potentials = {("a", "x"): rng.normal(size=(3, 4)), ("b", "x"): rng.normal(size=(2, 4))}
     model = Model(domain=domain, groupings={}, potentials=potentials, total=50.0, within={})
     rows = np.array([[10, 0], [7, 3], [0, 20]])
-    held = holding(model, ("a", "b"), rows)
+    held = condition_on_areas(model, ("a", "b"), rows)
     assert held.exact == (("a", "b"),)
     assert held.total == 40
     assert held.marginal(("a", "b")) == pytest.approx(rows)

@@ -12,14 +12,14 @@ from ruled import allowed_rows, random_rules
 from scipy.optimize import minimize
 from thinned import thinned
 
-from populace.generate import generate
-from populace.infer import assemble as module
-from populace.infer.assemble import assemble, scaled
-from populace.infer.model import FORMAT, Model
-from populace.infer.observations import observe
-from populace.infer.projection import norm_sub, weighted_norm_sub
-from populace.marginals import Domain, Grouping, Marginal
-from populace.schema.rules import Rule, Rules, Totals
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit import fit_model as module
+from populace.inference.fit.fit_model import fit_model, rake_to_parts
+from populace.inference.fit.projection import project_to_simplex, project_to_simplex_weighted
+from populace.inference.gls.observations import observe
+from populace.inference.model import FORMAT, Model
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.conditions.rules import Rule, Rules, Totals
 
 DOMAIN = Domain({"a": 4, "b": 3, "c": 5, "d": 2})
 PAIRS = list(combinations(DOMAIN, 2))
@@ -45,7 +45,7 @@ def apart(found, truth):
 @pytest.mark.parametrize("seed", range(5))
 def test_next_to_no_noise_gives_the_truth(seed):
     table = joint(seed)
-    model = assemble(answers(table, PAIRS, seed=seed), domain=DOMAIN)
+    model = fit_model(answers(table, PAIRS, seed=seed), domain=DOMAIN)
     assert set(model.targets) == set(PAIRS)
     assert model.total == pytest.approx(50_000, rel=1e-3)
     for clique, found in model.targets.items():
@@ -58,7 +58,7 @@ def test_the_model_follows_pairs_that_its_tree_holds():
     """A chain of pairs is a tree, so the potentials alone say what was measured."""
     chain = [("a", "b"), ("b", "c"), ("c", "d")]
     table = joint(7)
-    model = assemble(answers(table, chain), domain=DOMAIN)
+    model = fit_model(answers(table, chain), domain=DOMAIN)
     for clique in chain:
         assert apart(model.marginal(clique), margin(table, clique, DOMAIN)) < 3e-3
     assert set(model.targets) == set(chain)
@@ -68,7 +68,7 @@ def test_the_model_follows_pairs_that_its_tree_holds():
 def test_targets_are_counts_with_the_columns_of_the_model(rows, deviation):
     for seed in range(4):
         table = joint(seed, rows=rows)
-        model = assemble(answers(table, PAIRS, deviation=deviation, seed=seed), domain=DOMAIN)
+        model = fit_model(answers(table, PAIRS, deviation=deviation, seed=seed), domain=DOMAIN)
         for clique, found in model.targets.items():
             assert found.sum() == pytest.approx(model.total, rel=1e-6)
             for axis, name in enumerate(clique):
@@ -88,10 +88,10 @@ def test_patterns_are_not_cleaned_away():
     for seed in range(6):
         table = joint(seed)
         seen = answers(table, PAIRS, deviation=40, seed=seed)
-        model = assemble(seen, domain=DOMAIN)
+        model = fit_model(seen, domain=DOMAIN)
         for item in seen[len(DOMAIN) :]:
             truth = margin(table, item.marginal.clique, DOMAIN)
-            raw = norm_sub(item.counts.astype(float), total=float(truth.sum()))
+            raw = project_to_simplex(item.counts.astype(float), total=float(truth.sum()))
             found.append([apart(model.targets[item.marginal.clique], truth), apart(raw, truth)])
     cleaned, raw = np.mean(found, axis=0)
     assert cleaned < raw
@@ -103,7 +103,7 @@ def test_columns_are_cut_by_norm_sub():
     table = np.zeros((60, 2), dtype=int)
     table[0] = 4000, 4000
     (column, *_) = seen = answers(table, [], domain=domain, deviation=60)
-    model = assemble(seen, domain=domain)
+    model = fit_model(seen, domain=domain)
     truth = table.sum(axis=1)
     cut = np.maximum(column.counts, 0)
     assert apart(model.marginal(("a",)), truth) < 0.3 * apart(cut, truth)
@@ -118,10 +118,10 @@ def test_cleaned_targets_are_nearer_than_what_was_measured():
     table = np.zeros((12, 12, 12), dtype=int)
     np.add.at(table, tuple(codes), 1)
     seen = answers(table, pairs, domain=domain, deviation=30)
-    model = assemble(seen, domain=domain)
+    model = fit_model(seen, domain=domain)
     for item in seen[3:]:
         truth = margin(table, item.marginal.clique, domain)
-        raw = norm_sub(item.counts.astype(float), total=float(truth.sum()))
+        raw = project_to_simplex(item.counts.astype(float), total=float(truth.sum()))
         assert apart(model.targets[item.marginal.clique], truth) < 0.5 * apart(raw, truth)
 
 
@@ -130,7 +130,7 @@ def test_targets_stand_on_groups():
     groupings = (Grouping("a", (0, 1, 1, 2, 2, 2)), Grouping("b", (0, 0, 1, 2, 1)))
     table = joint(2, domain)
     pairs = list(combinations(domain, 2))
-    model = assemble(answers(table, pairs, domain=domain, groupings=groupings), domain=domain)
+    model = fit_model(answers(table, pairs, domain=domain, groupings=groupings), domain=domain)
     assert model.groupings == {"a": groupings[0], "b": groupings[1]}
     for clique in pairs:
         truth = margin(table, clique, domain).astype(float)
@@ -153,7 +153,7 @@ def test_nothing_forbidden_is_in_targets_or_model(seed):
     if not table.any():
         table[tuple(np.argwhere(kept)[0])] = 100
     cliques = [*combinations(domain, 2), *list(combinations(domain, 3))[:1]]
-    model = assemble(
+    model = fit_model(
         answers(table, cliques, domain=domain, deviation=20, seed=seed), domain=domain, rules=rules
     )
     assert set(model.targets) == {c for c in cliques if min(domain.shape(c)) >= 1}
@@ -171,11 +171,11 @@ def test_rows_drawn_under_rules_keep_them():
     allowed = np.array([[False, True], [True, True]])
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
     table = np.where(allowed_rows(rules, domain), joint(4, domain, rows=5000), 0)
-    model = assemble(
+    model = fit_model(
         answers(table, combinations(domain, 2), domain=domain, deviation=30), domain=domain, rules=rules
     )
     rng = np.random.default_rng(0)
-    for codes in generate(model, rows=5000, rng=rng, rules=rules):
+    for codes in draw_rows(model, rows=5000, rng=rng, rules=rules):
         assert not ((codes["a"] < 2) & (codes["b"] < 2)).any()
 
 
@@ -184,13 +184,13 @@ def test_public_totals_are_met_exactly(seed):
     table = joint(seed, rows=20_000)
     known = margin(table, ("a", "d"), DOMAIN).astype(np.int64)
     totals = (Totals(clique=("a", "d"), counts=known),)
-    model = assemble(answers(table, PAIRS, deviation=120, seed=seed), domain=DOMAIN, totals=totals)
+    model = fit_model(answers(table, PAIRS, deviation=120, seed=seed), domain=DOMAIN, totals=totals)
     assert model.total == 20_000
     np.testing.assert_allclose(model.marginal(("a", "d")), known, atol=0.5)
     assert model.exact == (("a", "d"),)
     # Other targets carry the totals of their columns.
     np.testing.assert_allclose(model.targets["a", "b"].sum(axis=1), known.sum(axis=1), rtol=1e-3, atol=1.0)
-    (codes,) = generate(model, rows=20_000, rng=np.random.default_rng(seed))
+    (codes,) = draw_rows(model, rows=20_000, rng=np.random.default_rng(seed))
     drawn = np.zeros_like(known)
     np.add.at(drawn, (codes["a"], codes["d"]), 1)
     np.testing.assert_array_equal(drawn, known)
@@ -199,7 +199,7 @@ def test_public_totals_are_met_exactly(seed):
 def test_a_public_number_of_rows():
     table = joint(1)
     totals = (Totals(clique=(), counts=np.array(50_000)),)
-    model = assemble(answers(table, PAIRS, deviation=2000), domain=DOMAIN, totals=totals)
+    model = fit_model(answers(table, PAIRS, deviation=2000), domain=DOMAIN, totals=totals)
     assert model.total == 50_000
     assert all(found.sum() == pytest.approx(50_000, rel=1e-6) for found in model.targets.values())
 
@@ -209,7 +209,7 @@ def test_a_public_number_of_rows_makes_up_for_noise_in_sums():
     items = answers(joint(1), PAIRS, deviation=20)
     sunk = [replace(item, counts=item.counts - 9000) for item in items]
     totals = (Totals(clique=(), counts=np.array(50_000)),)
-    model, again = (assemble(each, domain=DOMAIN, totals=totals) for each in (items, sunk))
+    model, again = (fit_model(each, domain=DOMAIN, totals=totals) for each in (items, sunk))
     for clique, found in model.targets.items():
         np.testing.assert_allclose(again.targets[clique], found, rtol=1e-6, atol=1e-3)
 
@@ -219,10 +219,10 @@ def test_the_order_of_measurements_does_not_matter():
     cliques = [*PAIRS, ("a", "b", "d")]
     items = answers(joint(5), cliques, deviation=50, groupings=groupings)
     items += answers(joint(5), [("a", "b"), ("c", "d")], deviation=80, groupings=groupings, seed=1)
-    first = assemble(items, domain=DOMAIN)
+    first = fit_model(items, domain=DOMAIN)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(items))
-        again = assemble([items[number] for number in order], domain=DOMAIN)
+        again = fit_model([items[number] for number in order], domain=DOMAIN)
         assert list(again.targets) == list(first.targets)
         assert again.total == first.total
         for clique, found in first.targets.items():
@@ -239,7 +239,7 @@ def test_columns_of_a_clique_may_come_in_any_order():
     turned = [
         replace(item, marginal=Marginal(item.marginal.clique[::-1]), counts=item.counts.T) for item in items
     ]
-    first, again = assemble(items, domain=DOMAIN), assemble(turned, domain=DOMAIN)
+    first, again = fit_model(items, domain=DOMAIN), fit_model(turned, domain=DOMAIN)
     for clique, found in first.targets.items():
         np.testing.assert_array_equal(again.targets[clique], found)
 
@@ -254,10 +254,10 @@ def test_more_pairs_than_the_tree_can_hold_are_targets_all_the_same(monkeypatch,
     pairs = list(combinations(domain, 2))
     table = joint(6, domain, rows=200_000)
     items = answers(table, pairs, domain=domain, deviation=3)
-    whole = assemble(items, domain=domain)
+    whole = fit_model(items, domain=domain)
     assert cells_of(whole) > 100
     monkeypatch.setattr(module, limit, {"MOST_CELLS": 100, "MOST_WORK": 300}[limit])
-    small = assemble(items, domain=domain)
+    small = fit_model(items, domain=domain)
     assert cells_of(small) <= 100
     assert sum(len(clique) == 2 for clique in small.potentials) >= 3
     assert set(small.targets) == set(pairs)
@@ -273,10 +273,10 @@ def test_the_tree_is_limited_under_rules_too(monkeypatch, seed):
     rules = random_rules(rng, domain, count=3, most=2)
     table = np.where(allowed_rows(rules, domain), random_counts(rng, domain, rows=100_000), 0)
     items = answers(table, combinations(domain, 2), domain=domain, deviation=5)
-    monkeypatch.setattr(module, "MOST_CELLS", 1)
-    alone = cells_of(assemble(items[:6], domain=domain, rules=rules))
-    monkeypatch.setattr(module, "MOST_CELLS", 150)
-    assert cells_of(assemble(items, domain=domain, rules=rules)) <= max(150, 2 * alone)
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", 1)
+    alone = cells_of(fit_model(items[:6], domain=domain, rules=rules))
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", 150)
+    assert cells_of(fit_model(items, domain=domain, rules=rules)) <= max(150, 2 * alone)
 
 
 def test_the_tree_holds_what_says_most(monkeypatch):
@@ -289,11 +289,11 @@ def test_the_tree_holds_what_says_most(monkeypatch):
     table = np.zeros((4, 4, 4, 4), dtype=int)
     np.add.at(table, (a, b, c), 1)
     items = answers(table, [("a", "b"), ("a", "c"), ("c", "d")], domain=domain, deviation=30)
-    model = assemble(items, domain=domain)
+    model = fit_model(items, domain=domain)
     assert {clique for clique in model.potentials if len(clique) == 2} == {("a", "b"), ("a", "c")}
     # There is always room for twice the cells of the columns.
-    monkeypatch.setattr(module, "MOST_CELLS", 1)
-    model = assemble(items, domain=domain)
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", 1)
+    model = fit_model(items, domain=domain)
     assert {clique for clique in model.potentials if len(clique) == 2} == {("a", "c")}
     assert set(model.targets) == {("a", "b"), ("a", "c"), ("c", "d")}
 
@@ -301,7 +301,7 @@ def test_the_tree_holds_what_says_most(monkeypatch):
 def test_triples_tell_of_their_pairs():
     domain = Domain({"a": 3, "b": 4, "c": 3})
     table = joint(9, domain, rows=30_000)
-    model = assemble(answers(table, [("a", "b", "c")], domain=domain, deviation=2), domain=domain)
+    model = fit_model(answers(table, [("a", "b", "c")], domain=domain, deviation=2), domain=domain)
     assert set(model.targets) == {("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")}
     for clique, found in model.targets.items():
         assert apart(found, margin(table, clique, domain)) < 0.01
@@ -309,14 +309,14 @@ def test_triples_tell_of_their_pairs():
 
 def test_triples_start_from_the_pairs(monkeypatch):
     """Noise drowns the triple, but its pairs are known: its target has their sums, though the tree holds one pair."""
-    monkeypatch.setattr(module, "MOST_CELLS", 1)
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", 1)
     domain = Domain(dict.fromkeys("abc", 4))
     table = joint(10, domain, rows=50_000)
     pairs = list(combinations(domain, 2))
     rng = np.random.default_rng(1)
     items = answers(table, pairs, domain=domain, deviation=5)
     items.append(measured(rng, table, Marginal(("a", "b", "c")), domain, deviation=5000))
-    model = assemble(items, domain=domain)
+    model = fit_model(items, domain=domain)
     assert sum(len(clique) > 1 for clique in model.potentials) == 1
     for pair in pairs:
         found = margin(model.targets["a", "b", "c"], pair, domain)
@@ -327,11 +327,11 @@ def test_scaling_to_known_sums_by_hand():
     """One sweep over one part: every row of the known pair is shared out as before."""
     table = np.arange(1.0, 9.0).reshape(2, 2, 2)
     known = {("a", "b"): np.array([[6.0, 7.0], [22.0, 0.0]])}
-    found = scaled(table, ("a", "b", "c"), known=known)
+    found = rake_to_parts(table, ("a", "b", "c"), known=known)
     wanted = [[[2.0, 4.0], [3.0, 4.0]], [[10.0, 12.0], [0.0, 0.0]]]
     np.testing.assert_allclose(found, wanted)
-    np.testing.assert_array_equal(scaled(table, ("a", "b", "c"), known={}), table)
-    np.testing.assert_array_equal(scaled(table[0], ("a", "b"), known={("a", "b"): table[1]}), table[0])
+    np.testing.assert_array_equal(rake_to_parts(table, ("a", "b", "c"), known={}), table)
+    np.testing.assert_array_equal(rake_to_parts(table[0], ("a", "b"), known={("a", "b"): table[1]}), table[0])
 
 
 def test_scaling_to_all_three_pairs():
@@ -339,7 +339,7 @@ def test_scaling_to_all_three_pairs():
     truth, start = rng.gamma(1.0, size=(3, 4, 5)), rng.gamma(5.0, size=(3, 4, 5))
     domain = Domain({"a": 3, "b": 4, "c": 5})
     known = {pair: margin(truth, pair, domain) for pair in combinations(domain, 2)}
-    found = scaled(start, ("a", "b", "c"), known=known)
+    found = rake_to_parts(start, ("a", "b", "c"), known=known)
     for pair, table in known.items():
         assert apart(margin(found, pair, domain), table) < 0.2 * apart(margin(start, pair, domain), table)
 
@@ -347,18 +347,18 @@ def test_scaling_to_all_three_pairs():
 def test_empty_cells_are_filled_where_the_model_fills_them():
     """Raked to rows of 30 and 10 and columns of 20; a thousandth of what the model says stays, but 0 stays 0."""
     beside = np.array([[15.0, 15.0, 0.0], [5.0, 5.0, 0.0]])
-    found = module.raked(np.array([[0.0, 20.0, 0.0], [20.0, 0.0, 0.0]]), beside=beside)
+    found = module.rake_to_columns(np.array([[0.0, 20.0, 0.0], [20.0, 0.0, 0.0]]), beside=beside)
     np.testing.assert_allclose(found.sum(axis=0), beside.sum(axis=0))
     assert (found[:, 2] == 0).all()
     assert 0 < found[0, 0] < 20
     assert 0 < found[1, 1] < 1
-    kept = module.raked(beside, beside=beside)
+    kept = module.rake_to_columns(beside, beside=beside)
     np.testing.assert_allclose(kept, beside)
 
 
 def test_a_saved_model_keeps_its_targets(tmp_path):
     groupings = (Grouping("c", (0, 0, 1, 2, 2)),)
-    model = assemble(
+    model = fit_model(
         answers(joint(11), [*PAIRS, ("a", "b", "d")], deviation=30, groupings=groupings), domain=DOMAIN
     )
     model.save(tmp_path)
@@ -372,7 +372,7 @@ def test_a_saved_model_keeps_its_targets(tmp_path):
 
 
 def test_columns_alone_make_a_model_without_targets():
-    model = assemble(answers(joint(0), []), domain=DOMAIN)
+    model = fit_model(answers(joint(0), []), domain=DOMAIN)
     assert model.targets == {}
     np.testing.assert_allclose(
         model.marginal(("a", "b")),
@@ -385,7 +385,7 @@ def test_no_rows_and_noise_below_zero_still_make_a_model():
     items = answers(np.zeros((4, 3, 5, 2), dtype=int), PAIRS, deviation=40)
     sunk = [replace(item, counts=item.counts - 500) for item in items]
     for each in (items, sunk):
-        model = assemble(each, domain=DOMAIN)
+        model = fit_model(each, domain=DOMAIN)
         assert model.total >= 1
         assert all(np.isfinite(table).all() for table in model.targets.values())
 
@@ -411,7 +411,7 @@ def test_weighted_norm_sub_against_quadratic_programming(seed):
     table = rng.normal(3, 10, int(rng.integers(1, 9)))
     variance = rng.lognormal(0, 1, table.size)
     total = float(rng.uniform(1, 40))
-    found = weighted_norm_sub(table, variance, total=total)
+    found = project_to_simplex_weighted(table, variance, total=total)
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(total)
     np.testing.assert_allclose(found, nearest(table, variance, total), atol=1e-4)
@@ -426,8 +426,8 @@ def test_weighted_norm_sub_against_quadratic_programming(seed):
 def test_equal_variances_are_norm_sub(seed):
     rng = np.random.default_rng([seed, 1])
     table = rng.normal(0, 50, 30)
-    found = weighted_norm_sub(table, np.full(30, 7.0), total=100.0)
-    np.testing.assert_allclose(found, norm_sub(table, total=100.0), atol=1e-9)
+    found = project_to_simplex_weighted(table, np.full(30, 7.0), total=100.0)
+    np.testing.assert_allclose(found, project_to_simplex(table, total=100.0), atol=1e-9)
 
 
 def test_the_model_meets_columns_that_are_known_well(monkeypatch):
@@ -436,13 +436,13 @@ def test_the_model_meets_columns_that_are_known_well(monkeypatch):
     table = joint(3)
     asked = [measured(rng, table, Marginal((name,)), DOMAIN, deviation=100) for name in DOMAIN]
     pairs = [measured(rng, table, Marginal(pair), DOMAIN, deviation=300) for pair in PAIRS]
-    model = assemble([*asked, *pairs], domain=DOMAIN)
-    monkeypatch.setattr(module, "_SURE", 0.0)
-    free = assemble([*asked, *pairs], domain=DOMAIN)
-    effects = module.estimate(observe([*asked, *pairs], domain=DOMAIN, groupings={}), domain=DOMAIN)
+    model = fit_model([*asked, *pairs], domain=DOMAIN)
+    monkeypatch.setattr(module, "_PRECISE_SHARE", 0.0)
+    free = fit_model([*asked, *pairs], domain=DOMAIN)
+    effects = module.estimate_gls(observe([*asked, *pairs], domain=DOMAIN, groupings={}), domain=DOMAIN)
 
     def furthest(found):
-        known = [module._column(name, effects, total=effects.total) for name in DOMAIN]
+        known = [module._column_observation(name, effects, total=effects.total) for name in DOMAIN]
         return max(apart(found.marginal(each.clique), each.values) for each in known)
 
     assert furthest(model) < furthest(free) / 5
@@ -451,9 +451,9 @@ def test_the_model_meets_columns_that_are_known_well(monkeypatch):
 def test_the_model_gives_way_at_columns_that_are_known_badly(monkeypatch):
     table = joint(3)
     noisy = answers(table, PAIRS, deviation=5_000)
-    model = assemble(noisy, domain=DOMAIN)
-    monkeypatch.setattr(module, "_SURE", 0.0)
-    free = assemble(noisy, domain=DOMAIN)
+    model = fit_model(noisy, domain=DOMAIN)
+    monkeypatch.setattr(module, "_PRECISE_SHARE", 0.0)
+    free = fit_model(noisy, domain=DOMAIN)
     for name in DOMAIN:
         assert (model.marginal((name,)) == free.marginal((name,))).all()
 
@@ -468,8 +468,8 @@ def test_a_small_tree_joins_every_column_before_it_joins_any_three(monkeypatch):
     table = np.histogramdd(np.stack(rows, 1), bins=[4] * 6, range=[(0, 4)] * 6)[0]
     items = answers(table, list(combinations(domain, 2)), domain=domain)
     whole = margin(table, ("e", "f"), domain)
-    monkeypatch.setattr(module, "MOST_CELLS", 5 * 4**2)
-    model = assemble(items, domain=domain)
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", 5 * 4**2)
+    model = fit_model(items, domain=domain)
     assert apart(model.marginal(("e", "f")), whole) < 0.01
-    monkeypatch.setattr(module, "_forest_first", list)
-    assert apart(assemble(items, domain=domain).marginal(("e", "f")), whole) > 0.2
+    monkeypatch.setattr(module, "_spanning_forest_first", list)
+    assert apart(fit_model(items, domain=domain).marginal(("e", "f")), whole) > 0.2

@@ -8,7 +8,14 @@ from fractions import Fraction
 import pytest
 from flint import arb, ctx
 
-from populace.privacy.balls import ball, bisected, bounds, precision, rounded_down, rounded_up
+from populace.privacy.accounting.interval_arithmetic import (
+    ball,
+    bounds,
+    find_greatest,
+    precision,
+    round_down,
+    round_up,
+)
 
 
 @pytest.mark.parametrize("exponent", [-82, -90, -140])
@@ -35,16 +42,16 @@ def test_what_no_precision_settles_is_an_error_and_not_a_number():
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(10**30 + 1, 7), Fraction(1, 10**40), Fraction(5)])
 @pytest.mark.parametrize("bits", [1, 8, 64])
 def test_rounding_goes_to_the_safe_side_by_less_than_one_step(value, bits):
-    low, high = rounded_down(value, bits=bits), rounded_up(value, bits=bits)
+    low, high = round_down(value, bits=bits), round_up(value, bits=bits)
     assert low <= value <= high
     assert high - low <= value * Fraction(2) ** (1 - bits)
-    assert rounded_up(high, bits=bits) == high
-    assert rounded_down(low, bits=bits) == low
+    assert round_up(high, bits=bits) == high
+    assert round_down(low, bits=bits) == low
 
 
 @pytest.mark.parametrize("start", [Fraction(1, 10**6), Fraction(1), Fraction(10**6)])
 def test_bisection_finds_the_greatest_from_anywhere(start):
-    found = bisected(lambda x: x**3 <= 10, start=start, bits=30)
+    found = find_greatest(lambda x: x**3 <= 10, start=start, bits=30)
     assert found**3 <= 10 < (found * (1 + Fraction(1, 2**29))) ** 3
 
 

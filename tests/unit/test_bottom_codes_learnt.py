@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import populace as pp
-from populace.strategy.grid import Grid
+from populace.methods.discovery.discovery_grid import DiscoveryGrid
 
 HOURS = """
 [columns.hours]
@@ -34,7 +34,7 @@ inside = "learn"
 def test_every_cell_of_the_grid_holds_a_number(edges: tuple[float, ...], decimals: str) -> None:
     text = HOURS.format(edges=", ".join(map(str, edges)), bottom=edges[0], top=edges[-1], decimals=decimals)
     column = pp.Schema.parse(text).columns["hours"]
-    grid = Grid.of(column)
+    grid = DiscoveryGrid.of(column)
     assert (np.diff(grid.starts) > 0).all()
     assert (grid.starts[1] - grid.starts[0]) == 1
     assert grid.column.levels == grid.cells

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from populace.errors import UsageError
-from populace.privacy.budget import Budget, parse_delta, parse_epsilon
-from populace.privacy.loss import Currency, price, zcdp_cap
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
-from populace.schema.unit import Neighbours, Unit
+from populace.core.errors import UsageError
+from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
+from populace.privacy.accounting.privacy_loss import Currency, price, zcdp_cap
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 UNITS = [
-    Unit(),
-    Unit(name="person", rows=3, id="who"),
-    Unit(neighbours=Neighbours.REPLACE_ONE),
-    Unit(name="person", rows=5, id="who", neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(),
+    PrivacyUnit(name="person", rows=3, id="who"),
+    PrivacyUnit(neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(name="person", rows=5, id="who", neighbours=Neighbours.REPLACE_ONE),
 ]
 
 
@@ -94,14 +94,14 @@ def test_a_monstrous_exponent_is_refused_at_once():
     assert time.monotonic() - begun < 5
 
 
-def spend(budget, law, answers, *, verb):
+def spend(budget, mechanism, answers, *, verb):
     unit = budget.unit
     l1, l2_squared = (
         (unit.marginal_l1, unit.marginal_l2_squared)
         if verb == "measure"
         else (unit.score_shift, unit.score_shift**2)
     )
-    return Spend(verb=verb, what="test", law=law, answers=answers, l1=l1, l2_squared=l2_squared)
+    return Spend(verb=verb, what="test", mechanism=mechanism, answers=answers, l1=l1, l2_squared=l2_squared)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
@@ -123,7 +123,8 @@ def test_noise_is_the_least_that_a_share_pays_for(unit, epsilon, delta, answers)
             else DiscreteLaplace(noise.scale * Fraction(999, 1000))
         )
         cost, too_much = (
-            price(spend(budget, law, answers, verb=verb), currency=budget.currency) for law in (noise, less)
+            price(spend(budget, mechanism, answers, verb=verb), currency=budget.currency)
+            for mechanism in (noise, less)
         )
         assert cost <= share * budget.cap < too_much
         assert budget.share(spend(budget, noise, answers, verb=verb)) <= share
@@ -136,18 +137,22 @@ def test_noise_is_the_least_that_a_share_pays_for(unit, epsilon, delta, answers)
 def test_choices_are_the_sharpest_that_a_share_pays_for(unit, epsilon, delta, answers):
     budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=unit)
     share = Fraction(1, 10)
-    law = budget.choice(share, choices=answers)
-    sharper = Exponential(law.epsilon * Fraction(1001, 1000))
+    mechanism = budget.choice(share, choices=answers)
+    sharper = Exponential(mechanism.epsilon * Fraction(1001, 1000))
     cost, too_much = (
-        price(spend(budget, x, answers, verb="choose"), currency=budget.currency) for x in (law, sharper)
+        price(spend(budget, x, answers, verb="choose"), currency=budget.currency)
+        for x in (mechanism, sharper)
     )
     assert cost <= share * budget.cap < too_much
 
 
 def test_zcdp_budgets_work_the_same_way():
     budget = Budget(currency=Currency.ZCDP, cap=zcdp_cap(Fraction(1), Fraction("1e-9")), unit=UNITS[3])
-    noise, law = budget.measure_noise(Fraction(1, 3), marginals=7), budget.choice(Fraction(1, 3), choices=7)
-    for verb, found in (("measure", noise), ("choose", law)):
+    noise, mechanism = (
+        budget.measure_noise(Fraction(1, 3), marginals=7),
+        budget.choice(Fraction(1, 3), choices=7),
+    )
+    for verb, found in (("measure", noise), ("choose", mechanism)):
         assert Fraction(999, 3000) < budget.share(spend(budget, found, 7, verb=verb)) <= Fraction(1, 3)
 
 
@@ -156,7 +161,7 @@ def test_zcdp_budgets_work_the_same_way():
     st.lists(st.integers(1, 1000), min_size=1, max_size=8), st.sampled_from(["0", "1e-9"]), st.integers(1, 40)
 )
 def test_shares_of_one_never_exceed_the_cap(weights, delta, answers):
-    budget = Budget.of(Fraction(1), Fraction(delta), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction(delta), unit=PrivacyUnit())
     total = Fraction(0)
     for number, weight in enumerate(weights):
         share = Fraction(weight, sum(weights))
@@ -174,20 +179,20 @@ def test_shares_of_one_never_exceed_the_cap(weights, delta, answers):
 
 
 def test_pure_shares_are_exact():
-    budget = Budget.of(Fraction(1), Fraction(0), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction(0), unit=PrivacyUnit())
     assert budget.measure_noise(Fraction(1, 3), marginals=7) == DiscreteLaplace(Fraction(21))
     assert budget.choice(Fraction(1, 10), choices=3) == Exponential(Fraction(1, 30))
 
 
 @pytest.mark.parametrize("share", [0, -1, Fraction(11, 10), 0.5, None, "1/2"], ids=repr)
 def test_bad_shares_are_refused(share):
-    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
     with pytest.raises(UsageError, match="hint"):
         budget.measure_noise(share, marginals=1)
 
 
 @pytest.mark.parametrize("answers", [0, -1, 1.0, True, None], ids=repr)
 def test_bad_numbers_of_answers_are_refused(answers):
-    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
     with pytest.raises(UsageError, match="hint"):
         budget.choice(Fraction(1), choices=answers)

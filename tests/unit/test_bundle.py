@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 import releases
 
-from populace.errors import ReleaseError, ResourceError, UsageError
+from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.release import bundle, manifest
-from populace.release.bundle import Release, write
-from populace.release.frame import Format
+from populace.release.bundle import Release, write_release
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES
-from populace.release.statement import STAMP
-from populace.schema.ranges import Integer
+from populace.release.statement.statement import REHEARSAL_STAMP
+from populace.release.table_files import TableFormat
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
 
 FILES = {
@@ -44,9 +44,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     return releases.make(releases.measure(table, schema, ledger=tmp_path_factory.mktemp("l") / "ledger.db"))
 
 
-def put(release: Release, folder: Path, table_format: Format = Format.CSV) -> Path:
+def put(release: Release, folder: Path, table_format: TableFormat = TableFormat.CSV) -> Path:
     """Write without drawing a report, which takes a second."""
-    write(release, folder, table_format=table_format, report="<html></html>")
+    write_release(release, folder, table_format=table_format, report="<html></html>")
     return folder
 
 
@@ -58,8 +58,8 @@ def test_save_writes_every_file(release: Release, tmp_path: Path) -> None:
     assert statement == release.statement
 
 
-@pytest.mark.parametrize("table_format", list(Format))
-def test_load_gives_back_what_was_saved(release: Release, tmp_path: Path, table_format: Format) -> None:
+@pytest.mark.parametrize("table_format", list(TableFormat))
+def test_load_gives_back_what_was_saved(release: Release, tmp_path: Path, table_format: TableFormat) -> None:
     loaded = Release.load(put(release, tmp_path / "out", table_format))
     assert loaded.synthetic.equals(release.synthetic)
     assert loaded.statement == release.statement
@@ -80,12 +80,12 @@ def test_equal_releases_have_equal_bytes(release: Release, tmp_path: Path, table
     release.save(tmp_path / "a", format=table_format)
     twin.save(tmp_path / "b", format=table_format)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    other = put(releases.make(release.measurements, seed=8), tmp_path / "c", Format(table_format))
+    other = put(releases.make(release.measurements, seed=8), tmp_path / "c", TableFormat(table_format))
     assert contents(other) != contents(tmp_path / "a")
 
 
 def test_no_file_tells_where_or_when_it_was_made(release: Release, tmp_path: Path) -> None:
-    folder = put(release, tmp_path / "out", Format.PARQUET)
+    folder = put(release, tmp_path / "out", TableFormat.PARQUET)
     for name, data in contents(folder).items():
         assert str(tmp_path).encode() not in data, name
         assert b"ledger.db" not in data, name
@@ -141,7 +141,7 @@ def test_an_interrupted_write_leaves_nothing(
     def interrupted(*_: Any, **__: Any) -> None:
         raise failure
 
-    monkeypatch.setattr(bundle, "describe", interrupted)
+    monkeypatch.setattr(bundle, "describe_release", interrupted)
     with pytest.raises((ResourceError, KeyboardInterrupt)):
         put(release, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -189,7 +189,7 @@ def test_whole_numbers_stay_whole_in_pandas(tmp_path: Path) -> None:
     table, schema = releases.small_sample(("sex", "age"))
     ages = [age if age > 20 else None for age in table["age"].to_pylist()]
     table = table.set_column(1, "age", pa.array(ages, pa.int64()))
-    gaps = Integer(name="age", min=0, max=99)
+    gaps = IntegerColumn(name="age", min=0, max=99)
     schema = Schema(columns={**schema.columns, "age": gaps}, unit=schema.unit, dataset=schema.dataset)
     measured = releases.measure(table, schema, ledger=tmp_path / "l.db")
     frame = releases.make(measured, like=pd.DataFrame({"a": [1]})).table
@@ -211,7 +211,7 @@ def test_a_rehearsal_is_stamped_on_every_artefact(tmp_path: Path) -> None:
     measured = releases.measure(table, schema, ledger=tmp_path / "l.db", rehearsal=True)
     releases.make(measured).save(tmp_path / "out")
     for name in ("statement.json", "statement.md", "codebook.json", "manifest.json", "report.html"):
-        assert STAMP in (tmp_path / "out" / name).read_text(encoding="utf-8"), name
+        assert REHEARSAL_STAMP in (tmp_path / "out" / name).read_text(encoding="utf-8"), name
     assert json.loads((tmp_path / "out" / "measurements.json").read_text())["rehearsal"] is True
 
 
@@ -239,6 +239,6 @@ def test_what_is_missing_or_cut_short_is_named(release: Release, tmp_path: Path,
 
 
 def test_versions_are_told_where_arrow_has_lost_its_own(monkeypatch):
-    told = manifest.versions()
+    told = manifest.list_versions()
     monkeypatch.setattr(manifest.pa, "__version__", None)
-    assert manifest.versions() == told
+    assert manifest.list_versions() == told

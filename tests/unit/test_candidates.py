@@ -6,10 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.marginals import Domain, Grouping, Marginal
-from populace.privacy.mechanisms import DiscreteGaussian
-from populace.strategy.candidates import answered, compared, usual, wanted_marginals
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.methods.selection.candidates import (
+    answer_candidates,
+    compare_candidates,
+    mean_absolute_noise,
+    workload_candidates,
+)
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
 
 NOISE = DiscreteGaussian(Fraction(4))
 WEIGHTS = {("a",): 7, ("a", "b"): 3, ("b", "c"): 2}
@@ -31,16 +36,16 @@ class Even:
         found[: len(found) // 2] = 1
         return found * self.total / found.sum()
 
-    def fits(self, clique, *, room):
-        return clique not in self.large or room >= 1000
+    def fits(self, clique, *, max_cells):
+        return clique not in self.large or max_cells >= 1000
 
 
 def test_a_candidate_has_its_weight_and_the_noise_of_cells_that_can_hold_rows():
-    found = answered(Even(100.0), WEIGHTS, noise=NOISE)
+    found = answer_candidates(Even(100.0), WEIGHTS, noise=NOISE)
     assert found.marginals == tuple(map(Marginal, WEIGHTS))
     assert found.weights == (7, 3, 2)
     assert found.penalties == tuple(
-        round(w * usual(NOISE) * n) for w, n in zip((7, 3, 2), (2, 20, 10), strict=True)
+        round(w * mean_absolute_noise(NOISE) * n) for w, n in zip((7, 3, 2), (2, 20, 10), strict=True)
     )
     assert found.estimates[0].tolist() == [50, 50, 0, 0]
     assert all(estimate.dtype == np.int64 for estimate in found.estimates)
@@ -48,29 +53,31 @@ def test_a_candidate_has_its_weight_and_the_noise_of_cells_that_can_hold_rows():
 
 def test_only_tables_of_several_columns_are_left_out_for_their_noise():
     """Twice the rows is the largest distance there can be."""
-    edge = 20 * usual(NOISE) / 2
-    assert Marginal(("b", "c")) in answered(Even(edge * 1.001), WEIGHTS, noise=NOISE).marginals
-    assert Marginal(("b", "c")) not in answered(Even(edge * 0.999), WEIGHTS, noise=NOISE).marginals
-    assert answered(Even(0.001), WEIGHTS, noise=NOISE).marginals == (Marginal(("a",)),)
+    edge = 20 * mean_absolute_noise(NOISE) / 2
+    assert Marginal(("b", "c")) in answer_candidates(Even(edge * 1.001), WEIGHTS, noise=NOISE).marginals
+    assert Marginal(("b", "c")) not in answer_candidates(Even(edge * 0.999), WEIGHTS, noise=NOISE).marginals
+    assert answer_candidates(Even(0.001), WEIGHTS, noise=NOISE).marginals == (Marginal(("a",)),)
 
 
 def test_what_an_estimate_has_no_room_for_is_left_out():
     estimate = Even(1000.0, large=[("a", "b")])
-    assert Marginal(("a", "b")) not in answered(estimate, WEIGHTS, noise=NOISE, room=999).marginals
-    assert Marginal(("a", "b")) in answered(estimate, WEIGHTS, noise=NOISE, room=1000).marginals
+    assert (
+        Marginal(("a", "b")) not in answer_candidates(estimate, WEIGHTS, noise=NOISE, max_cells=999).marginals
+    )
+    assert Marginal(("a", "b")) in answer_candidates(estimate, WEIGHTS, noise=NOISE, max_cells=1000).marginals
 
 
 def test_grouped_columns_are_asked_in_their_groups():
     groups = Grouping("b", tuple(range(10)))
-    found = compared(Even(100.0), WEIGHTS, noise=NOISE, groupings={"b": groups})
+    found = compare_candidates(Even(100.0), WEIGHTS, noise=NOISE, groupings={"b": groups})
     assert [marginal.groupings for marginal in found.marginals] == [(), (groups,), (groups,)]
 
 
 def test_marginals_that_become_alike_add_their_weights():
     """A column of one code says nothing: what is wanted with it is wanted without it."""
     wanted = Workload(weights={("a", "c"): Fraction(1), ("a",): Fraction(1), ("b",): Fraction(1)})
-    assert wanted_marginals(wanted, domain=Domain({"a": 2, "b": 3, "c": 1})) == {("a",): 1000, ("b",): 500}
-    assert wanted_marginals(wanted, domain=Domain({"a": 2, "b": 3, "c": 2})) == {
+    assert workload_candidates(wanted, domain=Domain({"a": 2, "b": 3, "c": 1})) == {("a",): 1000, ("b",): 500}
+    assert workload_candidates(wanted, domain=Domain({"a": 2, "b": 3, "c": 2})) == {
         ("a",): 1000,
         ("b",): 1000,
         ("a", "c"): 1000,

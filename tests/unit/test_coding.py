@@ -11,11 +11,11 @@ import pytest
 from test_functions import LEVELS
 from test_rules import ACS
 
-from populace.errors import DataError
-from populace.private.read import check_header, open_source, read_codes
-from populace.private.table import PrivateTable
-from populace.schema.codec import encode
-from populace.schema.coding import TableCodec
+from populace.core.errors import DataError
+from populace.private.private_table import PrivateTable
+from populace.private.read.rows_to_codes import check_header, open_source, read_codes
+from populace.schema.codec.decoder import encode_values
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 
 
@@ -184,8 +184,8 @@ def test_schemas_without_rules_are_encoded_column_by_column() -> None:
     table = pa.table({"a": rng.integers(-5, 400, 1000), "b": rng.integers(-5, 10, 1000)})
     codes = TableCodec(schema).encode({"a": table["a"], "b": table["b"]})
     for name, column in schema.columns.items():
-        assert np.array_equal(codes[name], encode(column, table[name]))
-        assert codes[name].dtype == encode(column, table[name]).dtype
+        assert np.array_equal(codes[name], encode_values(column, table[name]))
+        assert codes[name].dtype == encode_values(column, table[name]).dtype
 
 
 def test_functions_need_not_be_in_the_data(tmp_path: Path) -> None:

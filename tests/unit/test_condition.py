@@ -9,14 +9,19 @@ import pytest
 from ruled import allowed_rows, broken_rows, random_rules
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.generate import generate
-from populace.infer.boxes import MOST_BOXES, boxes, cut
-from populace.infer.condition import LEAST_SHARE, Conditioned, condition, log_mass
-from populace.infer.model import Model
-from populace.infer.propagation import FORBIDDEN
-from populace.marginals import Domain, Grouping
-from populace.schema.rules import Rule, Rules
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping
+from populace.inference.constraints.boxes import MAX_BOXES, cut_into_boxes, cut_table
+from populace.inference.constraints.conditional_model import (
+    MIN_SHARE,
+    ConditionalModel,
+    condition_model,
+    log_partition,
+)
+from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.model import Model
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.conditions.rules import Rule, Rules
 
 NAMES = "abcde"
 
@@ -44,7 +49,7 @@ def random_model(rng: np.random.Generator) -> Model:
     )
 
 
-def mixed(found: Conditioned, clique: str) -> np.ndarray:
+def mixed(found: ConditionalModel, clique: str) -> np.ndarray:
     """Return the probabilities of all parts together."""
     assert found.weights.sum() == pytest.approx(1)
     return sum(
@@ -53,13 +58,13 @@ def mixed(found: Conditioned, clique: str) -> np.ndarray:
     )
 
 
-def drawn(found: Conditioned, rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    counts = found.allotted(rows, rng=rng)
+def drawn(found: ConditionalModel, rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    counts = found.allot(rows, rng=rng)
     assert counts.sum() == rows
     parts = [
         part
         for model, count in zip(found.parts, counts, strict=True)
-        for part in generate(model, rows=int(count), rng=rng)
+        for part in draw_rows(model, rows=int(count), rng=rng)
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -71,7 +76,7 @@ def test_it_is_the_conditional_distribution(seed: int) -> None:
     rules = random_rules(rng, model.domain, count=int(rng.integers(1, 4)))
     allowed = allowed_rows(rules, model.domain)
     wanted = np.where(allowed, model.marginal(NAMES), 0.0)
-    found = condition(model, rules, text="…")
+    found = condition_model(model, rules, text="…")
     assert found.share == pytest.approx(wanted.sum() / 100, rel=1e-9)
     given = mixed(found, NAMES)
     np.testing.assert_allclose(given, wanted / wanted.sum(), rtol=1e-7, atol=1e-12)
@@ -83,7 +88,7 @@ def test_every_row_drawn_meets_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = random_model(rng)
     rules = random_rules(rng, model.domain, count=3)
-    found = condition(model, rules, text="…")
+    found = condition_model(model, rules, text="…")
     rows = drawn(found, 500, rng)
     assert len(rows["a"]) == 500, "no row is thrown away"
     assert set(broken_rows(rows, rules).values()) == {0}
@@ -104,7 +109,7 @@ def unary(column: str, allowed: list[bool]) -> Rules:
 
 def test_a_condition_that_always_holds_changes_nothing() -> None:
     model = random_model(np.random.default_rng(3))
-    found = condition(model, unary("b", [True] * model.domain["b"]), text="…")
+    found = condition_model(model, unary("b", [True] * model.domain["b"]), text="…")
     assert found.share == pytest.approx(1.0)
     np.testing.assert_allclose(mixed(found, NAMES), model.marginal(NAMES) / 100, rtol=1e-9)
 
@@ -114,7 +119,7 @@ def test_rows_far_rarer_than_a_float_can_tell_are_drawn_all_the_same() -> None:
     model = Model(
         domain=Domain({"a": 2, "b": 2}), groupings={}, potentials={("a", "b"): table}, total=10.0, within={}
     )
-    found = condition(model, unary("a", [False, True]), text="a == 1")
+    found = condition_model(model, unary("a", [False, True]), text="a == 1")
     assert found.share == 0.0
     rows = drawn(found, 8, np.random.default_rng(0))
     assert rows["a"].tolist() == [1] * 8
@@ -129,8 +134,8 @@ def test_codes_without_a_share_of_their_group_are_next_to_nothing() -> None:
         total=10.0,
         within={"a": np.array([1.0, 1.0, 0.0, 0.0])},
     )
-    found = condition(model, unary("a", [False, False, True, True]), text="…")
-    assert found.share == pytest.approx(LEAST_SHARE / 2)
+    found = condition_model(model, unary("a", [False, False, True, True]), text="…")
+    assert found.share == pytest.approx(MIN_SHARE / 2)
     assert mixed(found, "a").tolist() == [0.0, 0.0, 0.5, 0.5]
 
 
@@ -142,7 +147,7 @@ def test_a_model_that_excludes_it_has_no_such_rows() -> None:
         total=10.0,
         within={},
     )
-    found = condition(model, unary("a", [False, True]), text="a == 1")
+    found = condition_model(model, unary("a", [False, True]), text="a == 1")
     assert (found.parts, found.share) == ((), 0.0)
 
 
@@ -155,7 +160,7 @@ def test_exact_counts_are_of_all_rows() -> None:
         within={},
         exact=(("a",),),
     )
-    (part,) = condition(model, unary("a", [True, False]), text="…").parts
+    (part,) = condition_model(model, unary("a", [True, False]), text="…").parts
     assert part.exact == ()
 
 
@@ -170,7 +175,7 @@ def test_the_mass_is_the_sum_over_all_rows(seed: int) -> None:
         ),
         np.zeros(codes.shape[1:]),
     )
-    assert log_mass(model) == pytest.approx(math.log(np.exp(heights).sum()))
+    assert log_partition(model) == pytest.approx(math.log(np.exp(heights).sum()))
 
 
 @pytest.mark.parametrize("seed", thinned(range(40), to=12))
@@ -180,7 +185,7 @@ def test_boxes_are_disjoint_and_cover_what_is_allowed(seed: int) -> None:
     rules = random_rules(rng, domain, count=int(rng.integers(1, 4)))
     codes = dict(zip(domain, np.indices(domain.shape(domain)), strict=True))
     times = np.zeros(domain.shape(domain), dtype=int)
-    for box in boxes(rules, text="…"):
+    for box in cut_into_boxes(rules, text="…"):
         inside = np.ones(times.shape, dtype=bool)
         for name, classes in box.items():
             inside &= classes[rules.classes[name].lookup[codes[name]]]
@@ -192,16 +197,16 @@ def test_alternatives_take_one_box_each() -> None:
     """However many columns they are about."""
     anything = np.ones((2,) * 10, dtype=bool)
     anything[(0,) * 10] = False
-    assert len(cut(tuple("abcdefghij"), anything)) == 10
-    assert len(cut(("a", "b"), np.tri(50, dtype=bool))) == 50
+    assert len(cut_table(tuple("abcdefghij"), anything)) == 10
+    assert len(cut_table(("a", "b"), np.tri(50, dtype=bool))) == 50
 
 
 def test_too_many_boxes_are_refused() -> None:
-    size = MOST_BOXES + 2
+    size = MAX_BOXES + 2
     classes = {name: Grouping(name, tuple(range(size))) for name in "ab"}
     higher = Rule(text="a > b", clique=("a", "b"), allowed=np.tri(size, k=-1, dtype=bool))
-    with pytest.raises(UsageError, match=f"a > b falls into more than {MOST_BOXES} cases"):
-        boxes(Rules(classes=classes, rules=(higher,)), text="a > b")
+    with pytest.raises(UsageError, match=f"a > b falls into more than {MAX_BOXES} cases"):
+        cut_into_boxes(Rules(classes=classes, rules=(higher,)), text="a > b")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 1000])
@@ -209,8 +214,8 @@ def test_rows_are_shared_out_next_to_their_expectation(rows: int) -> None:
     rng = np.random.default_rng(1)
     weights = rng.dirichlet(np.ones(5))
     model = random_model(rng)
-    found = Conditioned(parts=(model,) * 5, weights=weights, share=0.5)
-    draws = np.array([found.allotted(rows, rng=rng) for _ in range(2000)])
+    found = ConditionalModel(parts=(model,) * 5, weights=weights, share=0.5)
+    draws = np.array([found.allot(rows, rng=rng) for _ in range(2000)])
     assert (draws.sum(axis=1) == rows).all()
     assert (np.abs(draws - rows * weights) < 1).all()
     np.testing.assert_allclose(draws.mean(axis=0), rows * weights, atol=0.06)

@@ -6,11 +6,11 @@ from estimates import least_loss, measured, random_counts, random_domain
 from scipy.optimize import nnls
 from thinned import thinned
 
-from populace.infer.consistency import consistent_tables
-from populace.infer.observations import observe
-from populace.infer.projection import norm_sub
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement
+from populace.core.marginals import Domain, Marginal
+from populace.inference.fit.projection import project_to_simplex
+from populace.inference.gls.consistency import fit_consistent_tables
+from populace.inference.gls.observations import observe
+from populace.measurements.measurements import Measurement
 
 
 def chain(seed):
@@ -25,7 +25,7 @@ def chain(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_bound_is_the_least_loss_on_a_tree(seed):
     domain, observations = chain(seed)
-    found = consistent_tables(observations, domain=domain, total=200.0, tolerance=1e-11, rounds=5000)
+    found = fit_consistent_tables(observations, domain=domain, total=200.0, tolerance=1e-11, rounds=5000)
     exact = least_loss(list(observations), domain, total=200.0)
     assert found.bound == pytest.approx(exact, rel=1e-6, abs=1e-6)
     reached = sum(0.5 * ((found.tables[o.clique] - o.values) ** 2 / o.variance).sum() for o in observations)
@@ -41,22 +41,24 @@ def test_bound_holds_however_early_it_stops(seed):
     domain, observations = chain(seed)
     least = least_loss(list(observations), domain, total=20.0)
     for rounds in (1, 11, 21, 41):
-        found = consistent_tables(observations, domain=domain, total=20.0, rounds=rounds)
+        found = fit_consistent_tables(observations, domain=domain, total=20.0, rounds=rounds)
         assert found.bound <= least + 1e-7 * max(1.0, least)
 
 
 def test_one_table_is_projected_onto_the_simplex():
     domain = Domain({"a": 5})
     item = Measurement(Marginal(("a",)), np.array([9, -4, 3, 0, -30]), Fraction(7))
-    found = consistent_tables(observe([item], domain=domain, groupings={}), domain=domain, total=10.0)
-    np.testing.assert_allclose(found.tables["a",], norm_sub(item.counts.astype(float), total=10.0), atol=1e-3)
+    found = fit_consistent_tables(observe([item], domain=domain, groupings={}), domain=domain, total=10.0)
+    np.testing.assert_allclose(
+        found.tables["a",], project_to_simplex(item.counts.astype(float), total=10.0), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_norm_sub_is_the_nearest_table(seed):
     rng = np.random.default_rng(seed)
     table, total = rng.normal(0, 20, (3, 4)), float(rng.uniform(0.1, 50))
-    nearest = norm_sub(table, total=total)
+    nearest = project_to_simplex(table, total=total)
     assert nearest.min() >= 0
     assert nearest.sum() == pytest.approx(total)
     heavy = 1e4
@@ -65,6 +67,6 @@ def test_norm_sub_is_the_nearest_table(seed):
 
 
 def test_norm_sub_survives_tables_far_from_their_total():
-    assert norm_sub(np.array([-1e15, -1e15]), total=1.0).sum() == pytest.approx(1.0)
-    assert norm_sub(np.array([1e15, 3.0]), total=1.0).tolist() == [1.0, 0.0]
-    assert norm_sub(np.array([1.0, 2.0]), total=0.0).tolist() == [0.0, 0.0]
+    assert project_to_simplex(np.array([-1e15, -1e15]), total=1.0).sum() == pytest.approx(1.0)
+    assert project_to_simplex(np.array([1e15, 3.0]), total=1.0).tolist() == [1.0, 0.0]
+    assert project_to_simplex(np.array([1.0, 2.0]), total=0.0).tolist() == [0.0, 0.0]

@@ -9,26 +9,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import ReleaseError, UsageError
-from populace.generate import generate
-from populace.infer.condition import condition
-from populace.infer.histogram import CUT, groups_model, histogram_model
-from populace.infer.run import fit_run
-from populace.infer.told import told_model
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement, Measurements, Told
-from populace.pipeline import measure, release_from, synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteLaplace
-from populace.privacy.noise import ExactNoise
-from populace.private.unprotected import read_public
-from populace.public import Public
-from populace.release.verify import verify
-from populace.report.document import build
+from populace.api.synthesize import measure, release_from, synthesize
+from populace.core.errors import ReleaseError, UsageError
+from populace.core.marginals import Domain, Marginal
+from populace.inference.constraints.conditional_model import condition_model
+from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
+from populace.measurements.public_marginals import PublicTable
+from populace.methods.field_groups import MAX_GROUP_BINS, choose_groups, group_by_information
+from populace.methods.fit_measurements import fit
+from populace.methods.histogram.histogram_model import CUT_FACTOR, field_groups_model, histogram_model
+from populace.methods.stability.released_rows_model import released_rows_model
+from populace.privacy.accounting.mechanisms import DiscreteLaplace
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.public_table import read_public
+from populace.release.report.document import build_report
+from populace.release.verify.verify import verify
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
-from populace.schema.where import Where
-from populace.strategy.field_groups import NEIGHBOUR_BINS, closest, groups_of
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 SCHEMA = replace(Schema.from_sizes(DOMAIN), max_rows=500)
@@ -55,7 +55,7 @@ def run(method, tmp_path, *, schema=SCHEMA, data=None, epsilon="2", delta="1e-4"
 
 
 def counts(model, *, rows, domain=DOMAIN, seed=1):
-    (codes,) = generate(model, rows=rows, rng=np.random.default_rng(seed))
+    (codes,) = draw_rows(model, rows=rows, rng=np.random.default_rng(seed))
     found = np.zeros(domain.shape(domain), dtype=np.int64)
     np.add.at(found, tuple(codes[name] for name in domain), 1)
     return found
@@ -70,7 +70,7 @@ def test_a_release_holds_each_combination_as_often_as_its_bin_says(method, tmp_p
     (item,) = found.items
     assert item.marginal == Marginal(("a", "b", "c"))
     wanted = np.maximum(item.counts, 0)
-    model = fit_run(found)
+    model = fit(found)
     assert model.total == wanted.sum()
     assert (counts(model, rows=int(wanted.sum())) == wanted).all()
     table = release_from(found, model, seed=3).table
@@ -97,12 +97,12 @@ def test_a_histogram_of_nothing_draws_nothing():
 
 def test_tables_of_many_columns_have_intervals_of_their_own_sums(tmp_path):
     """A table of 12 columns has 4,096 effects, which nobody computes."""
-    from populace.infer.intervals import intervals
+    from populace.inference.gls.count_intervals import count_intervals
 
     names = [f"c{n}" for n in range(12)]
     schema = Schema.from_sizes(dict.fromkeys(names, 2))
     found = run("histogram", tmp_path, schema=schema, data=pa.table({name: [0, 1, 1] for name in names}))
-    told = intervals(found)
+    told = count_intervals(found)
     (item,) = found.items
     one = told.of("c3")
     assert one.estimate.tolist() == item.counts.sum(axis=tuple(n for n in range(12) if n != 3)).tolist()
@@ -120,7 +120,7 @@ def test_tables_of_many_columns_have_intervals_of_their_own_sums(tmp_path):
 
 
 def rows_told():
-    return Told.of({(0, 3, 1): 7, (2, 0, 0): 5, (2, 3, 1): 40}, columns=DOMAIN)
+    return ReleasedRows.of({(0, 3, 1): 7, (2, 0, 0): 5, (2, 3, 1): 40}, columns=DOMAIN)
 
 
 @pytest.mark.parametrize("sizes", [DOMAIN.sizes, {"a": 90, "b": 4, "row": 10**4}])
@@ -128,22 +128,22 @@ def test_rows_are_drawn_as_often_as_they_were_told(sizes):
     """Also where codes that nobody has are one group, and where a column has the name of the hidden variable."""
     domain = Domain(sizes)
     told = replace(rows_told(), columns=tuple(domain))
-    model = told_model(told, domain=domain)
-    (codes,) = generate(model, rows=52, rng=np.random.default_rng(3))
+    model = released_rows_model(told, domain=domain)
+    (codes,) = draw_rows(model, rows=52, rng=np.random.default_rng(3))
     rows, times = np.unique(np.stack([codes[name] for name in domain], axis=1), axis=0, return_counts=True)
     assert rows.tolist() == told.codes.tolist()
     assert times.tolist() == [7, 5, 40]
 
 
 def test_told_rows_may_be_chosen_from():
-    model = told_model(rows_told(), domain=DOMAIN)
-    found = condition(model, Where.of("b == 3", schema=SCHEMA).rules, text="b == 3")
+    model = released_rows_model(rows_told(), domain=DOMAIN)
+    found = condition_model(model, RowFilter.of("b == 3", schema=SCHEMA).rules, text="b == 3")
     assert found.share == pytest.approx(47 / 52)
 
 
 def test_too_many_told_rows_leave_the_most_frequent(monkeypatch):
-    monkeypatch.setattr("populace.infer.told.MOST_CELLS", 2 * (3 + 3 + 3))
-    model = told_model(rows_told(), domain=DOMAIN)
+    monkeypatch.setattr("populace.methods.stability.released_rows_model.MAX_ROW_CELLS", 2 * (3 + 3 + 3))
+    model = released_rows_model(rows_told(), domain=DOMAIN)
     assert model.total == 47
 
 
@@ -159,11 +159,11 @@ def test_told_rows_are_saved_and_altered_ones_refused(tmp_path):
     assert again.told.codes.tolist() == found.told.codes.tolist()
     assert "different rows" in repr(again)
     with pytest.raises(ReleaseError, match="not rows of the schema"):
-        replace(found, told=Told(("a", "b", "c"), found.told.codes + 3, found.told.counts))
+        replace(found, told=ReleasedRows(("a", "b", "c"), found.told.codes + 3, found.told.counts))
     with pytest.raises(ReleaseError, match="no counts"):
-        Told(("a",), [[1], [2]], [3])
+        ReleasedRows(("a",), [[1], [2]], [3])
     with pytest.raises(ReleaseError, match="no rows to draw from"):
-        fit_run(replace(found, told=None))
+        fit(replace(found, told=None))
 
 
 def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
@@ -202,7 +202,7 @@ def test_no_row_that_is_rare_is_told(tmp_path):
     schema = Schema.from_sizes({"a": 10**5, "b": 10**5})
     found = run("stability", tmp_path, data=data, schema=schema)
     for asked in ({}, {"rows": 20}, {"rows": 20, "implicates": 2}, {"rows": 20, "where": "a < 50"}):
-        release = release_from(found, fit_run(found), seed=1, **asked)
+        release = release_from(found, fit(found), seed=1, **asked)
         assert [table.num_rows for table in release.tables] == [0] * asked.get("implicates", 1)
         assert release.rows_asked is None
         assert release.statement["total"]["rows"] == 0
@@ -210,8 +210,8 @@ def test_no_row_that_is_rare_is_told(tmp_path):
         assert "No row was told" in told
         assert "The table is empty, however many rows were asked for." in told
         assert "Rows are here only if" not in told
-    release = release_from(found, fit_run(found), rows=20)
-    page = build(release.statement, measurements=found, codes=release.compared)
+    release = release_from(found, fit(found), rows=20)
+    page = build_report(release.statement, measurements=found, codes=release.compared)
     assert page.summary == ("No row was frequent enough to be told.",)
 
 
@@ -224,7 +224,7 @@ def test_domains_are_learnt_before_rows_are_told(tmp_path):
     assert len(found.told.counts) == 2
     first, *_, last = found.record.spends
     assert 0 < first.delta <= found.record.delta / 10
-    assert found.record.used_keys == first.delta + last.delta <= found.record.delta
+    assert found.record.used_delta_reserve == first.delta + last.delta <= found.record.delta
     assert isinstance(first.spend.law.noise, DiscreteLaplace)
 
 
@@ -232,9 +232,9 @@ def test_domains_are_learnt_before_rows_are_told(tmp_path):
 
 
 def test_groups_are_the_declared_ones_or_neighbours():
-    assert groups_of(DOMAIN, declared=[("c", "a")]) == (("a", "c"), ("b",))
+    assert choose_groups(DOMAIN, declared=[("c", "a")]) == (("a", "c"), ("b",))
     wide = Domain({"a": 10, "b": 100, "c": 2, "d": 5000, "e": 999})
-    assert groups_of(wide, declared=[]) == (("a", "b"), ("c",), ("d",), ("e",))
+    assert choose_groups(wide, declared=[]) == (("a", "b"), ("c",), ("d",), ("e",))
 
 
 @pytest.mark.parametrize("declared", [(("a", "c"),), ()])
@@ -246,13 +246,13 @@ def test_noise_has_scale_groups_over_epsilon_and_bins_below_the_cut_are_empty(de
     cliques = [item.marginal.clique for item in found.items]
     assert cliques == ([("a", "c"), ("b",)] if declared else [("a",), ("b", "c")])
     assert found.record.spends[0].spend.law == DiscreteLaplace(Fraction(4))
-    model = fit_run(found)
+    model = fit(found)
     total = sum(i.counts.sum() / i.counts.size for i in found.items) / sum(
         1 / i.counts.size for i in found.items
     )
     assert model.total == pytest.approx(total)
     for item in found.items:
-        least = CUT * 4 * np.log10(item.counts.size)
+        least = CUT_FACTOR * 4 * np.log10(item.counts.size)
         kept = np.where(item.counts < least, 0, item.counts)
         assert 0 < (kept > 0).sum() < (item.counts > 0).sum(), "the cut does something"
         shares = model.grouped_marginal(item.marginal.clique) / model.total
@@ -274,7 +274,7 @@ def test_groups_are_found_in_a_public_table(tmp_path):
     found = run("field-groups", tmp_path, schema=schema, data=data, public=public)
     assert {item.marginal.clique for item in found.items} == {("a", "c"), ("b", "d"), ("e",)}
     assert found.record.spends[0].spend.law == DiscreteLaplace(3 / Fraction(found.record.epsilon))
-    release = release_from(found, fit_run(found))
+    release = release_from(found, fit(found))
     assert release.statement["public"]
     (line,) = (line for line in release.statement["not_covered"] if "declared public" in line)
     assert "which columns were counted together (“a × c”, “b × d”); no count of it is here." in line
@@ -282,8 +282,8 @@ def test_groups_are_found_in_a_public_table(tmp_path):
     assert "in the public table: nothing was learnt from the private one" in warnings
     assert "columns of different groups are independent" in warnings
     declared = replace(schema, groups=(("a", "b"),))
-    assert closest(read_public(public, schema=schema), domain=schema.domain)[0] == ("a", "c")
-    assert groups_of(schema.domain, declared=declared.groups, public=read_public(public, schema=schema))[
+    assert group_by_information(read_public(public, schema=schema), domain=schema.domain)[0] == ("a", "c")
+    assert choose_groups(schema.domain, declared=declared.groups, public=read_public(public, schema=schema))[
         0
     ] == ("a", "b")
 
@@ -292,7 +292,9 @@ def test_pairs_too_large_for_a_group_are_not_counted():
     """Two columns of so many codes have a table that no memory holds."""
     domain = Domain({"a": 300_000, "b": 300_000, "c": 2})
     codes = {"a": np.arange(9), "b": np.arange(9), "c": np.zeros(9, int)}
-    assert closest(Public(name="p", digest="", domain=domain, codes=codes), domain=domain) == (
+    assert group_by_information(
+        PublicTable(name="p", digest="", domain=domain, codes=codes), domain=domain
+    ) == (
         ("a",),
         ("b",),
         ("c",),
@@ -303,12 +305,12 @@ def test_groups_of_a_public_table_stay_small():
     """Ten bits that are all alike: more than ten columns, or more than a thousand bins, never come together."""
     same = np.random.default_rng(1).integers(0, 2, 400)
     domain = Domain({f"x{i}": 2 for i in range(12)})
-    known = Public(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
-    groups = closest(known, domain=domain)
+    known = PublicTable(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
+    groups = group_by_information(known, domain=domain)
     assert sorted(name for group in groups for name in group) == sorted(domain)
-    assert max(map(domain.cells, groups)) <= NEIGHBOUR_BINS
+    assert max(map(domain.cells, groups)) <= MAX_GROUP_BINS
     alone = {name: np.random.default_rng(i).integers(0, 2, 400) for i, name in enumerate(domain)}
-    split = closest(Public(name="p", digest="", domain=domain, codes=alone), domain=domain)
+    split = group_by_information(PublicTable(name="p", digest="", domain=domain, codes=alone), domain=domain)
     assert len(split) > len(groups), "what chance shows puts fewer columns together"
 
 
@@ -317,7 +319,7 @@ def test_a_group_of_which_nothing_is_left_is_even():
         Measurement(Marginal((name,)), np.zeros(size), DiscreteLaplace(Fraction(9)).variance)
         for name, size in DOMAIN.items()
     ]
-    model = groups_model(items, domain=DOMAIN)
+    model = field_groups_model(items, domain=DOMAIN)
     assert counts(model, rows=48).sum() == 48
     assert np.ptp(model.marginal(("b",))) == pytest.approx(0)
 
@@ -327,7 +329,7 @@ def test_groups_keep_rules_and_totals_that_tie_them(tmp_path):
     text += '[[totals]]\nby = ["c"]\ncounts = { "0" = 170, "1" = 130 }\n'
     schema = replace(Schema.parse(text), groups=(("a", "c"),))
     found = run("field-groups", tmp_path, schema=schema)
-    table = release_from(found, fit_run(found), seed=1).table
+    table = release_from(found, fit(found), seed=1).table
     a, b, c = (np.array(table[name]) for name in "abc")
     assert np.bincount(c).tolist() == [170, 130]
     assert not ((a == 0) & (b == 1)).any()

@@ -12,21 +12,27 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from populace.infer.copula import MOST_GROUPS, Copula, copula_model, fitted, mixture
-from populace.infer.normal import rectangles
-from populace.infer.ranks import orders
-from populace.infer.run import fit_run
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure, release_from
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure, release_from
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import fit
+from populace.methods.literature.copula.bivariate_normal import rectangle_probabilities
+from populace.methods.literature.copula.copula import group_for_pairs
+from populace.methods.literature.copula.copula_model import (
+    MAX_GROUPS,
+    GaussianCopula,
+    conditional_shares,
+    copula_model,
+    fit_copula,
+)
+from populace.methods.literature.copula.optimal_scaling import optimal_orders
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.strategy.copula import grouped
 
 SHARES = {"a": np.array([0.5, 0.5]), "b": np.array([0.2, 0.5, 0.3]), "c": np.array([0.1, 0.4, 0.4, 0.1])}
 MATRIX = np.array([[1, 0.6, 0.5], [0.6, 1, -0.2], [0.5, -0.2, 1]])
-COPULA = Copula(
+COPULA = GaussianCopula(
     shares=SHARES,
     orders={name: np.arange(len(shares)) for name, shares in SHARES.items()},
     matrix=MATRIX,
@@ -39,7 +45,7 @@ def cuts(shares):
 
 
 def pair(one, other, rho):
-    return rectangles(cuts(SHARES[one]), cuts(SHARES[other]), np.array([rho]))[0]
+    return rectangle_probabilities(cuts(SHARES[one]), cuts(SHARES[other]), np.array([rho]))[0]
 
 
 def rows_of(matrix, shares, *, rows, seed=0):
@@ -64,7 +70,7 @@ def measured(table, *, sizes, tmp_path, epsilon="10", delta="1e-6", method="copu
 
 
 def test_a_mixture_has_the_shares_and_all_pairs_of_its_normal_law():
-    chances = mixture(COPULA, groupings={})
+    chances = conditional_shares(COPULA, groupings={})
     for name, table in chances.items():
         assert np.allclose(table.sum(axis=0), 1)
         assert np.allclose(table.mean(axis=1), SHARES[name], atol=1e-6)
@@ -75,7 +81,7 @@ def test_a_mixture_has_the_shares_and_all_pairs_of_its_normal_law():
 
 def test_three_columns_go_together_as_the_normal_law_says():
     """A tree of pairs, which leaves out b × c, would be far off."""
-    chances = mixture(COPULA, groupings={})
+    chances = conditional_shares(COPULA, groupings={})
     found = (chances["a"][0] * chances["b"][0] * chances["c"][:2].sum(axis=0)).mean()
     upper = [float(cuts(SHARES["a"])[0, 0]), float(cuts(SHARES["b"])[0, 0]), float(cuts(SHARES["c"])[0, 1])]
     assert abs(found - multivariate_normal.cdf(upper, cov=MATRIX)) < 1e-3
@@ -100,7 +106,7 @@ def noiseless(table, *, sizes):
 def test_correlations_are_found_again():
     sizes = {name: len(shares) for name, shares in SHARES.items()}
     items, domain = noiseless(rows_of(MATRIX, SHARES, rows=100_000), sizes=sizes)
-    found = fitted(items, domain=domain)
+    found = fit_copula(items, domain=domain)
     assert np.abs(found.matrix - MATRIX).max() < 0.02
     assert all(np.array_equal(found.orders[name], np.arange(size)) for name, size in sizes.items())
 
@@ -112,7 +118,7 @@ def test_codes_in_any_order_are_put_in_order():
     mixed = np.array([3, 0, 5, 1, 4, 2])
     table["b"] = mixed[table["b"]]
     items, domain = noiseless(table, sizes=dict.fromkeys("abcd", 6))
-    found = fitted(items, domain=domain)
+    found = fit_copula(items, domain=domain)
     assert found.orders["b"].tolist() in (mixed.tolist(), mixed[::-1].tolist())
     assert np.abs(np.abs(found.matrix) - matrix).max() < 0.03
 
@@ -123,7 +129,7 @@ def test_noise_puts_nothing_in_another_order():
     shares = [np.full(5, 0.2)] * 6
     pairs = list(combinations(range(6), 2))
     tables = {key: np.outer(shares[0], shares[0]) + rng.normal(0, 1e-9, (5, 5)) for key in pairs}
-    found = orders(shares, tables, noise=dict.fromkeys(pairs, 1e-3))
+    found = optimal_orders(shares, tables, noise=dict.fromkeys(pairs, 1e-3))
     assert all(order.tolist() == [0, 1, 2, 3, 4] for order in found)
 
 
@@ -138,7 +144,7 @@ def test_rows_follow_the_law_and_not_a_tree(tmp_path):
     sizes = dict.fromkeys(names, 3)
     for method, most, least in (("copula", 0.02, 0.0), ("independent", 1.0, 0.1)):
         found = measured(table, sizes=sizes, tmp_path=tmp_path, epsilon="2", method=method)
-        release = release_from(found, fit_run(found), seed=1).table
+        release = release_from(found, fit(found), seed=1).table
         apart = []
         for one, other in combinations(names, 2):
             tables = [np.zeros((3, 3)), np.zeros((3, 3))]
@@ -175,7 +181,7 @@ def column(name, counts):
 
 
 def test_groups_are_neighbours_or_heads():
-    found = grouped(
+    found = group_for_pairs(
         [column("age", [10, 10, 10, 10, 10, 10]), column("city", [10, 90, 20, 80]), column("sex", [5, 5])],
         ordered=frozenset({"age"}),
         most=3,
@@ -188,7 +194,7 @@ def test_groups_are_neighbours_or_heads():
 )
 @pytest.mark.parametrize("ordered", [frozenset(), frozenset({"a"})])
 def test_odd_counts_still_make_two_groups(counts, ordered):
-    found = grouped([column("a", counts)], ordered=ordered, most=2)
+    found = group_for_pairs([column("a", counts)], ordered=ordered, most=2)
     assert found["a"].size == 2
 
 
@@ -198,9 +204,9 @@ def test_large_columns_share_groups_and_keep_their_codes(tmp_path):
     table = {"a": rng.integers(0, 500, 5000), "b": rng.integers(0, 2, 5000)}
     found = measured(table, sizes={"a": 500, "b": 2}, tmp_path=tmp_path)
     model = copula_model(found.items, domain=found.schema.domain)
-    assert model.groupings["a"].size <= MOST_GROUPS
+    assert model.groupings["a"].size <= MAX_GROUPS
     assert np.allclose(np.bincount(model.groupings["a"].lookup, weights=model.within["a"]), 1)
-    release = release_from(found, fit_run(found), rows=5000, seed=1).table
+    release = release_from(found, fit(found), rows=5000, seed=1).table
     assert len(set(release["a"].to_pylist())) > 400
 
 
@@ -208,5 +214,5 @@ def test_models_are_the_same_every_time(tmp_path):
     table = rows_of(MATRIX, SHARES, rows=2000)
     found = measured(table, sizes={name: len(s) for name, s in SHARES.items()}, tmp_path=tmp_path)
     again = replace(found, items=found.items[::-1]) if hasattr(found, "items") else found
-    one, other = fit_run(found), fit_run(again)
+    one, other = fit(found), fit(again)
     assert all(np.allclose(one.potentials[c], other.potentials[c]) for c in one.potentials)

@@ -1,4 +1,5 @@
-"""`copula` by hand: what pairs take, how far noise is believed, orders of groups, and what is known beside pairs."""
+"""`measure_copula` by hand: what pairs take, how far noise is believed, orders of groups, and what is known
+beside pairs."""
 
 from __future__ import annotations
 
@@ -9,16 +10,22 @@ import numpy as np
 import pytest
 from clerks import Clerk
 
-from populace.infer.copula import MOST_GROUPS, _codes, _neighbours, copula_model, fitted
-from populace.infer.ranks import _together, normal_scores
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.privacy.budget import Budget
-from populace.progress import silent
-from populace.schema.rules import Rule, Rules
-from populace.schema.unit import Unit
-from populace.strategy.copula import clear_groups, copula, pair_share
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.progress import silent
+from populace.measurements.measurements import Measurement
+from populace.methods.literature.copula.copula import count_groups, measure_copula, pair_share
+from populace.methods.literature.copula.copula_model import (
+    MAX_GROUPS,
+    _group_neighbours,
+    _order_codes,
+    copula_model,
+    fit_copula,
+)
+from populace.methods.literature.copula.optimal_scaling import _squared_correlations, normal_scores
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.schema.conditions.rules import Rule, Rules
+from populace.schema.unit import PrivacyUnit
 
 TWO = Domain({"a": 2, "b": 2})
 
@@ -30,7 +37,7 @@ def item(clique, counts, variance=1, *groupings):
 @pytest.mark.parametrize(("delta", "share"), [("1e-9", "0.62"), ("0", "0.68")])
 def test_the_share_of_pairs_follows_from_the_currency(delta, share):
     """Ten columns of two codes: (4·√10)^⅔ and (4·√45)^⅔, or with pure noise √40 and √180."""
-    budget = Budget.of(Fraction(1), Fraction(delta), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction(delta), unit=PrivacyUnit())
     assert pair_share(Domain(dict.fromkeys("abcdefghij", 2)), budget=budget) == Fraction(share)
 
 
@@ -38,7 +45,7 @@ def test_the_budget_is_spent_on_columns_and_pairs_as_shared_out():
     sizes = {"a": 5, "b": 2, "c": 3}
     rng = np.random.default_rng(1)
     clerk = Clerk({name: rng.integers(0, size, 5000) for name, size in sizes.items()}, sizes=sizes)
-    copula(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+    measure_copula(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
     *_, (_, answers, pairs) = clerk.asked
     share = pair_share(clerk.domain, budget=clerk.budget)
     assert answers == 3
@@ -49,7 +56,7 @@ def test_the_budget_is_spent_on_columns_and_pairs_as_shared_out():
 def test_too_few_rows_have_no_groups():
     """π·σ/N above 0.3 hides every correlation."""
     edge = math.pi * 7 / 0.3
-    assert [clear_groups(rows, deviation=7.0) for rows in (edge * 0.999, edge * 1.001, 0.0, -5.0)] == [
+    assert [count_groups(rows, deviation=7.0) for rows in (edge * 0.999, edge * 1.001, 0.0, -5.0)] == [
         0,
         2,
         0,
@@ -67,20 +74,20 @@ def test_a_correlation_is_believed_as_far_as_it_exceeds_its_noise(variance):
     ]
     rho = math.sin(2 * math.pi * 0.05)
     noise = variance / 1000**2 * rho**2 / (4 * 0.05**2)
-    found = fitted(items, domain=TWO).matrix[0, 1]
+    found = fit_copula(items, domain=TWO).matrix[0, 1]
     assert found == pytest.approx(rho * max(0.0, 1 - noise / rho**2), abs=5e-3)
 
 
 def test_a_public_number_of_rows_is_taken_as_it_is():
     items = [item(("a",), [500, 500]), item(("b",), [500, 500]), item(("a", "b"), [[300, 200], [200, 300]])]
-    assert fitted(items, domain=TWO, rows=777.0).total == 777
-    assert fitted(items, domain=TWO).total == pytest.approx(1000)
+    assert fit_copula(items, domain=TWO, rows=777.0).total == 777
+    assert fit_copula(items, domain=TWO).total == pytest.approx(1000)
 
 
 def test_codes_stand_in_the_order_of_their_groups():
     rank, grouping = np.array([2, 0, 1]), Grouping("x", (0, 1, 2, 0, 1))
-    assert _codes(rank, grouping).tolist() == [2, 0, 3, 1, 4]
-    assert _codes(rank, None).tolist() == [2, 0, 1]
+    assert _order_codes(rank, grouping).tolist() == [2, 0, 3, 1, 4]
+    assert _order_codes(rank, None).tolist() == [2, 0, 1]
 
 
 def test_codes_in_groups_keep_their_own_shares():
@@ -90,7 +97,7 @@ def test_codes_in_groups_keep_their_own_shares():
         item(("b",), [500, 500]),
         item(("a", "b"), [[200, 200], [300, 300]], 1, Grouping("a", (0, 0, 1))),
     ]
-    found = fitted(items, domain=Domain({"a": 3, "b": 2}))
+    found = fit_copula(items, domain=Domain({"a": 3, "b": 2}))
     np.testing.assert_allclose(found.shares["a"], [0.1, 0.3, 0.6], atol=1e-3)
 
 
@@ -99,20 +106,23 @@ def test_noise_alone_brings_no_columns_together():
     rng = np.random.default_rng(6)
     own, other = normal_scores(np.full(4, 0.25)), normal_scores(np.array([0.2, 0.3, 0.5]))
     scores, sigma = [own, other], 0.01
-    found = [_together(own, [(1, rng.normal(0, sigma, (4, 3)), sigma**2)], scores) for _ in range(4000)]
+    found = [
+        _squared_correlations(own, [(1, rng.normal(0, sigma, (4, 3)), sigma**2)], scores) for _ in range(4000)
+    ]
     assert abs(np.mean(found)) < 5 * np.std(found) / math.sqrt(len(found))
     assert sigma**2 * (own @ own) * (other @ other) > 20 * np.std(found) / math.sqrt(len(found))
 
 
 def test_neighbours_of_different_classes_share_no_group():
-    size = 3 * MOST_GROUPS
+    size = 3 * MAX_GROUPS
     classes = Grouping("x", tuple(code % 2 for code in range(size)))
     order, shares = np.arange(size), np.full(size, 1 / size)
-    assert _neighbours("x", order, shares, None).size == MOST_GROUPS
+    assert _group_neighbours("x", order, shares, None).size == MAX_GROUPS
     assert all(
-        len({code % 2 for code in codes}) == 1 for codes in _neighbours("x", order, shares, classes).members
+        len({code % 2 for code in codes}) == 1
+        for codes in _group_neighbours("x", order, shares, classes).members
     )
-    assert _neighbours("x", order[:MOST_GROUPS], shares, None) is None
+    assert _group_neighbours("x", order[:MAX_GROUPS], shares, None) is None
 
 
 def test_rows_are_not_fitted_to_what_a_rule_forbids():

@@ -16,12 +16,12 @@ import pytest
 import surveys
 
 import populace as pp
-from populace.estimates import estimate
-from populace.private.read import open_source
-from populace.release.frame import encode_table, read_table, write_table
-from populace.schema.columns import Categorical
-from populace.schema.dates import Date
-from populace.schema.ranges import Integer, Numeric
+from populace.api.estimate import estimate
+from populace.private.read.rows_to_codes import open_source
+from populace.release.table_files import encode_table, read_table, write_table
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.date_columns import DateColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 
 LOOKS_LIKE = [
@@ -47,7 +47,7 @@ LETTERS = ["\x00", "\x1b[0m", "\x7f", "é", "e\u0301", "ﬁ", "🙂", "\U0010fff
 ODD = [*LOOKS_LIKE, *SPREADSHEET, *BLANKS, *QUOTES, *LETTERS]
 
 
-def schema_of(*columns: Categorical | Integer | Numeric | Date) -> Schema:
+def schema_of(*columns: CategoricalColumn | IntegerColumn | DecimalColumn | DateColumn) -> Schema:
     return Schema(columns={column.name: column for column in columns})
 
 
@@ -59,18 +59,18 @@ def back(table: pa.Table, schema: Schema, folder: Path) -> pa.Table:
 @pytest.mark.parametrize(
     ("column", "cells"),
     [
-        (Categorical(name="x", values=("a", "b\n\nc")), pa.array([None, "a", None, "b\n\nc", None])),
-        (Integer(name="x", min=0, max=9), pa.array([None, 1, None, None, 2, None])),
-        (Integer(name="x\n\ny", min=0, max=9), pa.array([None, 1, None])),
-        (Numeric(name="x", edges=(0, 1, 5)), pa.array([0.5, None, 1e-7, None])),
-        (Date(name="x", min=0, max=9), pa.array([None, 3, None], pa.int32()).cast(pa.date32())),
-        (Integer(name="x", min=0, max=9), pa.array([None], pa.int64())),
-        (Integer(name="x", min=0, max=9), pa.array([], pa.int64())),
-        (Categorical(name="x", values=("a",)), pa.array([], pa.string())),
+        (CategoricalColumn(name="x", values=("a", "b\n\nc")), pa.array([None, "a", None, "b\n\nc", None])),
+        (IntegerColumn(name="x", min=0, max=9), pa.array([None, 1, None, None, 2, None])),
+        (IntegerColumn(name="x\n\ny", min=0, max=9), pa.array([None, 1, None])),
+        (DecimalColumn(name="x", edges=(0, 1, 5)), pa.array([0.5, None, 1e-7, None])),
+        (DateColumn(name="x", min=0, max=9), pa.array([None, 3, None], pa.int32()).cast(pa.date32())),
+        (IntegerColumn(name="x", min=0, max=9), pa.array([None], pa.int64())),
+        (IntegerColumn(name="x", min=0, max=9), pa.array([], pa.int64())),
+        (CategoricalColumn(name="x", values=("a",)), pa.array([], pa.string())),
     ],
 )
 def test_empty_cells_of_a_single_column_are_rows(
-    column: Categorical | Integer | Numeric | Date, cells: pa.Array, tmp_path: Path
+    column: CategoricalColumn | IntegerColumn | DecimalColumn | DateColumn, cells: pa.Array, tmp_path: Path
 ) -> None:
     table, schema = pa.table({column.name: cells}), schema_of(column)
     assert back(table, schema, tmp_path).equals(table)
@@ -81,7 +81,7 @@ def test_empty_cells_of_a_single_column_are_rows(
     assert pyarrow.csv.read_csv(path, parse_options=lines).shape == (len(cells), 1)
     with path.open(newline="", encoding="utf-8") as file:
         assert [len(row) for row in csv.reader(file)] == [1] * (1 + len(cells))
-    if "\n" not in column.name and column.name == "x" and not isinstance(column, Categorical):
+    if "\n" not in column.name and column.name == "x" and not isinstance(column, CategoricalColumn):
         # And a run that takes the file for a private table reads the same rows.
         source = open_source(path)
         assert sum(batch.num_rows for batch in source.batches(["x"])) == len(cells)
@@ -89,7 +89,7 @@ def test_empty_cells_of_a_single_column_are_rows(
 
 def test_a_release_of_one_column_verifies(tmp_path: Path) -> None:
     """About a third of the cells are empty."""
-    schema = schema_of(Categorical(name="answer", values=("yes", "no")))
+    schema = schema_of(CategoricalColumn(name="answer", values=("yes", "no")))
     table = pa.table({"answer": ["yes", None, "no"] * 300})
     release = pp.synthesize(table, schema=schema, epsilon=1, delta="1e-9", ledger=tmp_path / "ledger.db")
     assert release.synthetic.column("answer").null_count > 200
@@ -101,9 +101,9 @@ def test_a_release_of_one_column_verifies(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_odd_values_and_odd_names_come_back_exactly(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"synthetic.{ending}"
-    values = Categorical(name="v", values=tuple(ODD))
+    values = CategoricalColumn(name="v", values=tuple(ODD))
     table = pa.table({"v": [*ODD, None], "w": [None, *ODD]})
-    schema = schema_of(values, Categorical(name="w", values=tuple(ODD)))
+    schema = schema_of(values, CategoricalColumn(name="w", values=tuple(ODD)))
     for some in (["v"], ["v", "w"]):
         part = Schema(columns={name: schema.columns[name] for name in some})
         write_table(table.select(some), path)
@@ -112,7 +112,7 @@ def test_odd_values_and_odd_names_come_back_exactly(ending: str, tmp_path: Path)
         codes = encode_table(again, schema=part)["v"].tolist()
         assert codes[:-1] == [values.code(text) for text in ODD]
     for name in filter(str.strip, ODD):
-        named = schema_of(Categorical(name=name, values=("a",)))
+        named = schema_of(CategoricalColumn(name=name, values=("a",)))
         table = pa.table({name: ["a", None, "a"]})
         write_table(table, path)
         assert read_table(path, schema=named).equals(table), repr(name)
@@ -120,14 +120,14 @@ def test_odd_values_and_odd_names_come_back_exactly(ending: str, tmp_path: Path)
 
 def test_a_value_may_be_longer_than_a_block(tmp_path: Path) -> None:
     long = '"' * (3 * 2**20)
-    schema = schema_of(Categorical(name="v", values=(long, "b")), Integer(name="w", min=0, max=3))
+    schema = schema_of(CategoricalColumn(name="v", values=(long, "b")), IntegerColumn(name="w", min=0, max=3))
     table = pa.table({"v": [long, "b", None, long], "w": [1, None, 2, 3]})
     assert back(table, schema, tmp_path).equals(table)
 
 
 def test_empty_and_missing_are_one(tmp_path: Path) -> None:
     """A column has one empty code: whether a file writes it with quotation marks makes no difference."""
-    schema = schema_of(Categorical(name="v", values=("a",)), Integer(name="w", min=0, max=3))
+    schema = schema_of(CategoricalColumn(name="v", values=("a",)), IntegerColumn(name="w", min=0, max=3))
     (tmp_path / "synthetic.csv").write_text('"v","w"\n"",\n,""\n"a",3\n')
     table = read_table(tmp_path / "synthetic.csv", schema=schema)
     assert table.to_pydict() == {"v": [None, None, "a"], "w": [None, None, 3]}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.infer import denoise as module
-from populace.infer.denoise import denoise
-from populace.infer.projection import norm_sub
+from populace.inference.fit import denoise as module
+from populace.inference.fit.denoise import denoise
+from populace.inference.fit.projection import project_to_simplex
 
 ROWS = 40_000
 
@@ -57,9 +57,9 @@ def cleaned(table, noisy, *, deviation, seed=0, allowed=None):
 def alone(estimator, table, noisy, *, deviation):
     """What one estimator says of the whole evidence."""
     beside = independent(table)
-    given = module._Noisy(
+    given = module._NoisyTable(
         baseline=beside,
-        residual=module._centred(noisy - beside),
+        residual=module._centre(noisy - beside),
         deviation=deviation,
         total=float(beside.sum()),
         free=math.prod(size - 1 for size in table.shape),
@@ -77,7 +77,7 @@ def errors(make, *, deviation, shape=(20, 15), tables=20):
         noisy = table + rng.normal(0, deviation, shape)
         guesses = [
             cleaned(table, noisy, deviation=deviation, seed=seed),
-            norm_sub(noisy, total=float(table.sum())),
+            project_to_simplex(noisy, total=float(table.sum())),
             *(alone(each, table, noisy, deviation=deviation) for each in module._ESTIMATORS),
         ]
         found.append([((guess - table) ** 2).mean() / deviation**2 for guess in guesses])
@@ -180,7 +180,7 @@ def test_one_strong_pattern_is_kept_with_a_third_of_the_noise(deviation):
 @pytest.mark.parametrize(("deviation", "part"), [(30.0, 0.75), (100.0, 0.4)])
 def test_near_functions_need_more_than_low_rank(deviation, part):
     together, raw, each = errors(nearly_function, deviation=deviation)
-    assert together < part * each[module._ESTIMATORS.index(module._smooth)]
+    assert together < part * each[module._ESTIMATORS.index(module._keep_low_rank)]
     assert together < raw
 
 
@@ -190,7 +190,7 @@ def test_near_functions_need_more_than_low_rank(deviation, part):
 def test_never_much_worse_than_the_best_estimator(make, deviation, shape):
     """The price of choosing is at most the temperature × log(1 / prior) (Dai, Rigollet and Zhang 2012, theorem 3.1)."""
     together, _, each = errors(make, deviation=deviation, shape=shape)
-    price = module._TEMPERATURE * (1 + 1 / module._SPLIT**2) * math.log(10) / math.prod(shape)
+    price = module._TEMPERATURE * (1 + 1 / module._SPLIT_RATIO**2) * math.log(10) / math.prod(shape)
     assert together < 1.05 * each.min() + price
 
 
@@ -213,11 +213,11 @@ def test_small_tables_are_shrunk_towards_the_baseline(shape):
     found = []
     for _ in range(60):
         beside = np.full(shape, 1000.0)
-        signal = module._centred(rng.normal(0, 200.0, shape))
+        signal = module._centre(rng.normal(0, 200.0, shape))
         for truth in (beside, beside + signal):
             noisy = truth + rng.normal(0, 20.0, shape)
             guess = denoise(noisy, baseline=beside, deviation=20.0, rng=rng)
-            raw = beside + module._centred(noisy - beside)
+            raw = beside + module._centre(noisy - beside)
             found.append([((guess - truth) ** 2).sum(), ((raw - truth) ** 2).sum()])
     nothing, much = np.array(found)[0::2].mean(axis=0), np.array(found)[1::2].mean(axis=0)
     assert nothing[0] < 0.6 * nothing[1]
@@ -234,7 +234,7 @@ def test_three_columns_keep_what_only_three_columns_show():
     for seed in range(10):
         noisy = truth + rng.normal(0, 40.0, truth.shape)
         guess = cleaned(truth, noisy, deviation=40.0, seed=seed)
-        raw = norm_sub(noisy, total=float(truth.sum()))
+        raw = project_to_simplex(noisy, total=float(truth.sum()))
         found.append([((guess - truth) ** 2).mean(), ((raw - truth) ** 2).mean()])
     guess, raw = np.mean(found, axis=0)
     assert guess < 0.4 * raw
@@ -255,7 +255,7 @@ def test_huge_noise_leaves_most_of_the_baseline(shape, part):
         table = no_pattern(rng, shape)
         noisy = table + rng.normal(0, 1e9, shape)
         moved.append(np.abs(cleaned(table, noisy, deviation=1e9, seed=seed) - table).sum())
-        raw.append(np.abs(norm_sub(noisy, total=float(table.sum())) - table).sum())
+        raw.append(np.abs(project_to_simplex(noisy, total=float(table.sum())) - table).sum())
     assert np.mean(moved) < part * np.mean(raw)
 
 
@@ -264,7 +264,7 @@ def test_next_to_no_noise_leaves_the_values(shape):
     rng = np.random.default_rng(9)
     table = no_pattern(rng, shape) * rng.gamma(1.0, size=shape) + 5.0
     # The margins of all pairs are known, so that three columns come back whole too.
-    beside = table - module._centred(rng.normal(0, 1.0, shape))
+    beside = table - module._centre(rng.normal(0, 1.0, shape))
     found = denoise(table, baseline=beside, deviation=1e-6, rng=rng)
     np.testing.assert_allclose(found, table, atol=1e-3)
 
@@ -280,8 +280,10 @@ def test_singular_values_shrink_by_the_closed_formula():
         residual[0, 0], residual[1, 1] = 6 * 3.0, 6 * units
         wanted = np.zeros((3, 5))
         wanted[0, 0], wanted[1, 1] = 6 * 2.45515, 6 * kept
-        np.testing.assert_allclose(module._low_rank(residual, deviation=3.0), wanted, atol=1e-4)
-        np.testing.assert_allclose(module._low_rank(residual.T, deviation=3.0), wanted.T, atol=1e-4)
+        np.testing.assert_allclose(module._shrink_singular_values(residual, deviation=3.0), wanted, atol=1e-4)
+        np.testing.assert_allclose(
+            module._shrink_singular_values(residual.T, deviation=3.0), wanted.T, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("factor", [0.85, 1.15])
@@ -290,8 +292,10 @@ def test_no_other_shrinkage_does_better(factor):
     lost = []
     for _ in range(20):
         left, right = rng.normal(size=41), rng.normal(size=31)
-        truth = module._centred(3.0 * np.outer(left, right) / 41**0.5)
-        found = module._low_rank(module._centred(truth + rng.normal(size=truth.shape)), deviation=1.0)
+        truth = module._centre(3.0 * np.outer(left, right) / 41**0.5)
+        found = module._shrink_singular_values(
+            module._centre(truth + rng.normal(size=truth.shape)), deviation=1.0
+        )
         lost.append([((found - truth) ** 2).sum(), ((factor * found - truth) ** 2).sum()])
     best, other = np.mean(lost, axis=0)
     assert best < other
@@ -300,7 +304,7 @@ def test_no_other_shrinkage_does_better(factor):
 def test_noise_alone_has_no_pattern():
     rng = np.random.default_rng(11)
     kept = sum(
-        bool(module._low_rank(module._centred(rng.normal(size=(40, 30))), deviation=1.0).any())
+        bool(module._shrink_singular_values(module._centre(rng.normal(size=(40, 30))), deviation=1.0).any())
         for _ in range(40)
     )
     assert kept <= 12
@@ -315,8 +319,8 @@ def test_cells_that_stand_out_are_taken_as_they_are():
         cells = np.zeros((12, 12))
         cells[:2, :2] = [[size, -size], [-size, size]]
         for rest in (np.zeros((12, 12)), pattern):
-            found = alone(module._outstanding, beside, beside + cells + rest, deviation=10.0)
-            shrunk = module._low_rank(rest if kept else rest + cells, deviation=10.0)
+            found = alone(module._keep_outliers, beside, beside + cells + rest, deviation=10.0)
+            shrunk = module._shrink_singular_values(rest if kept else rest + cells, deviation=10.0)
             np.testing.assert_allclose(found, beside + (cells if kept else 0.0) + shrunk, atol=1e-9)
 
 
@@ -342,7 +346,7 @@ def test_the_judge_has_not_seen_what_the_estimators_saw(monkeypatch):
         return np.array([1.0, 0.0])
 
     monkeypatch.setattr(module, "_ESTIMATORS", (known, linear))
-    monkeypatch.setattr(module, "_weights", spy)
+    monkeypatch.setattr(module, "_aggregation_weights", spy)
     rng = np.random.default_rng(12)
     table = no_pattern(rng, (20, 15))
     for seed in range(60):
@@ -359,7 +363,7 @@ def test_weights_minimise_what_they_should(seed):
     rng = np.random.default_rng(seed)
     missed = rng.normal(size=(6, 40)) * rng.uniform(0.2, 2.0, (6, 1))
     products, temperature = missed @ missed.T, 20.0
-    found = module._weights(products, temperature=temperature)
+    found = module._aggregation_weights(products, temperature=temperature)
     assert found.sum() == pytest.approx(1.0)
     level = products @ found + 0.5 * np.diag(products) + temperature * np.log(found / module._PRIOR)
     assert np.ptp(level) < 1e-6 * temperature

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import ResourceError, UsageError
-from populace.release import destination
-from populace.release.destination import becoming, check_destination
+from populace.core.errors import ResourceError, UsageError
+from populace.release.folder import destination
+from populace.release.folder.destination import atomic_folder, check_destination
 
 NAMES = ["out", "out/", "new/deeper/still", "x" * 250, "ü" * 125, os.fsdecode(b"caf\xe9"), "there/../out"]
 
 
 def write(folder: Path, *files: str) -> None:
-    with becoming(folder) as place:
+    with atomic_folder(folder) as place:
         for name in files or ("a.txt", "manifest.json"):
             (place / name).write_text(name)
 
@@ -160,7 +160,7 @@ def test_of_two_runs_for_one_folder_one_fails_and_mixes_nothing(there: bool, tmp
         out.mkdir()
 
     def both() -> None:
-        with becoming(out) as place:
+        with atomic_folder(out) as place:
             (place / "mine.txt").write_text("mine")
             out.mkdir(exist_ok=True)
             (out / "theirs.txt").write_text("theirs")
@@ -173,20 +173,20 @@ def test_of_two_runs_for_one_folder_one_fails_and_mixes_nothing(there: bool, tmp
 def test_what_is_for_the_owner_alone_is_so_in_a_folder_that_was_open(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir(mode=0o755)
-    with becoming(out, mode=0o700) as place:
+    with atomic_folder(out, mode=0o700) as place:
         (place / "piece.csv").write_text("private")
         assert place.stat().st_mode & 0o777 == 0o700
     assert out.stat().st_mode & 0o777 == 0o700
 
 
 def test_folders_above_are_not_left_behind_when_the_work_fails(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), becoming(tmp_path / "a" / "b" / "out"):
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "a" / "b" / "out"):
         raise KeyboardInterrupt
     assert tree(tmp_path) == []
 
 
 def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(destination, "LEAST_FREE", 2**80)
+    monkeypatch.setattr(destination, "MIN_FREE_BYTES", 2**80)
     with pytest.raises(ResourceError, match="MiB left"):
         check_destination(tmp_path / "out")
     assert tree(tmp_path) == []

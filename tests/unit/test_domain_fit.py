@@ -13,12 +13,12 @@ import pytest
 from releases import small_sample
 
 import populace as pp
-from populace.marginals import Grouping, Marginal
-from populace.measurements import Measurement, Measurements
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.domain_fit import FALSE_ALARMS, out_of_domain
-from populace.report.compare import Reading
+from populace.core.marginals import Grouping, Marginal
+from populace.measurements.measurements import Measurement, Measurements
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.report.comparison import Quality
+from populace.release.statement.domain_fit import MAX_FALSE_WARNING_RATE, find_out_of_domain
 from populace.schema.schema import Schema
 
 NUMBERS = count()
@@ -27,7 +27,7 @@ AGE = '[columns.age]\nkind = "integer"\nmin = 0\nmax = 9\n'
 
 
 def measured(schema: str, cells: Mapping[str, object], *, folder: Path, **asked: object) -> Measurements:
-    from populace.pipeline import measure
+    from populace.api.synthesize import measure
 
     wish = {"epsilon": 1, "delta": "1e-9", "method": "auto"} | asked
     noise = ExactNoise(RehearsalEntropy(int(str(asked.get("seed", 1)))))
@@ -42,7 +42,7 @@ def measured(schema: str, cells: Mapping[str, object], *, folder: Path, **asked:
 
 
 def named(measurements: Measurements) -> list[str]:
-    return [found.column.name for found in out_of_domain(measurements)]
+    return [found.column.name for found in find_out_of_domain(measurements)]
 
 
 AGES = {"age": [str(place % 10) for place in range(1000)]}
@@ -52,7 +52,7 @@ AGES = {"age": [str(place % 10) for place in range(1000)]}
 def test_a_wrong_codebook_is_told_at_a_thousand_rows(method: str, tmp_path: Path) -> None:
     found = measured(SEX + AGE, {"sex": ["1", "2"] * 500, **AGES}, folder=tmp_path, method=method)
     assert named(found) == ["sex"]
-    (told,) = out_of_domain(found)
+    (told,) = find_out_of_domain(found)
     assert told.share == pytest.approx(1, abs=0.25)
     assert 0 < told.margin < 0.5
     assert named(measured(SEX + AGE, {"sex": ["M", "F"] * 500, **AGES}, folder=tmp_path, method=method)) == []
@@ -72,13 +72,15 @@ def test_a_wrong_codebook_is_always_told_and_a_right_one_hardly_ever(tmp_path: P
         for _ in range(2000):
             noisy = np.rint(np.array(counts) + deviation * rng.standard_normal(3)).astype(int)
             item = Measurement(Marginal(("sex",)), noisy, base.items[0].variance)
-            found += bool(out_of_domain(Measurements(schema=base.schema, items=(item,), record=base.record)))
+            found += bool(
+                find_out_of_domain(Measurements(schema=base.schema, items=(item,), record=base.record))
+            )
         return found
 
     assert alarms([0, 0, 1000]) == 2000
     assert alarms([350, 350, 300]) == 2000
-    assert alarms([500, 500, 0]) <= 2000 * FALSE_ALARMS * 2
-    assert alarms([495, 495, 10]) <= 2000 * FALSE_ALARMS * 2
+    assert alarms([500, 500, 0]) <= 2000 * MAX_FALSE_WARNING_RATE * 2
+    assert alarms([495, 495, 10]) <= 2000 * MAX_FALSE_WARNING_RATE * 2
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_codes_that_were_merged_with_values_tell_nothing(tmp_path: Path) -> None
 def test_the_sample_population_fits_its_schema(tmp_path: Path) -> None:
     table, schema = small_sample()
     release = pp.synthesize(table, schema=schema, epsilon=1, delta="1e-9", ledger=tmp_path / "ledger.db")
-    assert out_of_domain(release.measurements) == ()
+    assert find_out_of_domain(release.measurements) == ()
 
 
 def test_statement_and_report_tell_it_first_and_nothing_is_called_close(tmp_path: Path) -> None:
@@ -144,8 +146,8 @@ def test_statement_and_report_tell_it_first_and_nothing_is_called_close(tmp_path
     document = release.document()
     assert document.summary[0].startswith("Many rows lie outside the domain of sex")
     readings = {column.name: column.comparison.reading for column in document.columns}
-    assert readings == {"sex": Reading.OUTSIDE, "age": Reading.CLOSE}
-    assert [pair.comparison.reading for pair in document.pairs] == [Reading.OUTSIDE] * len(document.pairs)
+    assert readings == {"sex": Quality.OUTSIDE, "age": Quality.CLOSE}
+    assert [pair.comparison.reading for pair in document.pairs] == [Quality.OUTSIDE] * len(document.pairs)
     page = release.report()
     assert page.index("outside the domain of “sex”") < page.index("How far to trust these rows")
     release.save(tmp_path / "out", report=False)

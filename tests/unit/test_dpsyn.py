@@ -1,4 +1,4 @@
-"""`dpsyn`: where its three levels begin, what each asks and costs, and what its rows are like."""
+"""`measure_dpsyn`: where its three levels begin, what each asks and costs, and what its rows are like."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ import pyarrow as pa
 import pytest
 from clerks import Clerk
 
-from populace import pipeline
-from populace.errors import LedgerError, UsageError
-from populace.marginals import Domain
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.loss import Currency, gdp_delta, price
-from populace.privacy.mechanisms import DiscreteLaplace, GaussianWithin, Spend, law_from_json
-from populace.privacy.noise import ExactNoise
-from populace.privacy.stability import key_delta
-from populace.progress import silent
-from populace.public import Public
-from populace.release.verify import verify
+from populace.api import synthesize as pipeline
+from populace.core.errors import LedgerError, UsageError
+from populace.core.marginals import Domain
+from populace.core.progress import silent
+from populace.measurements.public_marginals import PublicTable
+from populace.methods.dpsyn.dpsyn import MeasuredTables, measure_dpsyn, measures_total, split_budget
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import (
+    DiscreteLaplace,
+    EpsilonDeltaGaussian,
+    Spend,
+    mechanism_from_json,
+)
+from populace.privacy.accounting.partition_selection import delta_price
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
-from populace.strategy.dpsyn import Level, dpsyn, split, wants_total
-from populace.strategy.workload import Workload
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 NAMES = ("area", "year", "work", "pay")
 SCHEMA = Schema.parse(
     '[table]\ndataset = "tiny"\npartition = ["area", "year"]\ngroups = [["area", "work", "pay"]]\n\n'
     + "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 3\n\n' for name in NAMES)
 )
-LEVELS = {"0.02": Level.NOTHING, "0.6": Level.COLUMNS, "8": Level.PAIRS}
+LEVELS = {"0.02": MeasuredTables.NOTHING, "0.6": MeasuredTables.COLUMNS, "8": MeasuredTables.PAIRS}
 
 
 def people(rows, *, seed, year=None):
@@ -51,11 +56,11 @@ def source_level(epsilon, theta, noisy):
     """The three levels, written down once more from the source: in floats, without its splits."""
     e0, e1, e2 = theta / 1400, theta / 50, theta / 35
     if epsilon < e2:
-        return Level.NOTHING
+        return MeasuredTables.NOTHING
     t1 = 1500 * theta / max(1, noisy)
     if epsilon < e0 + e1 + t1:
-        return Level.NOTHING
-    return Level.COLUMNS if epsilon < e0 + e1 + 6 * t1 else Level.PAIRS
+        return MeasuredTables.NOTHING
+    return MeasuredTables.COLUMNS if epsilon < e0 + e1 + 6 * t1 else MeasuredTables.PAIRS
 
 
 @pytest.mark.parametrize("theta", [1, 7, 20])
@@ -64,16 +69,18 @@ def test_levels_begin_where_the_source_has_them(theta):
     for noisy in (-50, 0, 1, 900, 30_000, 1_000_000):
         for step in range(1, 400):
             epsilon = Fraction(step * theta, 1000) + Fraction(step**2, 5000)
-            plan = split(epsilon, theta=theta, total=noisy if wants_total(epsilon, theta=theta) else None)
+            plan = split_budget(
+                epsilon, theta=theta, total=noisy if measures_total(epsilon, theta=theta) else None
+            )
             assert plan.level is source_level(float(epsilon), theta, noisy)
             assert plan.total + plan.partition + plan.rest == epsilon
             assert plan.partition > 0
-            assert (plan.rest > 0) is (plan.level is not Level.NOTHING)
-            assert (plan.total == Fraction(theta, 1400)) is wants_total(epsilon, theta=theta)
+            assert (plan.rest > 0) is (plan.level is not MeasuredTables.NOTHING)
+            assert (plan.total == Fraction(theta, 1400)) is measures_total(epsilon, theta=theta)
             if plan.rest:
                 assert Fraction(theta, 50) <= plan.partition <= Fraction(theta, 25)
             seen.add(plan.level)
-    assert seen == set(Level)
+    assert seen == set(MeasuredTables)
 
 
 @pytest.mark.parametrize("theta", [1, 7, 20])
@@ -82,16 +89,19 @@ def test_levels_at_the_very_boundaries(theta):
     first = Fraction(theta, 1400) + Fraction(theta, 50)
     columns = first + Fraction(1500 * theta, noisy)
     pairs = first + 6 * Fraction(1500 * theta, noisy)
-    assert not wants_total(Fraction(theta, 35) - tiny, theta=theta)
-    assert wants_total(Fraction(theta, 35), theta=theta)
-    for edge, below, at in ((columns, Level.NOTHING, Level.COLUMNS), (pairs, Level.COLUMNS, Level.PAIRS)):
-        assert split(edge - tiny, theta=theta, total=noisy).level is below
-        found = split(edge, theta=theta, total=noisy)
+    assert not measures_total(Fraction(theta, 35) - tiny, theta=theta)
+    assert measures_total(Fraction(theta, 35), theta=theta)
+    for edge, below, at in (
+        (columns, MeasuredTables.NOTHING, MeasuredTables.COLUMNS),
+        (pairs, MeasuredTables.COLUMNS, MeasuredTables.PAIRS),
+    ):
+        assert split_budget(edge - tiny, theta=theta, total=noisy).level is below
+        found = split_budget(edge, theta=theta, total=noisy)
         assert found.level is at
         # Nothing is over: the partition gets its least part.
         assert found.partition == Fraction(theta, 50)
     # With much over, the partition gets no more than its most.
-    assert split(Fraction(100 * theta), theta=theta, total=noisy).partition == Fraction(theta, 25)
+    assert split_budget(Fraction(100 * theta), theta=theta, total=noisy).partition == Fraction(theta, 25)
 
 
 class Counter(Clerk):
@@ -102,7 +112,7 @@ class Counter(Clerk):
     def __init__(self, *, rows, unit, epsilon):
         codes = {name: np.asarray(column) for name, column in people(rows, seed=1).to_pydict().items()}
         sizes = dict.fromkeys(NAMES, 4)
-        public = Public(name="p", digest="0" * 64, domain=Domain(sizes), codes=codes)
+        public = PublicTable(name="p", digest="0" * 64, domain=Domain(sizes), codes=codes)
         super().__init__(codes, sizes=sizes, epsilon=epsilon, delta="0", unit=unit, public=public, exact=True)
 
     def count(self, marginal):
@@ -114,13 +124,13 @@ class Counter(Clerk):
 def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
     """Rows that come and rows that go both count: replaced, a unit of r rows is a θ of 2r."""
     theta = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
-    unit = Unit(rows=rows, id="who", neighbours=neighbours)
+    unit = PrivacyUnit(rows=rows, id="who", neighbours=neighbours)
     total, tiny = 6000, Fraction(1, 10**6)
     first, partition, columns = Fraction(theta, 1400), Fraction(theta, 50), Fraction(1500 * theta, total)
 
     def sizes(epsilon):
         clerk = Counter(rows=total, unit=unit, epsilon=epsilon)
-        dpsyn(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+        measure_dpsyn(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
         assert float(clerk.used) == pytest.approx(1)
         if clerk.measured[0].marginal.clique == ():
             assert float(clerk.asked[0][2] * epsilon) == pytest.approx(float(first))
@@ -155,21 +165,21 @@ def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level
     assert record.currency is Currency.PURE
     assert record.cap * Fraction(999, 1000) < record.used <= record.cap == Fraction(epsilon)
     sizes = [len(item.marginal.clique) for item in found.items]
-    head = [2] if level is Level.NOTHING else [0, 2]
-    tail = {Level.NOTHING: [], Level.COLUMNS: [1] * 4, Level.PAIRS: [2] * 6}[level]
+    head = [2] if level is MeasuredTables.NOTHING else [0, 2]
+    tail = {MeasuredTables.NOTHING: [], MeasuredTables.COLUMNS: [1] * 4, MeasuredTables.PAIRS: [2] * 6}[level]
     assert sizes == head + tail
-    laws = [type(charged.spend.law) for charged in record.spends]
+    laws = [type(charged.spend.mechanism) for charged in record.spends]
     assert (
         laws
         == [DiscreteLaplace] * len(head)
         + {
-            Level.NOTHING: [],
-            Level.COLUMNS: [DiscreteLaplace],
-            Level.PAIRS: [GaussianWithin],
+            MeasuredTables.NOTHING: [],
+            MeasuredTables.COLUMNS: [DiscreteLaplace],
+            MeasuredTables.PAIRS: [EpsilonDeltaGaussian],
         }[level]
     )
-    assert record.used_keys == (record.delta if level is Level.PAIRS else 0)
-    if level is Level.PAIRS:
+    assert record.used_delta_reserve == (record.delta if level is MeasuredTables.PAIRS else 0)
+    if level is MeasuredTables.PAIRS:
         assert found.public is None
     else:
         lent = set(found.public.tables)
@@ -182,7 +192,7 @@ def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level
 
 def test_without_delta_pairs_have_laplace_noise(tmp_path):
     record = run("8", delta="0", ledger=tmp_path / "l.db").measurements.record
-    assert {type(charged.spend.law) for charged in record.spends} == {DiscreteLaplace}
+    assert {type(charged.spend.mechanism) for charged in record.spends} == {DiscreteLaplace}
     assert record.guarantee == (8, 0)
 
 
@@ -217,19 +227,19 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
         assert told["delta_parts"] == parts | {part: "1e-6"}
 
 
-@pytest.mark.parametrize(("epsilon", "level"), [("0.01", Level.NOTHING), *LEVELS.items()])
+@pytest.mark.parametrize(("epsilon", "level"), [("0.01", MeasuredTables.NOTHING), *LEVELS.items()])
 def test_the_statement_says_what_was_taken_from_the_public_table(epsilon, level, tmp_path):
     made = run(epsilon, ledger=tmp_path / "l.db")
     (line,) = (line for line in made.statement["not_covered"] if "declared public" in line)
     taken = {
-        Level.PAIRS: "Nothing was taken from it: every table of counts here was measured in the private one.",
+        MeasuredTables.PAIRS: "Nothing was taken from it: every table of counts here was measured in the private one.",
     }.get(
         level,
         "Taken from it: counts of all 4 columns; all 6 pairs; 1 combination of 3 columns of 4, “area × work × pay”.",
     )
     assert taken in line
     only = [warning for warning in made.statement["warnings"] if "Of the private table only" in warning]
-    assert len(only) == (level is Level.NOTHING)
+    assert len(only) == (level is MeasuredTables.NOTHING)
     if only:
         assert "only the number of rows by “area × year” was measured" in only[0]
         assert "about “work”, “pay” comes from the public table" in only[0]
@@ -254,7 +264,11 @@ def test_without_a_partition_only_the_number_of_rows_is_about_the_private_table(
 
 @pytest.mark.parametrize(
     "unit",
-    [Unit(), Unit(rows=3, id="who"), Unit(rows=3, id="who", neighbours=Neighbours.REPLACE_ONE)],
+    [
+        PrivacyUnit(),
+        PrivacyUnit(rows=3, id="who"),
+        PrivacyUnit(rows=3, id="who", neighbours=Neighbours.REPLACE_ONE),
+    ],
     ids=["one", "three", "three replaced"],
 )
 def test_no_delta_is_taken_where_none_can_be_used(unit, tmp_path):
@@ -274,30 +288,32 @@ def test_no_delta_is_taken_where_none_can_be_used(unit, tmp_path):
         ).record
         assert record.guarantee == (epsilon, taken)
         assert record.keys == taken
-        assert record.used_keys == 0
+        assert record.used_delta_reserve == 0
         assert len(record.spends) == (2 if taken else 1)
 
 
 def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
-    budget = Budget.of(Fraction(1), Fraction(0), unit=Unit(rows=3, id="who"))
+    budget = Budget.of(Fraction(1), Fraction(0), unit=PrivacyUnit(rows=3, id="who"))
     delta = Fraction(1, 10**7)
-    law = budget.measure_gaussian(Fraction(1, 2), marginals=9, delta=delta)
-    spend = Spend(verb="measure", what="pairs", law=law, answers=9, l1=3, l2_squared=9)
+    mechanism = budget.measure_gaussian(Fraction(1, 2), marginals=9, delta=delta)
+    spend = Spend(verb="measure", what="pairs", mechanism=mechanism, answers=9, l1=3, l2_squared=9)
     cost = price(spend, currency=Currency.PURE)
     assert Fraction(49999, 100000) < cost <= Fraction(1, 2)
     assert (
         gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost)
         <= delta
-        == key_delta(law, unit=budget.unit)
+        == delta_price(mechanism, unit=budget.unit)
     )
     assert gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost * Fraction(999, 1000)) > delta
-    assert law_from_json(law.to_json()) == law
+    assert mechanism_from_json(mechanism.to_json()) == mechanism
     # The source's conversion, √ρ = √(ε + ln 1/δ) − √ln 1/δ, needs more noise.
     log = float(np.log(1e7))
     rho = (np.sqrt(0.5 + log) - np.sqrt(log)) ** 2
-    assert float(law.variance) < 0.95 * 9 * 9 / (2 * rho)
+    assert float(mechanism.variance) < 0.95 * 9 * 9 / (2 * rho)
     with pytest.raises(UsageError):
-        Budget.of(Fraction(1), delta, unit=Unit()).measure_gaussian(Fraction(1), marginals=1, delta=delta)
+        Budget.of(Fraction(1), delta, unit=PrivacyUnit()).measure_gaussian(
+            Fraction(1), marginals=1, delta=delta
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -305,9 +321,9 @@ def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
 def test_the_variance_of_gaussian_noise_among_pure_questions_is_that_of_the_curve(rows, neighbours):
     """δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) solved for μ at 30 digits, and σ² = 9·Δ²/μ²: Δ² is r², replaced 2r²."""
     epsilon, delta, marginals = Fraction(1, 2), Fraction(1, 10**7), 9
-    unit = Unit(rows=rows, id="who", neighbours=neighbours)
+    unit = PrivacyUnit(rows=rows, id="who", neighbours=neighbours)
     budget = Budget.of(2 * epsilon, Fraction(0), unit=unit)
-    law = budget.measure_gaussian(Fraction(1, 2), marginals=marginals, delta=delta)
+    mechanism = budget.measure_gaussian(Fraction(1, 2), marginals=marginals, delta=delta)
     moved = rows**2 * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
     with mp.workdps(30):
         level, low, high = mp.mpf(1) / 2, mp.mpf(0), mp.mpf(1)
@@ -317,11 +333,11 @@ def test_the_variance_of_gaussian_noise_among_pure_questions_is_that_of_the_curv
             low, high = (low, mu) if gap > mp.mpf(10) ** -7 else (mu, high)
         least = float(marginals * moved / high**2)
     # On whole numbers the same μ takes a variance that is larger by about 1/12.
-    assert least < float(law.variance) < least + 0.1
+    assert least < float(mechanism.variance) < least + 0.1
     spend = Spend(
         verb="measure",
         what="pairs",
-        law=law,
+        mechanism=mechanism,
         answers=marginals,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,
@@ -336,7 +352,12 @@ def test_books_refuse_gaussian_noise_that_takes_less_of_delta_than_it_names(tmp_
     for forged in (
         replace(last, delta=last.delta / 2),
         replace(last, price=last.price * Fraction(9, 10)),
-        replace(last, spend=replace(last.spend, law=GaussianWithin(last.spend.law.variance / 2, last.delta))),
+        replace(
+            last,
+            spend=replace(
+                last.spend, mechanism=EpsilonDeltaGaussian(last.spend.mechanism.variance / 2, last.delta)
+            ),
+        ),
     ):
         with pytest.raises(LedgerError):
             replace(record, spends=(*record.spends[:-1], forged)).check()

@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 import pytest
 from thinned import thinned
 
-from populace.errors import PopulaceError, SchemaError, UsageError
-from populace.infer.model import Model
-from populace.infer.run import fit_run
-from populace.measurements import Measurements
-from populace.pipeline import measure, release_from, synthesize
-from populace.privacy.ledger import Ledger
+from populace.api.synthesize import measure, release_from, synthesize
+from populace.core.errors import PopulaceError, SchemaError, UsageError
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurements
+from populace.methods.fit_measurements import fit
+from populace.privacy.ledger.ledger import Ledger
 from populace.release.bundle import Release
-from populace.release.manifest import digest, dump
-from populace.release.verify import verify
+from populace.release.manifest import digest_file, dump_json
+from populace.release.verify.verify import verify
+from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
-from populace.schema.where import Where
 
 TEXT = """
 [table]
@@ -83,7 +83,7 @@ def people(rows: int = 4000) -> pa.Table:
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Measurements, Model]:
     ledger = tmp_path_factory.mktemp("ledger") / "ledger.db"
     measured = measure(people(), schema=SCHEMA, epsilon="20", delta="1e-6", ledger=ledger)
-    return measured, fit_run(measured)
+    return measured, fit(measured)
 
 
 WHERES = [
@@ -100,7 +100,7 @@ WHERES = [
 @pytest.mark.parametrize("text", thinned(WHERES, to=3))
 def test_every_row_meets_the_condition(text: str, fitted: tuple[Measurements, Model], tmp_path: Path) -> None:
     release = release_from(*fitted, where=text, seed=1)
-    where = Where.of(text, schema=SCHEMA)
+    where = RowFilter.of(text, schema=SCHEMA)
     assert where.holds(release.synthetic).all()
     assert release.synthetic.num_rows > 20
     share = release.statement["where"]["share"]
@@ -214,7 +214,7 @@ def test_a_learnt_domain_is_refused_before_and_allowed_after(tmp_path: Path) -> 
     assert not (tmp_path / "ledger.db").exists()
     measured = measure(people(), schema=schema, **options)
     edge = sorted(float(edge) for edge in measured.schema.columns["pay"].edges)[1]  # type: ignore[attr-defined]
-    release = release_from(measured, fit_run(measured), where=f"pay >= {edge}")
+    release = release_from(measured, fit(measured), where=f"pay >= {edge}")
     assert pc.min(release.synthetic["pay"]).as_py() >= edge
 
 
@@ -246,8 +246,8 @@ def test_rows_the_model_does_not_have_are_refused(fitted: tuple[Measurements, Mo
 def reseal(folder: Path, **changes: Any) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8")) | changes
-    manifest["files"] = {name: digest(folder / name) for name in manifest["files"]}
-    path.write_text(dump(manifest), encoding="utf-8")
+    manifest["files"] = {name: digest_file(folder / name) for name in manifest["files"]}
+    path.write_text(dump_json(manifest), encoding="utf-8")
 
 
 def failures(folder: Path) -> list[str]:
@@ -333,7 +333,7 @@ def test_a_manifest_from_before_is_read(tmp_path: Path) -> None:
     manifest = json.loads(path.read_text("utf-8"))
     for key in ("where", "share", "implicates"):
         del manifest[key]
-    path.write_text(dump(manifest), encoding="utf-8")
+    path.write_text(dump_json(manifest), encoding="utf-8")
     assert verify(tmp_path / "out").passed
     assert len(Release.load(tmp_path / "out").tables) == 1
 

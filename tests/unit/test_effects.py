@@ -6,12 +6,12 @@ import pytest
 from estimates import design, incidence, measured, random_clique, random_counts, random_domain
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.infer.agreement import Agreement
-from populace.infer.effects import estimate
-from populace.infer.observations import Observation, observe, shared_groupings
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.gls.consistency_projection import ConsistencyProjection
+from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.observations import Observation, common_groupings, observe
+from populace.measurements.measurements import Measurement
 
 
 def dense(observations, domain, clique):
@@ -57,7 +57,7 @@ def grouped(seed):
     marginals += [Marginal(("a",), (groups["a"],)), Marginal(("b",), (groups["b"],))]
     marginals += [Marginal(())] * int(rng.integers(0, 2))
     items = [measured(rng, joint, m, domain, deviation=int(rng.integers(1, 30))) for m in marginals]
-    found = shared_groupings(items)
+    found = common_groupings(items)
     return domain.grouped(found.values()), observe(items, domain=domain, groupings=found)
 
 
@@ -65,7 +65,7 @@ def grouped(seed):
 @pytest.mark.parametrize("problem", [ungrouped, grouped])
 def test_estimates_and_variances_equal_dense_least_squares(problem, seed):
     domain, observations = problem(seed)
-    effects = estimate(observations, domain=domain)
+    effects = estimate_gls(observations, domain=domain)
     total, variance = dense(observations, domain, ())
     assert effects.total == pytest.approx(float(total), rel=1e-9)
     assert effects.total_variance == pytest.approx(float(variance), rel=1e-9)
@@ -94,15 +94,15 @@ def test_projection_onto_agreement_is_least_squares_with_a_known_total(problem, 
     domain, observations = problem(seed)
     kept = [o for o in observations if o.clique]
     flat = np.concatenate([o.values.ravel() for o in kept])
-    Agreement(kept, domain=domain, total=321.0).project(flat)
-    effects = estimate(kept, domain=domain, total=321.0)
+    ConsistencyProjection(kept, domain=domain, total=321.0).project(flat)
+    effects = estimate_gls(kept, domain=domain, total=321.0)
     for o, table in zip(kept, np.split(flat, np.cumsum([o.values.size for o in kept])[:-1]), strict=True):
         np.testing.assert_allclose(table, effects.marginal(o.clique).ravel(), atol=1e-9)
 
 
 def test_what_was_not_measured_is_not_invented():
     domain = Domain({"a": 2, "b": 2})
-    one = estimate([Observation(("a",), np.array([3.0, 4.0]), np.ones(2))], domain=domain)
+    one = estimate_gls([Observation(("a",), np.array([3.0, 4.0]), np.ones(2))], domain=domain)
     assert one.covers(("a",))
     assert not one.covers(("a", "b"))
     with pytest.raises(UsageError, match="do not determine"):
@@ -111,20 +111,20 @@ def test_what_was_not_measured_is_not_invented():
 
 def test_uneven_noise_on_several_columns_is_refused():
     uneven = Observation(("a", "b"), np.ones((2, 2)), np.array([[1.0, 2.0], [1.0, 1.0]]))
-    for refuse in (estimate, lambda o, domain: Agreement(o, domain=domain, total=1.0)):
+    for refuse in (estimate_gls, lambda o, domain: ConsistencyProjection(o, domain=domain, total=1.0)):
         with pytest.raises(UsageError, match="different variances"):
             refuse([uneven], domain=Domain({"a": 2, "b": 2}))
 
 
 def test_nothing_measured_is_refused():
     with pytest.raises(UsageError, match="nothing was measured"):
-        estimate([], domain=Domain({"a": 2}))
+        estimate_gls([], domain=Domain({"a": 2}))
 
 
 def test_a_grouping_beside_one_that_is_asked_for_is_refused():
     item = Measurement(Marginal(("a", "b"), (Grouping("a", (0, 0, 1)),)), np.zeros((2, 2)), Fraction(1))
     with pytest.raises(UsageError, match="two different ways"):
-        shared_groupings([item], also=[Grouping("a", (0, 1, 1))])
+        common_groupings([item], also=[Grouping("a", (0, 1, 1))])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from populace import kernels
-from populace.infer import junction_tree
+from populace._native import kernels
+from populace.inference.graph import junction_tree
 
 pytestmark = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
 
@@ -27,20 +27,20 @@ def test_both_find_the_same_tables(monkeypatch, most, by_edges):
     for _ in range(400 // most):
         cliques, sizes = graph(rng, most=most)
         costs = sizes if by_edges else junction_tree._logs(tuple(sizes))
-        compiled = junction_tree.eliminated(cliques, costs=costs, by_edges=by_edges)
+        compiled = junction_tree.eliminate(cliques, costs=costs, by_edges=by_edges)
         with monkeypatch.context() as patched:
             patched.setattr(kernels, "_native", None)
-            assert junction_tree.eliminated(cliques, costs=costs, by_edges=by_edges) == compiled
+            assert junction_tree.eliminate(cliques, costs=costs, by_edges=by_edges) == compiled
 
 
 def test_costs_whose_products_overflow_are_left_to_python():
     assert kernels.eliminate_columns([3], costs=[2**40, 2**40], by_edges=True) is None
-    tables, chordal = junction_tree.eliminated([3], costs=[2**40, 2**40], by_edges=True)
+    tables, chordal = junction_tree.eliminate([3], costs=[2**40, 2**40], by_edges=True)
     assert (tables, chordal) == ([3], True)
 
 
 def test_no_columns_have_no_tables():
-    assert junction_tree.eliminated([], costs=[], by_edges=False) == ([], True)
+    assert junction_tree.eliminate([], costs=[], by_edges=False) == ([], True)
 
 
 def call(**changed):

@@ -13,9 +13,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from populace.errors import UsageError
-from populace.privacy import entropy as module
-from populace.privacy.entropy import Entropy, RehearsalEntropy, SystemEntropy
+from populace.core.errors import UsageError
+from populace.privacy.noise import entropy as module
+from populace.privacy.noise.entropy import Entropy, RehearsalEntropy, SystemEntropy
 
 
 def test_two_sources_differ() -> None:
@@ -24,7 +24,7 @@ def test_two_sources_differ() -> None:
 
 
 def test_two_processes_differ() -> None:
-    command = "from populace.privacy.entropy import SystemEntropy as S; print(S().words(4).tolist())"
+    command = "from populace.privacy.noise.entropy import SystemEntropy as S; print(S().words(4).tolist())"
     first, second = (subprocess.check_output([sys.executable, "-c", command]) for _ in range(2))
     assert first != second
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from populace import errors
+from populace.core import errors
 
 
 def test_the_tree_names_every_class() -> None:

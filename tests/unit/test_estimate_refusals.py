@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import pytest
 
-from populace.errors import SchemaError, UsageError
-from populace.privacy.budget import Budget
-from populace.release.survey_words import sentences
+from populace.core.errors import SchemaError, UsageError
+from populace.privacy.accounting.budget import Budget
+from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
-from populace.survey.ways import Ways
-from populace.survey.wishes import Laws
+from populace.survey.design.design import Design
+from populace.survey.imputation.imputation_plan import ImputationNoise
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 SCHEMA = Schema.parse("""
 [columns.AGE]
@@ -47,7 +47,7 @@ MEAN = '[[query]]\nname = "mean pay"\nstatistic = "mean"\ncolumn = "PAY"\nby = [
 
 
 def ways(how, *, design=""):
-    return Ways.of(
+    return QueryPlan.of(
         Design.parse(
             f'[design]\n{design}\n[missing.PAY]\nhow = "{how}"\nmatch = ["AGE"]\n',
             schema=SCHEMA,
@@ -68,20 +68,24 @@ def test_nobody_is_told_to_leave_weights_or_psus_out(design):
 def test_imputed_answers_say_what_they_would_take(delta):
     ((filling, share),) = ways("impute").filled
     with pytest.raises(UsageError, match="query 'mean pay': each of 4 imputed answers") as refused:
-        Laws.of(filling, budget=Budget.of(Fraction(3), Fraction(delta), unit=SCHEMA.unit), share=share)
+        ImputationNoise.of(
+            filling, budget=Budget.of(Fraction(3), Fraction(delta), unit=SCHEMA.unit), share=share
+        )
     hint = refused.value.hint
     assert "an epsilon of 3.24 with --delta 0" in hint
     assert 'how = "model"' in hint
-    assert Laws.of(filling, budget=Budget.of(Fraction("3.24"), Fraction(0), unit=SCHEMA.unit), share=share)
+    assert ImputationNoise.of(
+        filling, budget=Budget.of(Fraction("3.24"), Fraction(0), unit=SCHEMA.unit), share=share
+    )
 
 
 def test_two_queries_and_a_share_count_in_what_they_would_take():
     more = MEAN + '[[query]]\nname = "poor"\nstatistic = "proportion"\nthat = "PAY <= 10"\n'
     queries = Queries.parse(more + '[[query]]\nstatistic = "count"\n', schema=SCHEMA)
     design = Design.parse('[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]\n', schema=SCHEMA)
-    ((filling, share),) = Ways.of(design, queries).filled
+    ((filling, share),) = QueryPlan.of(design, queries).filled
     with pytest.raises(UsageError, match="queries 'mean pay', 'poor': each of 5") as refused:
-        Laws.of(filling, budget=Budget.of(Fraction(5), Fraction(0), unit=SCHEMA.unit), share=share)
+        ImputationNoise.of(filling, budget=Budget.of(Fraction(5), Fraction(0), unit=SCHEMA.unit), share=share)
     assert "an epsilon of 5.95 with" in refused.value.hint
 
 
@@ -115,28 +119,28 @@ def test_answers_that_would_not_be_filled_are_not_asked_for(name, how):
     column, text, about = ASKED[name]
     queries = Queries.parse(f"[[query]]\n{text}\n", schema=SCHEMA)
     with pytest.raises(UsageError, match=f"answers of '{column}' are not filled {about}") as refused:
-        Ways.of(declared(column, how), queries)
+        QueryPlan.of(declared(column, how), queries)
     assert f'that = "{column} >= …"' in refused.value.hint
     assert f'how = "ignore" under [missing.{column}]' in refused.value.hint
-    assert Ways.of(declared(column, "ignore"), queries).plan is not None
+    assert QueryPlan.of(declared(column, "ignore"), queries).plan is not None
 
 
 @pytest.mark.parametrize("where", ["PAY is missing", "PAY is not missing and PAY >= 10", "AGE >= 2"])
 def test_who_did_not_answer_can_be_asked(where):
     queries = Queries.parse(f'[[query]]\nstatistic = "count"\nwhere = "{where}"\n', schema=SCHEMA)
-    assert Ways.of(declared("PAY", "model"), queries).plan is not None
+    assert QueryPlan.of(declared("PAY", "model"), queries).plan is not None
 
 
 def test_the_statement_says_filled_only_where_answers_are():
     silent = '[[query]]\nstatistic = "count"\nwhere = "PAY is missing"\n'
-    told = " ".join(sentences(declared("PAY", "model"), Queries.parse(silent, schema=SCHEMA)))
+    told = " ".join(list_survey_limitations(declared("PAY", "model"), Queries.parse(silent, schema=SCHEMA)))
     assert "filled" not in told
 
 
 def test_public_tables_fill_nothing_in_where_either():
     rich = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "PAY >= 10"\n', schema=SCHEMA)
     with pytest.raises(UsageError, match="answers of 'PAY' are not filled in public tables"):
-        on_public_rows(None, design=declared("PAY", "model"), queries=rich)
+        estimate_public_rows(None, design=declared("PAY", "model"), queries=rich)
 
 
 def test_a_column_in_the_place_of_sizes_of_strata_is_refused():

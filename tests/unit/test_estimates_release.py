@@ -13,12 +13,12 @@ import pytest
 import surveys
 
 import populace as pp
-from populace.errors import ReleaseError
-from populace.release.estimates import NUMBERS, Estimates
-from populace.release.manifest import dump
-from populace.release.verify import verify
-from populace.report import estimates as report
-from populace.survey.result import TOO_FEW
+from populace.core.errors import ReleaseError
+from populace.release.estimates_bundle import NUMBER_COLUMNS, Estimates
+from populace.release.manifest import dump_json
+from populace.release.report import estimates_report as report
+from populace.release.verify.verify import verify
+from populace.survey.estimate_result import SUPPRESSED
 
 FILES = {
     "estimates.csv",
@@ -63,7 +63,7 @@ def test_load_gives_back_what_was_saved(found: Estimates, folder: Path, tmp_path
 
 def test_the_table_has_a_row_for_each_estimate(found: Estimates, folder: Path) -> None:
     lines = list(csv.DictReader((folder / "estimates.csv").read_text("utf-8").splitlines()))
-    assert list(lines[0]) == ["query", "sex", "age", "p", *NUMBERS, "note"]
+    assert list(lines[0]) == ["query", "sex", "age", "p", *NUMBER_COLUMNS, "note"]
     assert [line["query"] for line in lines] == [row.query for row in found.rows]
     assert float(lines[0]["estimate"]) == pytest.approx(found.rows[0].estimate, rel=1e-9)
     assert found.table.num_rows == len(found.rows) == 2 + 1 + 3 + 1
@@ -121,7 +121,7 @@ def test_alterations_are_seen(folder: Path, tmp_path: Path, name: str, alter: An
     out = shutil.copytree(folder, tmp_path / "out")
     told = json.loads((out / name).read_text("utf-8"))
     alter(told)
-    (out / name).write_text(dump(told), encoding="utf-8")
+    (out / name).write_text(dump_json(told), encoding="utf-8")
     assert failed(out) == ["digests"]
     seal(out)
     assert check in failed(out)
@@ -137,11 +137,11 @@ def test_a_table_that_says_something_else_is_seen(folder: Path, tmp_path: Path) 
 
 def seal(out: Path) -> None:
     """Write the digests of altered files into the manifest, as a forger would."""
-    from populace.release.manifest import digest
+    from populace.release.manifest import digest_file
 
     manifest = json.loads((out / "manifest.json").read_text("utf-8"))
-    manifest["files"] = {name: digest(out / name) for name in manifest["files"]}
-    (out / "manifest.json").write_text(dump(manifest), encoding="utf-8")
+    manifest["files"] = {name: digest_file(out / name) for name in manifest["files"]}
+    (out / "manifest.json").write_text(dump_json(manifest), encoding="utf-8")
 
 
 @pytest.mark.parametrize("more", [surveys.FILLED, surveys.TOTALS], ids=["filled", "totals"])
@@ -198,10 +198,10 @@ def test_a_release_of_rows_is_no_release_of_estimates(folder: Path, tmp_path: Pa
 
 
 def test_the_report_shows_every_estimate(found: Estimates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "script", lambda: "window.vegaEmbed = () => {};")
-    document = report.build(found)
+    monkeypatch.setattr(report, "load_scripts", lambda: "window.vegaEmbed = () => {};")
+    document = report.build_estimates_report(found)
     assert document.count == len(found.rows)
-    page = report.render(document)
+    page = report.render_estimates_report(document)
     for text in (
         "female",
         "65–100",
@@ -218,7 +218,7 @@ def test_the_report_shows_every_estimate(found: Estimates, monkeypatch: pytest.M
 def test_a_report_without_anything_to_say_is_still_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "script", lambda: "")
+    monkeypatch.setattr(report, "load_scripts", lambda: "")
     found = surveys.run(surveys.rows(3), tmp_path, epsilon="0.01")
-    assert {row.note for row in found.rows if row.estimate is None} == {TOO_FEW}
-    assert "too few to say" in report.render(report.build(found))
+    assert {row.note for row in found.rows if row.estimate is None} == {SUPPRESSED}
+    assert "too few to say" in report.render_estimates_report(report.build_estimates_report(found))

@@ -10,13 +10,13 @@ from estimates import margin, measured, random_clique, random_counts, random_dom
 from ruled import allowed_rows, random_rules
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.infer.estimator import QUICK, Estimator
-from populace.infer.fit import fit
-from populace.infer.junction_tree import junction_tree
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.schema.rules import Totals
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.estimator import QUICK_FIT, Estimator
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.graph.junction_tree import junction_tree
+from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import Totals
 
 TREE = [("a",), ("b",), ("a", "b"), ("b", "c"), ("d", "b"), ("e",)]
 
@@ -36,7 +36,7 @@ def test_on_a_tree_rounds_end_near_the_fit_of_everything_at_once(seed):
     for item in items:
         estimator.add([item])
         estimator.refit()
-    best = fit(items, domain=domain)
+    best = fit_least_squares(items, domain=domain)
     assert estimator.model().loss(items) <= 1.05 * best.loss(items) + 1
     for pair in combinations(domain, 2):
         far = np.abs(estimator.table(pair) - best.marginal(pair)).sum()
@@ -50,8 +50,8 @@ def test_descent_closes_the_gap_on_cycles(seed):
     estimator.add(items)
     estimator.refit()
     rough = estimator.model().loss(items)
-    estimator.refit(effort=replace(QUICK, steps=500))
-    least = fit(items, domain=domain, tolerance=1e-9).loss(items)
+    estimator.refit(effort=replace(QUICK_FIT, steps=500))
+    least = fit_least_squares(items, domain=domain, tolerance=1e-9).loss(items)
     assert least <= estimator.model().loss(items) * (1 + 1e-9)
     assert estimator.model().loss(items) <= min(rough * (1 + 1e-9), 1.001 * least + 0.1)
 

@@ -12,9 +12,9 @@ from fake_survey import FakeSurvey
 from test_survey_estimate import SCHEMA, TABLE, asked
 
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.forecast.estimates import expect
-from populace.survey.estimate import answer
+from populace.core.errors import UsageError
+from populace.planning.expected_estimates import predict_errors
+from populace.survey.answer_queries import answer_queries
 
 SURVEY = Path(__file__).parents[2] / "examples/survey"
 
@@ -22,10 +22,10 @@ SURVEY = Path(__file__).parents[2] / "examples/survey"
 @pytest.mark.parametrize("name", ["rows", "psus"])
 def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     design, queries = asked(name)
-    found = answer(
+    found = answer_queries(
         FakeSurvey(TABLE, schema=SCHEMA, epsilon="40", delta="1e-6"), design=design, queries=queries
     )
-    expected = expect(
+    expected = predict_errors(
         schema=SCHEMA, design=design, queries=queries, rows=TABLE.num_rows, epsilon=40, delta="1e-6"
     )
     assert [each.query for each in expected] == [query.name for query in queries]
@@ -39,7 +39,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
             assert 0.8 < ratio < 3, each.query
     (counted,) = (query.name for query in queries if query.statistic == "count")
     people = sum(row.estimate for row in found if row.query == counted)
-    public = expect(
+    public = predict_errors(
         schema=SCHEMA,
         design=replace(design, population=Fraction(round(people))),
         queries=queries,
@@ -57,17 +57,17 @@ def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
     design, queries = asked("rows", '[[query]]\nstatistic = "mean"\ncolumn = "income"')
     known = {"schema": SCHEMA, "design": design, "queries": queries}
     (few,), (many,), (dear,) = (
-        expect(**known, rows=rows, epsilon=epsilon)
+        predict_errors(**known, rows=rows, epsilon=epsilon)
         for rows, epsilon in ((20_000, 1), (2_000_000, 1), (20_000, 10))
     )
     assert many.worst < few.worst
     assert dear.worst == pytest.approx(few.worst / 10, rel=0.2)
     # With one weight for all, it is the sum of weights that counts, and a public population is that.
     counted = {**known, "design": replace(design, population=Fraction(10**6))}
-    one, other = (expect(**counted, rows=rows, epsilon=1)[0].worst for rows in (50_000, 80_000))
+    one, other = (predict_errors(**counted, rows=rows, epsilon=1)[0].worst for rows in (50_000, 80_000))
     assert one == pytest.approx(other, rel=0.01)
     with pytest.raises(UsageError, match="0 rows"):
-        expect(**known, rows=0, epsilon=1)
+        predict_errors(**known, rows=0, epsilon=1)
 
 
 def test_the_data_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from populace.errors import SchemaError
-from populace.schema.expressions import DEEPEST, LONGEST, columns, parse
-from populace.schema.syntax import And, Comparison, Literal, Missing, Name, Not, Operator, Or
+from populace.core.errors import SchemaError
+from populace.schema.conditions.condition_parser import (
+    MAX_CONDITION_DEPTH,
+    MAX_CONDITION_LENGTH,
+    condition_columns,
+    parse_condition,
+)
+from populace.schema.conditions.syntax_tree import And, Comparison, Literal, Missing, Name, Not, Operator, Or
 
 
 def test_a_condition_becomes_a_tree() -> None:
-    assert parse("AGEP >= 15 and MSP != 'N'") == And(
+    assert parse_condition("AGEP >= 15 and MSP != 'N'") == And(
         (
             Comparison(Name("AGEP"), Operator.AT_LEAST, Literal("15", quoted=False)),
             Comparison(Name("MSP"), Operator.UNEQUAL, Literal("N")),
@@ -20,10 +25,10 @@ def test_a_condition_becomes_a_tree() -> None:
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:
     a, b, c = (Missing(Name(name)) for name in "abc")
-    assert parse("a is missing or b is missing and c is missing") == Or((a, And((b, c))))
-    assert parse("(a is missing or b is missing) and c is missing") == And((Or((a, b)), c))
-    assert parse("not a is missing and b is missing") == And((Not(a), b))
-    assert parse("not (a is missing and b is missing)") == Not(And((a, b)))
+    assert parse_condition("a is missing or b is missing and c is missing") == Or((a, And((b, c))))
+    assert parse_condition("(a is missing or b is missing) and c is missing") == And((Or((a, b)), c))
+    assert parse_condition("not a is missing and b is missing") == And((Not(a), b))
+    assert parse_condition("not (a is missing and b is missing)") == Not(And((a, b)))
 
 
 @pytest.mark.parametrize(
@@ -54,12 +59,17 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
     ],
 )
 def test_conditions_have_one_canonical_form(written: str, canonical: str) -> None:
-    assert str(parse(written)) == canonical
-    assert parse(canonical) == parse(written)
+    assert str(parse_condition(written)) == canonical
+    assert parse_condition(canonical) == parse_condition(written)
 
 
 def test_columns_are_named_once_in_order() -> None:
-    assert columns(parse("B == 1 or not (A < B or C in [2]) and D is missing")) == ("B", "A", "C", "D")
+    assert condition_columns(parse_condition("B == 1 or not (A < B or C in [2]) and D is missing")) == (
+        "B",
+        "A",
+        "C",
+        "D",
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,32 +111,36 @@ def test_columns_are_named_once_in_order() -> None:
 )
 def test_what_is_no_condition_is_refused_with_a_caret(text: str, message: str, hint: str) -> None:
     with pytest.raises(SchemaError) as caught:
-        parse(text)
+        parse_condition(text)
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert caught.value.message.endswith("^")
 
 
 def test_hostile_texts_are_refused_and_crash_nothing() -> None:
-    for text in ("(" * 30_000, "not " * 10_000, "(" * (DEEPEST + 2) + "A == 1" + ")" * (DEEPEST + 2)):
+    for text in (
+        "(" * 30_000,
+        "not " * 10_000,
+        "(" * (MAX_CONDITION_DEPTH + 2) + "A == 1" + ")" * (MAX_CONDITION_DEPTH + 2),
+    ):
         with pytest.raises(SchemaError, match="nested too deeply"):
-            parse(text)
-    with pytest.raises(SchemaError, match=f"{LONGEST} is the most"):
-        parse("A == 1 or " * LONGEST)
+            parse_condition(text)
+    with pytest.raises(SchemaError, match=f"{MAX_CONDITION_LENGTH} is the most"):
+        parse_condition("A == 1 or " * MAX_CONDITION_LENGTH)
     with pytest.raises(SchemaError):
-        parse("A == \x00\x1b[31m")
+        parse_condition("A == \x00\x1b[31m")
 
 
 def test_long_flat_conditions_are_fine() -> None:
     text = " or ".join(f"A == {i}" for i in range(4000))
-    assert str(parse(text)) == text
-    nested = "(" * DEEPEST + "A == 1" + ")" * DEEPEST
-    assert str(parse(nested)) == "A == 1"
+    assert str(parse_condition(text)) == text
+    nested = "(" * MAX_CONDITION_DEPTH + "A == 1" + ")" * MAX_CONDITION_DEPTH
+    assert str(parse_condition(nested)) == "A == 1"
 
 
 def test_only_the_neighbourhood_of_a_mistake_is_shown() -> None:
     with pytest.raises(SchemaError) as caught:
-        parse("A == 1 or " * 100 + "A = 1")
+        parse_condition("A == 1 or " * 100 + "A = 1")
     first, second = caught.value.message.splitlines()[1:]
     assert len(first) < 130
     assert first[second.index("^")] == "="

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from populace.infer.feasible import _factored
+from populace.inference.fit.feasible_tables import _factorize
 
 
 def test_conditions_that_follow_from_each_other_are_solved_at_any_weights() -> None:
@@ -21,7 +21,7 @@ def test_conditions_that_follow_from_each_other_are_solved_at_any_weights() -> N
     right = np.concatenate([-sums @ free, np.zeros(10)])
     right[0] += total
     stiff = sums @ np.diag(loose) @ sums.T
-    found = _factored(csr_matrix(stiff), csr_matrix(shared)).solve(right)
+    found = _factorize(csr_matrix(stiff), csr_matrix(shared)).solve(right)
     tables = free + loose * (sums.T @ found[: len(stiff)])
     assert tables[:6].sum() == pytest.approx(total, rel=0.01)
     assert tables[6:12] == pytest.approx(tables[:6], rel=0.01)

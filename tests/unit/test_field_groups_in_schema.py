@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from populace.errors import SchemaError
+from populace.core.errors import SchemaError
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"a": 2, "b": 3, "c": 4})

@@ -6,14 +6,14 @@ from fractions import Fraction
 
 import pytest
 
-from populace.errors import UsageError
+from populace.core.errors import UsageError
+from populace.schema.conditions.syntax_tree import Operator
 from populace.schema.schema import Schema
-from populace.schema.syntax import Operator
-from populace.survey.design import Design
-from populace.survey.design_parts import Handling
-from populace.survey.queries import Queries
-from populace.survey.ways import Ways
-from populace.survey.wishes import Filling, Part, Wish
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationPlan
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 
 SCHEMA = Schema.parse("""
 [columns.SEX]
@@ -39,7 +39,7 @@ def filling(that, *, how="model", schema=SCHEMA):
         schema=schema,
     )
     queries = Queries.parse(f'[[query]]\nstatistic = "proportion"\nthat = "{that}"\n', schema=schema)
-    ((found, _),) = Ways.of(design, queries).filled
+    ((found, _),) = QueryPlan.of(design, queries).filled
     return found
 
 
@@ -61,14 +61,14 @@ def test_every_comparison_is_one_range_or_refused(operator, how):
             with pytest.raises(UsageError, match="is not one range of 'net income'"):
                 filling(each, how=how)
         return
-    (wish,) = filling(that, how=how).wishes
-    assert wish.between == RANGES[operator]
+    (estimand,) = filling(that, how=how).estimands
+    assert estimand.between == RANGES[operator]
 
 
 def test_numbers_beyond_the_range_cut_nothing_off():
     """The next decimal after a number that is none of the column is still the next one."""
-    assert filling("RATE > -0.05").wishes[0].between == (0, 3)
-    assert filling("RATE < 3.05").wishes[0].between == (0, 3)
+    assert filling("RATE > -0.05").estimands[0].between == (0, 3)
+    assert filling("RATE < 3.05").estimands[0].between == (0, 3)
 
 
 @pytest.mark.parametrize("how", ["impute", "model"])
@@ -86,25 +86,25 @@ def test_numbers_beyond_the_range_cut_nothing_off():
 def test_bins_that_begin_and_end_there_tell_it(that, between, how):
     found = filling(that, how=how)
     ends = tuple(map(Fraction, between))
-    assert found.wishes[0].between == ends
-    assert found.sums[Part.WITHIN, ends].where == that
+    assert found.estimands[0].between == ends
+    assert found.sums[CellSum.WITHIN, ends].where == that
 
 
 def test_without_words_ends_are_written_as_decimals():
     found = filling("`net income` >= 3")
-    wishes = (Wish(query="some", between=(Fraction(-3), Fraction(4))),)
-    ends = Filling(donors=found.donors, wishes=wishes, how=Handling.MODEL, schema=SCHEMA)
-    assert ends.sums[Part.WITHIN, wishes[0].between].where == "`net income` >= -3 and `net income` <= 4"
+    estimands = (Estimand(query="some", between=(Fraction(-3), Fraction(4))),)
+    ends = ImputationPlan(donors=found.donors, estimands=estimands, how=MissingHandling.MODEL, schema=SCHEMA)
+    assert ends.sums[CellSum.WITHIN, estimands[0].between].where == "`net income` >= -3 and `net income` <= 4"
     donors = filling("RATE >= 1").donors
     for low, told in ((Fraction(1, 2), "0.5"), (Fraction(1, 4), None), (Fraction(1, 3), None)):
-        wish = Wish(query="some", between=(low, Fraction(3)))
-        made = Filling(donors=donors, wishes=(wish,), how=Handling.IMPUTE, schema=SCHEMA)
-        found = made.sums.get((Part.WITHIN, wish.between))
+        estimand = Estimand(query="some", between=(low, Fraction(3)))
+        made = ImputationPlan(donors=donors, estimands=(estimand,), how=MissingHandling.IMPUTE, schema=SCHEMA)
+        found = made.sums.get((CellSum.WITHIN, estimand.between))
         assert (found and found.where) == (told and f"RATE >= {told}")
 
 
 def test_what_bins_do_not_tell_is_refused_in_decimals():
     donors = filling("RATE >= 1").donors
-    wish = Wish(query="some", between=(Fraction("0.3"), Fraction("1.5")))
+    estimand = Estimand(query="some", between=(Fraction("0.3"), Fraction("1.5")))
     with pytest.raises(UsageError, match=r"do not tell what lies from 0\.3 to 1\.5"):
-        Filling(donors=donors, wishes=(wish,), how=Handling.MODEL, schema=SCHEMA)
+        ImputationPlan(donors=donors, estimands=(estimand,), how=MissingHandling.MODEL, schema=SCHEMA)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import SchemaError
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Integer
+from populace.core.errors import SchemaError
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
 
 COLUMN = '[columns.{}]\nkind = "categorical"\nvalues = ["1", "2"]\n'
@@ -139,8 +139,8 @@ def test_functions_that_do_not_work_are_refused(text: str, message: str, hint: s
 
 
 def test_functions_of_too_many_combinations_are_refused() -> None:
-    columns = {name: Integer(name=name, min=0, max=3000) for name in ("a", "b")}
-    both = Categorical(name="c", values=("x",), function_of=("a", "b"), map={("1", "2"): "x"})
+    columns = {name: IntegerColumn(name=name, min=0, max=3000) for name in ("a", "b")}
+    both = CategoricalColumn(name="c", values=("x",), function_of=("a", "b"), map={("1", "2"): "x"})
     with pytest.raises(SchemaError, match="combinations; 4194304 is the most"):
         Schema(columns=columns | {"c": both})
 

@@ -1,4 +1,4 @@
-"""`gem` without a network: what its rounds ask and cost, and what a measurement is worth to training."""
+"""`measure_gem` without a network: what its rounds ask and cost, and what a measurement is worth to training."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from clerks import Clerk
 
-from populace.infer.mixture import Mixture, _noise
-from populace.infer.observations import Observation
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.privacy.mechanisms import DiscreteGaussian, Spend
-from populace.progress import silent
-from populace.schema.rules import Rule, Rules
-from populace.strategy import gem as module
-from populace.strategy.candidates import usual
-from populace.strategy.gem import COLUMN_SHARE, MEASURED, answered, gem
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.progress import silent
+from populace.inference.gls.observations import Observation
+from populace.measurements.measurements import Measurement
+from populace.methods.literature.gem import gem as module
+from populace.methods.literature.gem.gem import COLUMN_SHARE, MEASURED_SHARE, answer_candidates, measure_gem
+from populace.methods.literature.gem.gem_model import GemEstimator, _expected_loss
+from populace.methods.selection.candidates import mean_absolute_noise
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Spend
+from populace.schema.conditions.rules import Rule, Rules
 
 SIZES = {"a": 3, "b": 12, "c": 2}
 
@@ -59,14 +59,14 @@ class Chooser(Clerk):
 
 
 def asked(monkeypatch, *, rows=3000, weights=None):
-    monkeypatch.setattr(module, "Mixture", Even)
+    monkeypatch.setattr(module, "GemEstimator", Even)
     rng = np.random.default_rng(7)
     # Nine codes of the second column are hardly there.
     codes = {"a": rng.integers(0, 3, rows), "b": rng.integers(0, 3, rows), "c": rng.integers(0, 2, rows)}
     clerk = Chooser(codes, sizes=SIZES)
     clerk.chosen = []
     wanted = Workload.pairs(clerk.domain) if weights is None else Workload(weights=weights)
-    return clerk, gem(clerk, workload=wanted, progress=silent)
+    return clerk, measure_gem(clerk, workload=wanted, progress=silent)
 
 
 def test_rounds_measure_what_was_chosen_and_spend_the_budget(monkeypatch):
@@ -77,9 +77,12 @@ def test_rounds_measure_what_was_chosen_and_spend_the_budget(monkeypatch):
     assert len(rounds) == len(pairs) == 3
     each = (1 - COLUMN_SHARE) / 3
     # An exponential choice is priced by its worst case, not to the last digit.
-    assert all(each * (1 - MEASURED) * Fraction(9, 10) < share <= each * (1 - MEASURED) for share in rounds)
+    assert all(
+        each * (1 - MEASURED_SHARE) * Fraction(9, 10) < share <= each * (1 - MEASURED_SHARE)
+        for share in rounds
+    )
     for item in pairs:
-        assert item.variance == clerk.budget.measure_noise(each * MEASURED, marginals=1).variance
+        assert item.variance == clerk.budget.measure_noise(each * MEASURED_SHARE, marginals=1).variance
     assert Fraction(98, 100) < clerk.used <= 1
 
 
@@ -98,9 +101,12 @@ def test_rare_codes_are_asked_in_groups(monkeypatch):
 def test_a_heavier_marginal_has_a_larger_score():
     """The weight is that of its distance and of its penalty."""
     noise = DiscreteGaussian(Fraction(25))
-    found = answered(Even(Domain(SIZES)), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
+    found = answer_candidates(Even(Domain(SIZES)), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
     assert found.weights == (3, 1000)
-    assert found.penalties == (round(3 * usual(noise) * 36), round(1000 * usual(noise) * 6))
+    assert found.penalties == (
+        round(3 * mean_absolute_noise(noise) * 36),
+        round(1000 * mean_absolute_noise(noise) * 6),
+    )
 
 
 def test_tables_whose_noise_exceeds_any_distance_are_left_out():
@@ -110,14 +116,14 @@ def test_tables_whose_noise_exceeds_any_distance_are_left_out():
     for variance, kept in ((0.99 * edge, 2), (1.01 * edge, 1)):
         noise = DiscreteGaussian(Fraction(variance))
         weights = {("a", "b"): 1, ("a", "c"): 1}
-        assert len(answered(Even(Domain(SIZES)), weights, noise=noise).marginals) == kept
-        coarse = answered(Even(Domain(SIZES), groupings=[grouping]), weights, noise=noise)
+        assert len(answer_candidates(Even(Domain(SIZES)), weights, noise=noise).marginals) == kept
+        coarse = answer_candidates(Even(Domain(SIZES), groupings=[grouping]), weights, noise=noise)
         assert coarse.marginals == (Marginal(("a", "b"), (grouping,)), Marginal(("a", "c")))
 
 
 def test_a_miss_counts_by_the_noise_of_counts():
     """½·(share − answer)²·N²/σ²: a miss of one deviation in a cell counts ½, however many rows there are."""
-    mixture = Mixture(Domain({"a": 2, "b": 2}))
+    mixture = GemEstimator(Domain({"a": 2, "b": 2}))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 100], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     np.testing.assert_allclose(answer.shares * mixture.total, [[400, 100], [300, 200]])
@@ -129,14 +135,14 @@ def test_a_miss_counts_by_the_noise_of_counts():
 def test_what_noise_leaves_is_half_a_deviation_squared_in_cells_that_hold_rows():
     """Of 100 rows 103, 3 and −6: the nearest counts are 100, 0 and 0, so 9 + 9 + 36 over 2·9, and half for one cell."""
     seen = Observation(("a",), np.array([103.0, 3.0, -6.0]), np.full(3, 9.0))
-    assert _noise(seen, total=100.0) == pytest.approx((9 + 9 + 36) / (2 * 9) + 0.5)
+    assert _expected_loss(seen, total=100.0) == pytest.approx((9 + 9 + 36) / (2 * 9) + 0.5)
 
 
 def test_noise_in_cells_that_a_rule_forbids_is_not_taught():
     classes = {name: Grouping(name, (0, 1)) for name in "ab"}
     allowed = np.array([[True, False], [True, True]])
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
-    mixture = Mixture(Domain({"a": 2, "b": 2}), rules=rules)
+    mixture = GemEstimator(Domain({"a": 2, "b": 2}), rules=rules)
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 90], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     assert (answer.shares > 0).tolist() == allowed.tolist()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.generate import generate
-from populace.infer.model import Model
-from populace.infer.propagation import FORBIDDEN
-from populace.marginals import Domain
+from populace.core.marginals import Domain
+from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.model import Model
+from populace.sampling.draw_rows import draw_rows
 
 
 class Stuck:
@@ -29,7 +29,7 @@ OFFSETS = [0.0, 5e-324, 2**-53, 0.5, 1 - 2**-53]
 
 
 def draw(model, rows, rng):
-    parts = list(generate(model, rows=rows, rng=rng))
+    parts = list(draw_rows(model, rows=rows, rng=rng))
     return {name: np.concatenate([part[name] for part in parts]).astype(int) for name in model.domain}
 
 

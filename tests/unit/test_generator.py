@@ -8,27 +8,32 @@ from itertools import product
 import numpy as np
 import pytest
 
-from populace.infer import generator as module
-from populace.infer.generator import Answer, Generator, Independence, mixed
+from populace.methods.literature.gem import gem_network as module
+from populace.methods.literature.gem.gem_network import (
+    GeneratorNetwork,
+    IndependencePenalty,
+    TrainingTable,
+    mix_products,
+)
 
 START = {"a": np.array([0.2, 0.8]), "b": np.array([0.5, 0.3, 0.2]), "c": np.array([0.1, 0.2, 0.3, 0.4])}
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(module, "MOST_NOISE", 3)
-    monkeypatch.setattr(module, "MOST_WIDTH", 5)
+    monkeypatch.setattr(module, "MAX_NOISE_SIZE", 3)
+    monkeypatch.setattr(module, "MAX_LAYER_WIDTH", 5)
 
 
 def answer(clique, shares, *, weight=100.0, **more):
     shares = np.asarray(shares, dtype=float)
     more.setdefault("noise", 0.5 * shares.size)
-    return Answer(clique=clique, shares=shares, weights=np.full(shares.shape, weight), **more)
+    return TrainingTable(clique=clique, shares=shares, weights=np.full(shares.shape, weight), **more)
 
 
 def test_tables_are_those_of_the_whole_domain():
     """Every cell of the domain, product by product and component by component."""
-    generator = Generator(START, components=7)
+    generator = GeneratorNetwork(START, components=7)
     shares = generator.shares()
     columns = [generator.column(shares, name) for name in START]
     whole = np.zeros((2, 3, 4))
@@ -49,7 +54,7 @@ def test_tables_are_those_of_the_whole_domain():
 def test_a_mixture_of_certain_rows_counts_them():
     rows = np.array([[0, 2], [1, 0], [1, 0], [0, 1]])
     parts = [np.eye(2)[rows[:, 0]], np.eye(3)[rows[:, 1]]]
-    assert mixed(parts).tolist() == [[0, 0.25, 0.25], [0.5, 0, 0]]
+    assert mix_products(parts).tolist() == [[0, 0.25, 0.25], [0.5, 0, 0]]
 
 
 ANSWERS = {
@@ -72,9 +77,9 @@ ANSWERS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_gradient_is_that_of_finite_differences(name, runs, monkeypatch):
     monkeypatch.setattr(module, "_RUNS", runs)
-    generator = Generator(START, components=6)
+    generator = GeneratorNetwork(START, components=6)
     answers = [replace(each, noise=0.0) for each in ANSWERS[name]]
-    drawn = Independence(generator, answers, rows=5000.0)
+    drawn = IndependencePenalty(generator, answers, rows=5000.0)
     here = generator.parameters
     lost = generator.loss(here, answers, drawn=drawn)
     assert lost.value > 0
@@ -99,7 +104,7 @@ def lost(generator, answers):
 def test_training_learns_a_table_that_columns_alone_do_not_tell():
     table = np.array([[0.2, 0.0, 0.0], [0.0, 0.3, 0.5]])
     answers = [answer(("a", "b"), table, weight=1e6)]
-    generator = Generator(START)
+    generator = GeneratorNetwork(START)
     before = lost(generator, answers)
     generator.train(answers, rows=1000.0, steps=300)
     assert lost(generator, answers) < before / 100
@@ -107,7 +112,7 @@ def test_training_learns_a_table_that_columns_alone_do_not_tell():
 
 
 def test_training_ends_when_nothing_is_missed_by_more_than_its_noise():
-    generator = Generator(START)
+    generator = GeneratorNetwork(START)
     parameters = generator.parameters.copy()
     near = [answer(("a",), [0.3, 0.7], weight=1e-3)]
     assert generator.train(near, rows=10.0, steps=50) == 0
@@ -118,9 +123,9 @@ def test_training_ends_when_nothing_is_missed_by_more_than_its_noise():
 
 
 def test_an_answer_that_is_missed_by_no_more_than_its_noise_pulls_nowhere():
-    generator = Generator(START)
+    generator = GeneratorNetwork(START)
     far = [answer(("a",), [0.9, 0.1], weight=100.0, noise=0.0)]
-    drawn = Independence(generator, far, rows=1.0)
+    drawn = IndependencePenalty(generator, far, rows=1.0)
     lost = generator.loss(generator.parameters, far, drawn=drawn)
     met = generator.loss(generator.parameters, [replace(far[0], noise=lost.value)], drawn=drawn)
     assert (lost.wrong, met.wrong) == (1, 0)
@@ -134,7 +139,7 @@ def test_what_no_answer_speaks_of_stays_nearly_independent():
     """A pair that is taught must not make others depend on each other."""
     table = np.diag([0.2, 0.8]) @ np.array([[1.0, 0, 0], [0, 0.375, 0.625]])
     answers = [answer(("a", "b"), table, weight=1e6)]
-    generator = Generator(START)
+    generator = GeneratorNetwork(START)
     generator.train(answers, rows=20_000.0, steps=300)
     for clique in (("a", "c"), ("b", "c")):
         found = generator.table(generator.shares(), clique)
@@ -144,7 +149,7 @@ def test_what_no_answer_speaks_of_stays_nearly_independent():
 def test_training_is_repeatable():
     found = []
     for _ in range(2):
-        generator = Generator(START)
+        generator = GeneratorNetwork(START)
         generator.train(ANSWERS["pairs"], rows=100.0, steps=30)
         found.append(generator.parameters)
     assert np.array_equal(*found)

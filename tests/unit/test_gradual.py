@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import UsageError
-from populace.generate import generate
-from populace.infer.assemble import assemble
-from populace.infer.model import Model
-from populace.infer.run import fit_run
-from populace.marginals import Domain, Marginal, tabulate
-from populace.measurements import Measurement
-from populace.pipeline import measure, release_from, synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure, release_from, synthesize
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Marginal, tabulate
+from populace.inference.fit.fit_model import fit_model
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import fit
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.sampling.draw_rows import draw_rows
 from populace.schema.schema import Schema
 
 SIZES = {"a": 4, "b": 3, "c": 4, "d": 2}
@@ -46,7 +46,7 @@ def apart(codes):
 
 
 def drawn(model, rows, seed=1):
-    (codes,) = generate(model, rows=rows, rng=np.random.default_rng(seed))
+    (codes,) = draw_rows(model, rows=rows, rng=np.random.default_rng(seed))
     return {name: np.asarray(codes[name], np.int64) for name in codes}
 
 
@@ -57,7 +57,7 @@ def test_rows_fit_tables_that_no_tree_was_needed_for():
         Measurement(Marginal(pair), tabulate(Marginal(pair), codes=truth, domain=DOMAIN), 1)
         for pair in combinations(SIZES, 2)
     ]
-    model = assemble(items, domain=DOMAIN, gradual=True)
+    model = fit_model(items, domain=DOMAIN, gradual=True)
     assert max(map(len, model.potentials)) == 1
     found = drawn(model, 20_000)
     alone = apart(truth)
@@ -73,7 +73,7 @@ def test_pairs_that_nobody_measured_are_left_to_the_others():
         Measurement(Marginal(pair), tabulate(Marginal(pair), codes=truth, domain=DOMAIN), 1)
         for pair in (("a", "b"), ("b", "c"), ("d",))
     ]
-    rows = drawn(assemble(items, domain=DOMAIN, gradual=True), 20_000)
+    rows = drawn(fit_model(items, domain=DOMAIN, gradual=True), 20_000)
     alone = apart(truth)
     assert far(truth, rows, ("a", "c")) < 0.8 * far(truth, alone, ("a", "c"))
 
@@ -91,12 +91,12 @@ def test_a_gradual_model_is_kept_as_it_is(tmp_path):
         ledger=tmp_path / "l.db",
         noise=ExactNoise(RehearsalEntropy(1)),
     )
-    model = fit_run(found, inference="gum")
+    model = fit(found, inference="gum")
     model.save(tmp_path / "model")
     again = Model.load(tmp_path / "model")
     assert model.gradual
     assert again.gradual
-    assert not fit_run(found).gradual
+    assert not fit(found).gradual
     tables = [release_from(found, each, rows=500, seed=4).table for each in (model, again)]
     assert tables[0].equals(tables[1])
     with pytest.raises(UsageError, match="cannot be drawn from this model"):

@@ -14,14 +14,14 @@ import pyarrow.csv
 import pytest
 from thinned import thinned
 
-from populace.errors import SchemaError, UsageError
-from populace.schema.codec import decode, encode
-from populace.schema.coding import TableCodec
-from populace.schema.imports.binning import round_edges, whole_bins
-from populace.schema.imports.document import Document
-from populace.schema.imports.draft import Seen, draft, draft_from_rows, unfinished
-from populace.schema.imports.formats import UNDERSTOOD, import_document
-from populace.schema.imports.overlay import PACKAGED, load_overlay, packaged
+from populace.core.errors import SchemaError, UsageError
+from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.imports.detect_format import KNOWN_FORMATS, import_document
+from populace.schema.imports.draft import ObservedCells, draft_from_rows, draft_schema, unfinished_columns
+from populace.schema.imports.overlay import PACKAGED, load_overlay, packaged_overlays
+from populace.schema.imports.round_bins import integer_bins, round_edges
+from populace.schema.imports.schema_document import SchemaDocument
 from populace.schema.schema import Schema
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -77,13 +77,13 @@ def write(folder: Path, name: str, content: Any) -> Path:
 
 
 @pytest.fixture
-def excerpt(tmp_path: Path) -> Document:
+def excerpt(tmp_path: Path) -> SchemaDocument:
     told = write(tmp_path, "dictionary.json", DICTIONARY)
     return import_document(write(tmp_path, "ma.json", EXCERPT), dictionary=told)
 
 
 @pytest.fixture
-def census(tmp_path: Path) -> Document:
+def census(tmp_path: Path) -> SchemaDocument:
     told = write(tmp_path, "codebook.cbk", CODEBOOK)
     return import_document(write(tmp_path, "specs.json", SPECS), dictionary=told)
 
@@ -93,7 +93,7 @@ def test_domain_json_is_the_schema_that_load_makes_of_it(tmp_path: Path) -> None
     assert Schema.parse(import_document(path).text()) == Schema.load(path)
 
 
-def test_dictionary_goes_before_what_the_rows_happen_to_hold(excerpt: Document) -> None:
+def test_dictionary_goes_before_what_the_rows_happen_to_hold(excerpt: SchemaDocument) -> None:
     """A list taken from rows is declared; the dictionary's is the codebook's, values without a row included."""
     assert excerpt.columns["PUMA"]["values"] == ["25-1", "25-2"], "the areas that the excerpt was made of"
     assert excerpt.columns["AGEP"] == {
@@ -114,15 +114,15 @@ def test_excerpt_without_dictionary_is_declared(tmp_path: Path) -> None:
     assert {str(column.origin) for column in schema.columns.values()} == {"declared"}
 
 
-def test_null_is_a_missing_code_and_takes_what_lies_outside(excerpt: Document) -> None:
+def test_null_is_a_missing_code_and_takes_what_lies_outside(excerpt: SchemaDocument) -> None:
     schema = Schema.parse(excerpt.text())
     for name, column in schema.columns.items():
         assert "" not in column.specials, f"{name} gained an empty code"
     assert schema.columns["MSP"].missing == ("N",)
-    assert encode(schema.columns["MSP"], pa.array(["N", "7", None])).tolist() == [2, 2, 2]
+    assert encode_values(schema.columns["MSP"], pa.array(["N", "7", None])).tolist() == [2, 2, 2]
 
 
-def test_numbers_get_round_bins_from_public_ends(excerpt: Document) -> None:
+def test_numbers_get_round_bins_from_public_ends(excerpt: SchemaDocument) -> None:
     income = excerpt.columns["PINCP"]["edges"]
     assert income[0] == -9000
     assert income[-1] == 1341000
@@ -136,26 +136,26 @@ def test_numbers_get_round_bins_from_public_ends(excerpt: Document) -> None:
     assert all(a < b for a, b in zip(density["edges"], density["edges"][1:], strict=False))
 
 
-def test_whole_codes_stay_whole_numbers(excerpt: Document) -> None:
+def test_whole_codes_stay_whole_numbers(excerpt: SchemaDocument) -> None:
     sex = Schema.parse(excerpt.text()).columns["SEX"]
-    codes = encode(sex, pa.array([2, 1]))
-    assert decode(sex, codes, rng=np.random.default_rng(1)).equals(pa.array([2, 1]))
+    codes = encode_values(sex, pa.array([2, 1]))
+    assert decode_codes(sex, codes, rng=np.random.default_rng(1)).equals(pa.array([2, 1]))
 
 
-def test_codebook_codes_are_read_with_and_without_zeros(census: Document) -> None:
+def test_codebook_codes_are_read_with_and_without_zeros(census: SchemaDocument) -> None:
     schema = Schema.parse(census.text())
     school = schema.columns["EDUC"]
-    assert encode(school, pa.array(["01", "1", " 1"])).tolist() == [1, 1, 1]
-    assert encode(school, pa.array([1, 99])).tolist() == [1, 3]
-    assert decode(school, np.array([1, 3]), rng=np.random.default_rng(1)).equals(pa.array([1, 99]))
+    assert encode_values(school, pa.array(["01", "1", " 1"])).tolist() == [1, 1, 1]
+    assert encode_values(school, pa.array([1, 99])).tolist() == [1, 3]
+    assert decode_codes(school, np.array([1, 3]), rng=np.random.default_rng(1)).equals(pa.array([1, 99]))
 
 
-def test_codes_that_are_numbers_become_numbers(census: Document) -> None:
+def test_codes_that_are_numbers_become_numbers(census: SchemaDocument) -> None:
     age = census.columns["AGE"]
     assert (age["kind"], age["min"], age["max"], age["missing"]) == ("integer", 0, 6, ["098"])
 
 
-def test_columns_without_a_list_are_whole_numbers(census: Document) -> None:
+def test_columns_without_a_list_are_whole_numbers(census: SchemaDocument) -> None:
     assert census.columns["RENT"]["max"] == 9999
     assert "edges" not in census.columns["RENT"]
     assert census.columns["VALUEH"]["missing"] == ["9999998", "9999999"]
@@ -186,9 +186,9 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, content: Any, part: s
 def test_refusal_names_the_formats(tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as refusal:
         import_document(write(tmp_path, "file.json", "a,b\n"))
-    assert refusal.value.hint == UNDERSTOOD
+    assert refusal.value.hint == KNOWN_FORMATS
     for format_name in ("domain.json", "NIST excerpt", "codebook.cbk"):
-        assert format_name in UNDERSTOOD
+        assert format_name in KNOWN_FORMATS
 
 
 def test_dictionaries_belong_to_their_files(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_document_is_toml_whatever_the_names() -> None:
     names = ['a "b"', "c.d", "é\x7f", "x" * 200]
     labels = {f"{i:03}": "label " * 5 for i in range(50)}
     columns = {name: {"kind": "categorical", "values": sorted(labels), "labels": labels} for name in names}
-    text = Document(columns=columns, notes={names[0]: "two\nlines\x00"}, zeros=({"when": "a"},)).text()
+    text = SchemaDocument(columns=columns, notes={names[0]: "two\nlines\x00"}, zeros=({"when": "a"},)).text()
     found = tomllib.loads(text)
     assert found["columns"] == columns
     assert found["zeros"] == [{"when": "a"}]
@@ -218,7 +218,7 @@ def test_document_is_toml_whatever_the_names() -> None:
 
 def test_bins_cover_their_range() -> None:
     for low, high in ((0, 9999), (-500, 3), (17, 10**7), (0, 999), (-5, 5), (1000, 5000), (-9000, -2000)):
-        bins = whole_bins(low, high)
+        bins = integer_bins(low, high)
         ends = (bins["min"], bins["max"]) if "min" in bins else (bins["edges"][0], bins["edges"][-1])
         assert ends == (low, high)
     edges = round_edges(Fraction(-3), Fraction(12345), whole=True)
@@ -228,11 +228,11 @@ def test_bins_cover_their_range() -> None:
 # ── overlays ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def overlaid(document: Document, folder: Path, text: str) -> Document:
+def overlaid(document: SchemaDocument, folder: Path, text: str) -> SchemaDocument:
     return load_overlay(str(write(folder, "overlay.toml", text))).over(document)
 
 
-def test_overlay_replaces_keys_and_adds_rules(excerpt: Document, tmp_path: Path) -> None:
+def test_overlay_replaces_keys_and_adds_rules(excerpt: SchemaDocument, tmp_path: Path) -> None:
     text = """
         table = { unit = "person" }
         zeros = [{ when = "AGEP < 16 and INDP != 'N'" }]
@@ -260,7 +260,7 @@ def test_overlay_replaces_keys_and_adds_rules(excerpt: Document, tmp_path: Path)
     assert excerpt.columns["MSP"]["missing"] == ["N"], "the document itself does not change"
 
 
-def test_overlay_narrows_values_with_their_labels_and_maps(excerpt: Document, tmp_path: Path) -> None:
+def test_overlay_narrows_values_with_their_labels_and_maps(excerpt: SchemaDocument, tmp_path: Path) -> None:
     write(tmp_path, "density.json", {"25-1": 16.3, "25-2": 90})
     text = """
         [columns.PUMA]
@@ -296,7 +296,9 @@ def test_overlay_narrows_values_with_their_labels_and_maps(excerpt: Document, tm
         ("[columns.marital status]\nother = '1'", "marital status"),
     ],
 )
-def test_overlay_mistakes_are_explained(excerpt: Document, tmp_path: Path, text: str, part: str) -> None:
+def test_overlay_mistakes_are_explained(
+    excerpt: SchemaDocument, tmp_path: Path, text: str, part: str
+) -> None:
     with pytest.raises(UsageError, match=part):
         overlaid(excerpt, tmp_path, text)
 
@@ -310,16 +312,16 @@ def test_unknown_overlay_lists_those_that_exist() -> None:
         refusal.value.message
         == "there is no file 'somewhere/else.toml', and no built-in overlay of that name."
     )
-    assert all(repr(name) in refusal.value.hint for name in packaged())
+    assert all(repr(name) in refusal.value.hint for name in packaged_overlays())
 
 
-@pytest.mark.parametrize("name", packaged())
+@pytest.mark.parametrize("name", packaged_overlays())
 def test_packaged_overlays_ask_for_a_dictionary(name: str) -> None:
     with pytest.raises(SchemaError, match=f"overlay '{name}' .*\nhint: .*--dictionary"):
-        load_overlay(name).over(Document(columns={"AGEP": {"kind": "integer", "origin": "declared"}}))
+        load_overlay(name).over(SchemaDocument(columns={"AGEP": {"kind": "integer", "origin": "declared"}}))
 
 
-def test_overlay_that_moves_other_into_the_domain_says_so(excerpt: Document, tmp_path: Path) -> None:
+def test_overlay_that_moves_other_into_the_domain_says_so(excerpt: SchemaDocument, tmp_path: Path) -> None:
     text = "[columns.MSP]\nuniverse = 'AGEP >= 15'\noutside = 'N'\n"
     (remark,) = overlaid(excerpt, tmp_path, text).remarks
     assert remark.startswith("in 'MSP' everything unknown now becomes '1' (")
@@ -340,8 +342,10 @@ def test_packaged_overlays_are_shipped() -> None:
 
 
 def test_draft_is_no_schema_until_it_is_filled_in() -> None:
-    document = draft({"age": ("whole", "int64"), "name": ("", ""), "ok": ("truth", "bool")}, dataset="people")
-    assert unfinished(document) == ["age", "name"]
+    document = draft_schema(
+        {"age": ("whole", "int64"), "name": ("", ""), "ok": ("truth", "bool")}, dataset="people"
+    )
+    assert unfinished_columns(document) == ["age", "name"]
     text = document.text()
     assert text.count("fill in") == 2
     with pytest.raises(SchemaError, match="age"):
@@ -351,11 +355,11 @@ def test_draft_is_no_schema_until_it_is_filled_in() -> None:
 
 def test_draft_from_public_rows_is_a_schema() -> None:
     seen = {
-        "age": Seen(texts=frozenset(map(str, range(95)))),
-        "income": Seen(texts=frozenset([*(f"{n}.5" for n in range(500)), "N"])),
-        "sex": Seen(texts=frozenset({"1", "2"}), typed_whole=True),
-        "town": Seen(texts=frozenset({"b", "a", "3"})),
-        "empty": Seen(texts=frozenset()),
+        "age": ObservedCells(texts=frozenset(map(str, range(95)))),
+        "income": ObservedCells(texts=frozenset([*(f"{n}.5" for n in range(500)), "N"])),
+        "sex": ObservedCells(texts=frozenset({"1", "2"}), typed_whole=True),
+        "town": ObservedCells(texts=frozenset({"b", "a", "3"})),
+        "empty": ObservedCells(texts=frozenset()),
     }
     document = draft_from_rows(seen, dataset="people")
     assert document.columns["income"]["missing"] == ["N"]
@@ -367,8 +371,10 @@ def test_draft_from_public_rows_is_a_schema() -> None:
 
 
 def test_draft_from_public_rows_leaves_out_what_is_no_list() -> None:
-    document = draft_from_rows({"id": Seen(texts=frozenset(f"p{n}" for n in range(5000)))}, dataset="people")
-    assert unfinished(document) == ["id"]
+    document = draft_from_rows(
+        {"id": ObservedCells(texts=frozenset(f"p{n}" for n in range(5000)))}, dataset="people"
+    )
+    assert unfinished_columns(document) == ["id"]
 
 
 # ── the real codebooks ──────────────────────────────────────────────────────────────────────────────
@@ -399,9 +405,9 @@ def test_excerpts_come_back_as_they_were(name: str, overlays: tuple[str, ...]) -
     for column_name, column in schema.columns.items():
         cells = table.column(column_name).combine_chunks()
         assert "" not in column.specials
-        codes = encode(column, cells)
-        again = decode(column, codes, rng=np.random.default_rng(1))
-        assert (encode(column, again) == codes).all(), column_name
+        codes = encode_values(column, cells)
+        again = decode_codes(column, codes, rng=np.random.default_rng(1))
+        assert (encode_values(column, again) == codes).all(), column_name
         if column.kind in ("categorical", "ordinal"):
             assert again.cast(pa.string()).equals(cells), column_name
 
@@ -427,9 +433,9 @@ def test_an_excerpt_has_only_the_areas_it_was_made_of() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overlays", [(), ("nist2018",)], ids=["plain", "overlay"])
 def test_every_code_of_the_1940_codebook_comes_back(overlays: tuple[str, ...]) -> None:
-    from populace.schema.imports.codebook import sections
+    from populace.schema.imports.ipums_codebook import parse_codebook
 
-    book = sections((CENSUS / "codebook.cbk").read_text("utf-8"))
+    book = parse_codebook((CENSUS / "codebook.cbk").read_text("utf-8"))
     specs = json.loads((CENSUS / "colorado-specs.json").read_text("utf-8"))
     document = import_document(CENSUS / "colorado-specs.json", dictionary=CENSUS / "codebook.cbk")
     for overlay in overlays:
@@ -441,11 +447,13 @@ def test_every_code_of_the_1940_codebook_comes_back(overlays: tuple[str, ...]) -
         most = specs[name]["maxval"]
         codes = [int(code) for code in book[name].codes] if name in book else [*range(min(most, 2000)), most]
         whole = pa.array([*codes, most])
-        found = encode(column, whole)
-        padded = encode(column, pa.array([str(code).zfill(9)[-len(str(most)) :] for code in [*codes, most]]))
-        again = decode(column, found, rng=np.random.default_rng(1))
+        found = encode_values(column, whole)
+        padded = encode_values(
+            column, pa.array([str(code).zfill(9)[-len(str(most)) :] for code in [*codes, most]])
+        )
+        again = decode_codes(column, found, rng=np.random.default_rng(1))
         assert again.type == pa.int64(), name
-        assert (encode(column, again) == found).all(), name
+        assert (encode_values(column, again) == found).all(), name
         if name not in ("VALUEH", "INCWAGE"):
             assert (padded == found).all(), name
             assert again.equals(whole), name

@@ -13,29 +13,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.errors import SchemaError, UsageError
-from populace.infer.run import fit_run
-from populace.measurements import Measurements
-from populace.pipeline import measure, release_from, synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.verify import verify
-from populace.schema.codec import decode, encode
-from populace.schema.dates import Date
-from populace.schema.draws import draw
-from populace.schema.inside import Inside, unit_starts
-from populace.schema.ladders import Days, Steps, round_steps
-from populace.schema.ranges import Integer, Numeric
+from populace.api.synthesize import measure, release_from, synthesize
+from populace.core.errors import SchemaError, UsageError
+from populace.measurements.measurements import Measurements
+from populace.methods.fit_measurements import fit
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.verify.verify import verify
+from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.within_bin_draws import draw_values
+from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units
+from populace.schema.columns.date_columns import DateColumn
+from populace.schema.columns.heaping_classes import DayClasses, StepClasses, heaping_steps
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 
-AGE = Integer(name="AGE", min=0, max=99, starts=(0, 20, 21, 60))
+AGE = IntegerColumn(name="AGE", min=0, max=99, starts=(0, 20, 21, 60))
 
 
 # ------------------------------------------------------------------------------------------ classes of values
 
 
 @pytest.mark.parametrize(
-    "ladder", [Steps((1,)), Steps((1, 5, 10, 50)), Steps((1, 20, 100)), Steps((1, 60, 300)), Days(-400, 800)]
+    "ladder",
+    [
+        StepClasses((1,)),
+        StepClasses((1, 5, 10, 50)),
+        StepClasses((1, 20, 100)),
+        StepClasses((1, 60, 300)),
+        DayClasses(-400, 800),
+    ],
 )
 def test_classes_share_out_every_stretch(ladder):
     """Against a list of all values: how many there are of each class, and which one stands at each place."""
@@ -55,7 +62,7 @@ def test_classes_share_out_every_stretch(ladder):
 
 
 def test_days_have_classes_of_the_calendar():
-    days = Days(0, 400)
+    days = DayClasses(0, 400)
     told = {
         "1970-01-01": 4,
         "1971-01-01": 4,
@@ -70,7 +77,7 @@ def test_days_have_classes_of_the_calendar():
 
 @given(st.sampled_from([1, 2, 5, 10, 20, 500]), st.integers(1, 10**12))
 def test_every_step_divides_the_next(finest, furthest):
-    steps = round_steps(finest=finest, furthest=furthest)
+    steps = heaping_steps(finest=finest, furthest=furthest)
     assert steps[0] == 1
     assert all(b % a == 0 and b > a for a, b in pairwise(steps))
 
@@ -78,22 +85,22 @@ def test_every_step_divides_the_next(finest, furthest):
 # ------------------------------------------------------------------------------------------ the law
 
 
-def law(**changes) -> Inside:
+def law(**changes) -> BinDensity:
     told = {
         "starts": (0, 10, 20, 21, 60, 80),
         "weights": (30, 10, 5, 20, 0, 8),
         "steps": (1, 5, 10),
         "rounds": ((20, 0, 20), (0, 0, 5), (10, 10, 0), (0, 0, 8)),
     }
-    return Inside(**(told | changes))
+    return BinDensity(**(told | changes))
 
 
 def test_values_follow_stretches_and_classes():
     """Counts are as near to the law as whole rows can be, and a bin's values are its own."""
     column = replace(AGE, within=law())
     levels = np.repeat([0, 1, 2, 3], [4000, 100, 3000, 500])
-    drawn = draw(column, levels, rng=np.random.default_rng(1))
-    assert encode(column, pa.array(drawn)).tolist() == levels.tolist()
+    drawn = draw_values(column, levels, rng=np.random.default_rng(1))
+    assert encode_values(column, pa.array(drawn)).tolist() == levels.tolist()
     first = drawn[levels == 0]
     assert abs((first < 10).sum() - 3000) <= 1
     # 0 and 10 are the only tens of the first bin: each holds what its stretch and its class allow.
@@ -110,7 +117,7 @@ def test_rows_of_a_bin_are_spread_evenly_and_at_random():
     """Sorted, every row comes from its own part of the law; unsorted, neighbours have nothing in common."""
     column = replace(AGE, within=law(rounds=((1, 0, 0),) * 4, steps=(1, 5, 10)))
     levels = np.full(2000, 2)
-    one, other = (draw(column, levels, rng=np.random.default_rng(seed)) for seed in (1, 2))
+    one, other = (draw_values(column, levels, rng=np.random.default_rng(seed)) for seed in (1, 2))
     assert abs(int((one < 40).sum()) - int((other < 40).sum())) <= 1
     assert one.tolist() != other.tolist()
     assert abs(np.corrcoef(one[:-1], one[1:])[0, 1]) < 0.1
@@ -122,7 +129,7 @@ def test_rows_of_a_bin_are_spread_evenly_and_at_random():
 def test_any_weights_give_values_of_the_bins(weights, rounds):
     column = replace(
         AGE,
-        within=Inside(
+        within=BinDensity(
             starts=(0, 20, 21, 60),
             weights=tuple(weights),
             steps=(1, 5, 10),
@@ -130,12 +137,12 @@ def test_any_weights_give_values_of_the_bins(weights, rounds):
         ),
     )
     levels = np.tile(np.arange(4), 25)
-    drawn = draw(column, levels, rng=np.random.default_rng(0))
-    assert encode(column, pa.array(drawn)).tolist() == levels.tolist()
+    drawn = draw_values(column, levels, rng=np.random.default_rng(0))
+    assert encode_values(column, pa.array(drawn)).tolist() == levels.tolist()
 
 
 def test_decimals_and_ends_stay_what_they_are():
-    column = Numeric(
+    column = DecimalColumn(
         name="x",
         edges=(Fraction(0), Fraction(1), Fraction(3)),
         bottom=Fraction(0),
@@ -143,16 +150,16 @@ def test_decimals_and_ends_stay_what_they_are():
         decimals=1,
     )
     unit = Fraction(1, 10)
-    assert unit_starts(column, unit).tolist() == [0, 1, 10, 30, 31]
+    assert bin_starts_in_units(column, unit).tolist() == [0, 1, 10, 30, 31]
     column = replace(
         column,
-        within=Inside(
+        within=BinDensity(
             starts=(0, 1, 10, 20, 30), weights=(1, 1, 0, 1, 1), steps=(1, 5), rounds=((1, 1),) * 4, unit=unit
         ),
     )
     levels = np.repeat(np.arange(4), 50)
-    values = decode(column, levels, rng=np.random.default_rng(1)).to_pylist()
-    assert encode(column, pa.array(values)).tolist() == levels.tolist()
+    values = decode_codes(column, levels, rng=np.random.default_rng(1)).to_pylist()
+    assert encode_values(column, pa.array(values)).tolist() == levels.tolist()
     assert set(values[:50]) == {0.0}
     assert set(values[150:]) == {3.0}
     assert min(values[100:150]) >= 2.0
@@ -270,13 +277,13 @@ def test_what_lies_inside_declared_bins_is_learnt_and_travels(found, tmp_path):
     found.save(tmp_path)
     again = Measurements.load(tmp_path)
     assert again.schema == found.schema
-    told = [release_from(each, fit_run(each), seed=3).table for each in (found, again)]
+    told = [release_from(each, fit(each), seed=3).table for each in (found, again)]
     assert told[0].equals(told[1])
 
 
 def test_heaps_in_numbers_dates_and_times_are_kept(found):
     real = rows()
-    made = release_from(found, fit_run(found), rows=8000, seed=1).table
+    made = release_from(found, fit(found), rows=8000, seed=1).table
 
     def share(table, name, holds) -> float:
         return float(np.mean([holds(value) for value in table[name].to_pylist() if value is not None]))
@@ -297,7 +304,7 @@ def test_heaps_in_numbers_dates_and_times_are_kept(found):
 
 
 def test_a_release_with_laws_inside_bins_verifies_and_tells_them(found, tmp_path):
-    release_from(found, fit_run(found), seed=1).save(tmp_path / "out")
+    release_from(found, fit(found), seed=1).save(tmp_path / "out")
     failed = [check.name for check in verify(tmp_path / "out").checks if not check.passed]
     assert failed == ["real noise"], "a rehearsal, and nothing else is wrong"
     assert "learn bins of 'pay'" in (tmp_path / "out" / "statement.md").read_text(encoding="utf-8")
@@ -348,7 +355,7 @@ def test_empty_tables_and_single_days_can_be_learnt_about(text, tmp_path):
         rows=50,
     )
     assert release.table.num_rows == 50
-    one = Date(name="x", min=5, max=6, starts=(5,), within=Inside())
+    one = DateColumn(name="x", min=5, max=6, starts=(5,), within=BinDensity())
     assert one.open
 
 
@@ -400,7 +407,7 @@ def test_bins_of_dates_and_times_are_learnt(names, tmp_path):
     assert known.draft == draft
     assert Schema.parse(known.to_toml(), released=True) == known
     born = known.columns["born"]
-    assert isinstance(born, Date)
+    assert isinstance(born, DateColumn)
     assert 8 <= born.levels <= 32
     inner = [born.iso_text(start) for start in born.starts[1:]]
     assert sum(text.endswith("-01") for text in inner) > len(inner) / 2

@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace.errors import PopulaceError, ResourceError, SchemaError
-from populace.pipeline import measure, synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.verify import verify
-from populace.schema.dates import Date, DateTime
-from populace.schema.draws import draw
-from populace.schema.inside import Inside, unit_starts
-from populace.schema.ranges import Integer, Numeric
+from populace.api.synthesize import measure, synthesize
+from populace.core.errors import PopulaceError, ResourceError, SchemaError
+from populace.methods.discovery import discovery_grid as grids
+from populace.methods.discovery.discovery_grid import DiscoveryGrid
+from populace.methods.discovery.domain_discovery import build_grids
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.verify.verify import verify
+from populace.schema.codec.within_bin_draws import draw_values
+from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units
+from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins
 from populace.schema.schema import Schema
-from populace.schema.unknown import UnknownBins, UnknownMoments
-from populace.strategy import grid as grids
-from populace.strategy.grid import Grid
-from populace.strategy.learn import open_grids
 
 ROWS = 400
 
@@ -31,16 +31,16 @@ ROWS = 400
 @pytest.fixture(autouse=True)
 def few_cells(monkeypatch):
     """Wide ranges have more values than cells all the same, and tests are fast."""
-    monkeypatch.setattr(grids, "MOST_CELLS", 2**12)
-    monkeypatch.setattr(grids, "MOST_BINS", 2**11)
+    monkeypatch.setattr(grids, "MAX_GRID_CELLS", 2**12)
+    monkeypatch.setattr(grids, "MAX_BINS", 2**11)
 
 
-def whole(*edges: int) -> Integer:
-    return Integer(name="x", min=edges[0], max=edges[-1], starts=edges[:-1], within=Inside())
+def whole(*edges: int) -> IntegerColumn:
+    return IntegerColumn(name="x", min=edges[0], max=edges[-1], starts=edges[:-1], within=BinDensity())
 
 
-def decimals(*edges: str, **more: int) -> Numeric:
-    return Numeric(name="x", edges=tuple(Fraction(edge) for edge in edges), within=Inside(), **more)
+def decimals(*edges: str, **more: int) -> DecimalColumn:
+    return DecimalColumn(name="x", edges=tuple(Fraction(edge) for edge in edges), within=BinDensity(), **more)
 
 
 # ------------------------------------------------------------------------------------------ grids
@@ -56,34 +56,36 @@ def decimals(*edges: str, **more: int) -> Numeric:
         decimals("-2e17", "3000", "5e16"),
         decimals(*(str(Fraction(25, 2) * n) for n in range(401))),
         decimals("0", str(2**60)),
-        DateTime(name="x", min=0, max=10**9, starts=(0, 11_222_333), within=Inside()),
+        DateTimeColumn(name="x", min=0, max=10**9, starts=(0, 11_222_333), within=BinDensity()),
     ],
     ids=lambda column: f"{column.kind}-{column.levels}",
 )
 def test_bins_begin_where_cells_do(column):
     """With more values than cells, the declared edges are cells as well, each with its own value alone."""
-    grid = Grid.of(column)
-    wanted = unit_starts(column, grid.unit)
+    grid = DiscoveryGrid.of(column)
+    wanted = bin_starts_in_units(column, grid.unit)
     assert grid.starts[grid.places(column)].tolist() == wanted.tolist()
     assert set((wanted[:-1] + 1).tolist()) <= {*grid.starts.tolist()}
     assert grid.cells <= 2**12 + 4
-    assert grid.cells <= grids.most_cells(column), "told before it is built"
+    assert grid.cells <= grids.max_grid_cells(column), "told before it is built"
     grid.check(column)
 
 
 def test_a_grid_that_lacks_an_edge_is_refused():
     column = whole(0, 12345, 10**6, 10**9)
     with pytest.raises(SchemaError, match="whole cells"):
-        Grid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(10**9), whole=True)).check(column)
+        DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(10**9), whole=True)).check(
+            column
+        )
 
 
 def test_a_column_of_very_many_bins_is_its_own_grid():
-    column = Integer(name="x", min=0, max=10**6, starts=range(0, 10**6 + 1, 700), within=Inside())
-    grid = Grid.of(column)
+    column = IntegerColumn(name="x", min=0, max=10**6, starts=range(0, 10**6 + 1, 700), within=BinDensity())
+    grid = DiscoveryGrid.of(column)
     assert (grid.cells, grid.steps, {*grid.classes.tolist()}) == (column.levels, (1,), {0})
     edges = tuple(Fraction(n) for n in range(0, 100_000, 100))
-    wide = Numeric(name="x", edges=edges, within=Inside())
-    assert (Grid.of(wide).cells, Grid.of(wide).steps) == (wide.levels, (1,))
+    wide = DecimalColumn(name="x", edges=edges, within=BinDensity())
+    assert (DiscoveryGrid.of(wide).cells, DiscoveryGrid.of(wide).steps) == (wide.levels, (1,))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_a_column_of_very_many_bins_is_its_own_grid():
 def test_edges_too_far_apart_in_size_are_refused_from_the_schema(low, high):
     schema = Schema.parse(f'[columns.x]\nkind = "numeric"\nmin = {low}\nmax = {high}\nbins = "learn"\n')
     with pytest.raises(SchemaError, match="as small and as large") as caught:
-        open_grids(schema)
+        build_grids(schema)
     assert "min = 0" in str(caught.value.hint)
 
 
@@ -102,15 +104,17 @@ WIDE = 'kind = "integer"\nmin = 0\nmax = 1000000000\nbins = "learn"'
 def test_a_grid_is_built_once(tmp_path, monkeypatch):
     """What is checked before anything is spent is what is learnt on."""
     built = []
-    fine = grids._fine
-    monkeypatch.setattr(grids, "_fine", lambda column: built.append(column.name) or fine(column))
+    fine = grids._finest_column
+    monkeypatch.setattr(grids, "_finest_column", lambda column: built.append(column.name) or fine(column))
     assert run(WIDE, pa.array(integers(0, 10**9)), tmp_path) is not None
     assert built == ["x"]
 
 
 def test_memory_is_checked_before_grids_are_built(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sysconf", lambda _: 1)
-    monkeypatch.setattr(grids, "_fine", lambda column: pytest.fail(f"the grid of {column.name} was built"))
+    monkeypatch.setattr(
+        grids, "_finest_column", lambda column: pytest.fail(f"the grid of {column.name} was built")
+    )
     schema = Schema.parse(f"[columns.x]\n{WIDE}\n")
     with pytest.raises(ResourceError, match="memory"):
         measure(
@@ -123,7 +127,7 @@ def test_memory_is_checked_before_grids_are_built(tmp_path, monkeypatch):
 def test_ranges_too_small_for_arithmetic_are_refused_from_the_schema(low, high):
     schema = Schema.parse(f'[columns.x]\nkind = "numeric"\nmin = {low}\nmax = {high}\nbins = "learn"\n')
     with pytest.raises(SchemaError, match="nearer to 0") as caught:
-        open_grids(schema)
+        build_grids(schema)
     assert "unit of measurement" in str(caught.value.hint)
 
 
@@ -141,7 +145,7 @@ bins = "learn"
 def test_moments_of_a_coarse_format_may_end_at_any_second(high):
     """The last minute is a cell like the others, whether the range stops at its start, within it or at its end."""
     schema = Schema.parse(MINUTES.format(low="", high=high))
-    grid = Grid.of(schema.columns["x"])
+    grid = DiscoveryGrid.of(schema.columns["x"])
     assert grid.unit == 60
     assert grid.starts[-1] == grid.column.max // 60 + 1
     assert Schema.parse(schema.to_toml()) == schema
@@ -165,7 +169,7 @@ def test_a_bin_of_whole_numbers_may_be_the_greatest_alone():
     assert list(flag.learnt([Fraction(0), Fraction(1)]).starts) == [0, 1]
     share = UnknownBins(name="x", min=Fraction(0), max=Fraction(1))
     assert share.learnt([Fraction(0), Fraction(1)]).edges == (0, 1)
-    days = UnknownMoments(name="x", min=Fraction(0), max=Fraction(1), of=Date)
+    days = UnknownTemporalBins(name="x", min=Fraction(0), max=Fraction(1), of=DateColumn)
     assert list(days.learnt([Fraction(1)]).starts) == [0, 1]
 
 
@@ -175,9 +179,9 @@ def test_a_bin_of_whole_numbers_may_be_the_greatest_alone():
 @pytest.mark.parametrize("unit", ["5e16", "5e292", "1e-30", "3e-5", "0.125"])
 def test_drawn_numbers_are_the_floats_of_their_decimals(unit):
     step = Fraction(unit)
-    law = Inside(starts=(0, 1900), weights=(1, 3), steps=(1,), rounds=((1,),), unit=step)
-    column = Numeric(name="x", edges=(Fraction(0), 2000 * step), within=law)
-    drawn = draw(column, np.zeros(ROWS, dtype=np.int64), rng=np.random.default_rng(1))
+    law = BinDensity(starts=(0, 1900), weights=(1, 3), steps=(1,), rounds=((1,),), unit=step)
+    column = DecimalColumn(name="x", edges=(Fraction(0), 2000 * step), within=law)
+    drawn = draw_values(column, np.zeros(ROWS, dtype=np.int64), rng=np.random.default_rng(1))
     assert drawn.dtype == np.float64
     assert {*drawn.tolist()} <= {float(n * step) for n in range(2001)}
     assert drawn.max() > float(1900 * step)
@@ -187,16 +191,16 @@ def test_drawn_numbers_are_the_floats_of_their_decimals(unit):
 def test_rows_keep_their_bin_however_many_bins_there_are():
     """Points close to the end of a bin of many rows must not be drawn from the next bin."""
     bins = 60_000
-    law = Inside(
+    law = BinDensity(
         starts=tuple(range(0, 3 * bins, 1)),
         weights=(1, 0, 1) * bins,
         steps=(1,),
         rounds=((1,),) * bins,
     )
-    column = Integer(name="x", min=0, max=3 * bins - 1, starts=range(0, 3 * bins, 3), within=law)
+    column = IntegerColumn(name="x", min=0, max=3 * bins - 1, starts=range(0, 3 * bins, 3), within=law)
     levels = np.full(200_000, bins - 2, dtype=np.int64)
     rng = np.random.default_rng(1)
-    drawn = draw(column, levels, rng=rng)
+    drawn = draw_values(column, levels, rng=rng)
     assert np.unique(drawn).tolist() == [3 * (bins - 2), 3 * (bins - 2) + 2]
     assert (drawn == 3 * (bins - 2)).sum() == len(levels) // 2
 

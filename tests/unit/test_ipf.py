@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from populace.errors import UsageError
-from populace.infer.raking import missed, rake
-from populace.survey.ipf import Totals, _joined, fit
+from populace.core.errors import UsageError
+from populace.inference.fit.raking import max_raking_error, rake
+from populace.survey.calibration.ipf import TableTotals, _merge_small_cells, rake_noisy_table
 
 ROWS, COLUMNS = ((0,), np.array([400.0, 250.0, 350.0])), ((1,), np.array([600.0, 400.0]))
 
 
 def test_totals_are_met_and_the_odds_of_the_sample_are_kept():
-    totals = Totals.of([ROWS, COLUMNS], shape=(3, 2))
+    totals = TableTotals.of([ROWS, COLUMNS], shape=(3, 2))
     noisy = np.array([[30.0, 5.0], [12.0, 20.0], [4.0, 31.0]])
-    found = fit(noisy, totals=totals)
-    assert missed(found.populations, totals.targets) < 1e-6
+    found = rake_noisy_table(noisy, totals=totals)
+    assert max_raking_error(found.populations, totals.targets) < 1e-6
     assert found.bins.ravel().tolist() == list(range(6))
     assert found.sample.tolist() == noisy.ravel().tolist()
 
@@ -31,54 +31,59 @@ def test_totals_are_met_and_the_odds_of_the_sample_are_kept():
 def test_totals_of_several_columns_together():
     pair = ((0, 2), np.array([[10.0, 20.0], [30.0, 40.0]]))
     other = ((1, 2), np.array([[15.0, 25.0], [25.0, 35.0]]))
-    totals = Totals.of([pair, other], shape=(2, 2, 2))
+    totals = TableTotals.of([pair, other], shape=(2, 2, 2))
     noisy = np.random.default_rng(1).integers(1, 30, size=(2, 2, 2))
-    assert missed(fit(noisy, totals=totals).populations, totals.targets) < 1e-7
+    assert max_raking_error(rake_noisy_table(noisy, totals=totals).populations, totals.targets) < 1e-7
 
 
 def test_cells_below_are_joined_with_the_smallest_that_helps():
-    totals = Totals.of([ROWS, COLUMNS], shape=(3, 2))
+    totals = TableTotals.of([ROWS, COLUMNS], shape=(3, 2))
     noisy = np.array([[30.0, 5.0], [12.0, -3.0], [4.0, 31.0]])
-    found = fit(noisy, totals=totals, ordered=(True, False))
+    found = rake_noisy_table(noisy, totals=totals, ordered=(True, False))
     # Beside the cell of −3 lie 5, 12 and 31, and 5 is enough.
     assert found.bins.tolist() == [[0, 1], [2, 1], [3, 4]]
     assert found.sample.tolist() == [30, 2, 12, 4, 31]
-    assert missed(found.populations, totals.targets) < 1e-6
+    assert max_raking_error(found.populations, totals.targets) < 1e-6
     assert found.populations.min() > 0
     assert found.totals.sum() == pytest.approx(1000)
     # With more to reach, 5 does not do any more, and the joined cells are split as the totals have it.
-    found = fit(noisy, totals=totals, ordered=(True, False), least=4.5)
+    found = rake_noisy_table(noisy, totals=totals, ordered=(True, False), least=4.5)
     assert found.sample.min() > 4.5
-    assert fit(noisy, totals=totals, ordered=(True, False), least=4.5).bins.tolist() == found.bins.tolist()
+    assert (
+        rake_noisy_table(noisy, totals=totals, ordered=(True, False), least=4.5).bins.tolist()
+        == found.bins.tolist()
+    )
 
 
 def test_neighbours_of_ordered_axes_are_next_to_each_other():
-    totals = Totals.of([((0,), np.array([10.0, 10.0, 10.0, 10.0]))], shape=(4,))
+    totals = TableTotals.of([((0,), np.array([10.0, 10.0, 10.0, 10.0]))], shape=(4,))
     noisy = np.array([-2.0, 9.0, 8.0, 4.0])
-    assert fit(noisy, totals=totals, ordered=(True,)).bins.tolist() == [0, 0, 1, 2]
-    assert fit(noisy, totals=totals).bins.tolist() == [0, 1, 2, 0]
+    assert rake_noisy_table(noisy, totals=totals, ordered=(True,)).bins.tolist() == [0, 0, 1, 2]
+    assert rake_noisy_table(noisy, totals=totals).bins.tolist() == [0, 1, 2, 0]
 
 
 def test_impossible_cells_stay_empty_whatever_noise_says():
     possible = np.array([[True, False], [True, True], [True, True]])
-    totals = Totals.of([ROWS, COLUMNS], shape=(3, 2), possible=possible)
+    totals = TableTotals.of([ROWS, COLUMNS], shape=(3, 2), possible=possible)
     noisy = np.array([[30.0, 50.0], [12.0, 9.0], [4.0, 31.0]])
-    found = fit(noisy, totals=totals, ordered=(True, True))
+    found = rake_noisy_table(noisy, totals=totals, ordered=(True, True))
     assert found.populations[0, 1] == 0
     assert found.sample.sum() == pytest.approx(86), (
         "what noise put into an impossible cell counts for nothing"
     )
-    assert missed(found.populations, totals.targets) < 1e-6
+    assert max_raking_error(found.populations, totals.targets) < 1e-6
     assert found.totals.min() > 0
     # A total of 0 makes its cells impossible too.
-    nobody = Totals.of([((0,), np.array([5.0, 0.0, 5.0]))], shape=(3,))
+    nobody = TableTotals.of([((0,), np.array([5.0, 0.0, 5.0]))], shape=(3,))
     assert not nobody.possible[1]
-    assert fit(np.array([3.0, 8.0, 4.0]), totals=nobody).populations.tolist() == pytest.approx([5, 0, 5])
+    assert rake_noisy_table(np.array([3.0, 8.0, 4.0]), totals=nobody).populations.tolist() == pytest.approx(
+        [5, 0, 5]
+    )
 
 
 def test_where_noise_left_nothing_the_totals_are_all_there_is():
-    totals = Totals.of([ROWS, COLUMNS], shape=(3, 2))
-    found = fit(np.full((3, 2), -4), totals=totals)
+    totals = TableTotals.of([ROWS, COLUMNS], shape=(3, 2))
+    found = rake_noisy_table(np.full((3, 2), -4), totals=totals)
     assert len(found.sample) == 1
     assert found.populations == pytest.approx(totals.expected)
 
@@ -97,23 +102,23 @@ def test_where_noise_left_nothing_the_totals_are_all_there_is():
 )
 def test_totals_that_contradict_are_refused(targets, message):
     with pytest.raises(UsageError, match=message):
-        Totals.of(targets, shape=(3, 2))
+        TableTotals.of(targets, shape=(3, 2))
 
 
 def test_totals_that_impossible_cells_contradict_are_refused():
     # Everybody of the first row would have to be in a column that is too small for them.
     possible = np.array([[False, True], [True, True], [True, True]])
     with pytest.raises(UsageError, match="cannot be met"):
-        Totals.of([((0,), np.array([500.0, 250.0, 250.0])), COLUMNS], shape=(3, 2), possible=possible)
+        TableTotals.of([((0,), np.array([500.0, 250.0, 250.0])), COLUMNS], shape=(3, 2), possible=possible)
     with pytest.raises(UsageError, match="cannot be met"):
-        Totals.of([ROWS], shape=(3, 2), possible=np.array([[False, False], [True, True], [True, True]]))
+        TableTotals.of([ROWS], shape=(3, 2), possible=np.array([[False, False], [True, True], [True, True]]))
 
 
 def test_three_pairs_that_no_table_has_are_refused():
     # Each two agree on what they share, and all three together cannot be: a = b, b = c, a ≠ c.
     same, other = np.eye(2) * 50, 50 * (1 - np.eye(2))
     with pytest.raises(UsageError, match="cannot be met"):
-        Totals.of([((0, 1), same), ((1, 2), same), ((0, 2), other)], shape=(2, 2, 2))
+        TableTotals.of([((0, 1), same), ((1, 2), same), ((0, 2), other)], shape=(2, 2, 2))
 
 
 def test_raking_stops_when_nothing_moves():
@@ -166,7 +171,9 @@ def test_cells_are_joined_as_if_all_were_looked_at_after_every_step(seed):
     possible[(0,) * len(shape)] = True
     table = np.where(possible, rng.integers(-3, 12, shape), 0).astype(float)
     targets = [((axis,), rng.uniform(1, 9, length)) for axis, length in enumerate(shape)]
-    totals = Totals(shape=shape, targets=tuple(targets), possible=possible, expected=possible.astype(float))
-    found = _joined(table, totals=totals, ordered=ordered, least=2.0)
+    totals = TableTotals(
+        shape=shape, targets=tuple(targets), possible=possible, expected=possible.astype(float)
+    )
+    found = _merge_small_cells(table, totals=totals, ordered=ordered, least=2.0)
     plain = plainly_joined(table, possible=possible, ordered=ordered, least=2.0)
     assert (np.equal.outer(found.ravel(), found.ravel()) == np.equal.outer(plain, plain)).all()

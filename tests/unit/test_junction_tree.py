@@ -5,8 +5,8 @@ import pytest
 from estimates import random_clique, random_domain
 from thinned import thinned
 
-from populace.infer.junction_tree import junction_tree, maximal_tables, table_cells
-from populace.marginals import Domain
+from populace.core.marginals import Domain
+from populace.inference.graph.junction_tree import junction_tree, maximal_tables, table_cells
 
 
 @pytest.mark.parametrize("seed", thinned(range(200), to=40))

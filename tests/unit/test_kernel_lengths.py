@@ -12,20 +12,22 @@ from itertools import product
 import numpy as np
 import pytest
 
-from populace import kernels
-from populace.infer import denoise, junction_tree, projection
-from populace.infer.scaling import _Compiled, _Part
-from populace.infer.tables import Slot, walk
-from populace.kernels import count_columns
-from populace.marginals import Domain, Grouping
-from populace.moves import Plan, move, screen
-from populace.privacy import blocks, inversion
-from populace.privacy.distributions import Decay
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.tables import build_table
-from populace.private.engines import memory
-from populace.refine import RowFit
-from populace.schema.rules import Rule, Rules
+from populace._native import kernels
+from populace._native.cell_moves import CellMovePlan, move_rows, screen_rows
+from populace._native.kernels import count_columns
+from populace.core.marginals import Domain, Grouping
+from populace.inference.factor import AxisMap, cell_strides
+from populace.inference.fit import denoise, projection
+from populace.inference.fit.junction_ipf import _CompiledVisit, _TargetVisit
+from populace.inference.graph import junction_tree
+from populace.privacy.noise import block_rejection as blocks
+from populace.privacy.noise import table_inversion as inversion
+from populace.privacy.noise.cdf_tables import build_inversion_table
+from populace.privacy.noise.distributions import ExponentialDecay
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.private.engines import memory_engine as memory
+from populace.sampling.fit_rows import RowFit
+from populace.schema.conditions.rules import Rule, Rules
 
 needs_loops = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
 
@@ -86,7 +88,7 @@ def test_counting_without_loops_takes_pieces_of_any_length(rows, monkeypatch):
     monkeypatch.setattr(memory, "CHUNK", 4)
     rng, sizes = np.random.default_rng(rows), (3, 2)
     a, b = (rng.integers(0, size, rows).astype(np.uint8) for size in sizes)
-    found = memory.count([[a, b], [b], []], [(3, 2), (2,), ()], rows=rows)
+    found = memory.count_in_chunks([[a, b], [b], []], [(3, 2), (2,), ()], rows=rows)
     assert (found[0] == kernels._count([a, b], sizes).reshape(sizes)).all()
     assert found[1].tolist() == np.bincount(b, minlength=2).tolist()
     assert found[2] == rows
@@ -113,7 +115,7 @@ def work(*, rows: int, size: int):
     }
 
 
-def run(plan: Plan, call, *, screening, moving) -> None:
+def run(plan: CellMovePlan, call, *, screening, moving) -> None:
     screening(call["codes"], call["deficits"], plan, 0.25, call["leaving"])
     arrays = [call[name] for name in ("codes", "rows", "leaving", "bars", "deficits")]
     moving(*arrays, plan, 0.25, call["moved"])
@@ -129,7 +131,7 @@ def test_cells_of_any_number_of_rows_and_codes_move_alike(rows, size):
     plan, one = work(rows=rows, size=size)
     _, other = work(rows=rows, size=size)
     run(plan, one, screening=kernels._native.screen_cells, moving=kernels._native.move_cells)
-    run(plan, other, screening=screen, moving=move)
+    run(plan, other, screening=screen_rows, moving=move_rows)
     assert all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
@@ -141,24 +143,29 @@ def test_tables_of_any_shape_are_summed_and_scaled_alike(clique, other):
     for length in (*range(1, 20), 33):
         domain = Domain({"a": length, "c": 3, "b": other})
         table, shape = rng.random(domain.shape(inside)), domain.shape(clique)
-        slot, into = Slot.of(clique, inside=inside, domain=domain), walk(clique, inside, domain.shape(inside))
+        slot, into = (
+            AxisMap.of(clique, inside=inside, domain=domain),
+            cell_strides(clique, inside, domain.shape(inside)),
+        )
         given, made = rng.random(shape), table.copy()
         cells = domain.cells(clique)
         kernels.carry_cells(
             given.reshape(-1),
             made.reshape(-1),
             np.empty(2 * cells),
-            leaving=walk(clique, clique, shape),
+            leaving=cell_strides(clique, clique, shape),
             into=into,
             cells=cells,
         )
         np.testing.assert_allclose(made, table * slot.spread(given / slot.collapse(table)), rtol=1e-11)
         for soft in (None, rng.uniform(0.01, 0.1, shape)):
             target = given / given.sum()
-            plain = _Part(np.zeros(shape), Slot.of(clique, inside=clique, domain=domain), slot, target, soft)
-            flat = _Compiled(
+            plain = _TargetVisit(
+                np.zeros(shape), AxisMap.of(clique, inside=clique, domain=domain), slot, target, soft
+            )
+            flat = _CompiledVisit(
                 potential=np.zeros(cells),
-                into=walk(clique, clique, shape),
+                into=cell_strides(clique, clique, shape),
                 inside=into,
                 target=target.reshape(-1),
                 soft=None if soft is None else soft.reshape(-1),
@@ -180,7 +187,7 @@ def test_tables_of_any_length_are_projected_alike(total):
     for cells in range(1, 131):
         table = rng.normal(0, 5, cells)
         found = kernels.project_cells(table, total=total)
-        np.testing.assert_allclose(found, projection._projected(table, total=total), atol=1e-12 * 50)
+        np.testing.assert_allclose(found, projection._project_by_sorting(table, total=total), atol=1e-12 * 50)
 
 
 @needs_loops
@@ -192,7 +199,7 @@ def test_any_number_of_estimators_is_weighed_alike(count, monkeypatch):
     products = errors @ errors.T
     monkeypatch.setattr(denoise, "_PRIOR", prior)
     found = kernels.weigh_estimators(products, prior, rounds=denoise._ROUNDS, close=denoise._CLOSE)
-    np.testing.assert_allclose(found, denoise._newton(products), atol=1e-9)
+    np.testing.assert_allclose(found, denoise._newton_weights(products), atol=1e-9)
 
 
 @needs_loops
@@ -206,10 +213,10 @@ def test_any_number_of_columns_is_eliminated_alike(by_edges, monkeypatch):
             for _ in range(columns)
         ]
         costs = rng.choice([1, 2, 3, 12], columns).tolist()
-        compiled = junction_tree.eliminated(cliques, costs=costs, by_edges=by_edges)
+        compiled = junction_tree.eliminate(cliques, costs=costs, by_edges=by_edges)
         with monkeypatch.context() as patched:
             patched.setattr(kernels, "_native", None)
-            assert junction_tree.eliminated(cliques, costs=costs, by_edges=by_edges) == compiled, columns
+            assert junction_tree.eliminate(cliques, costs=costs, by_edges=by_edges) == compiled, columns
 
 
 # ------------------------------------------------------------------------------------------------ noise, in pieces
@@ -224,25 +231,27 @@ def test_random_words_are_one_stream_however_many_are_asked_for():
         assert (drawn == whole[: sum(sizes)]).all(), sizes
 
 
-LAW = Decay(rate=Fraction(1, 3), power=1, symmetric=True)
+LAW = ExponentialDecay(rate=Fraction(1, 3), power=1, symmetric=True)
 
 
 @pytest.mark.parametrize("guided", [False, True])
 def test_draws_of_any_number_are_one_sequence(guided, monkeypatch):
     """One word for each draw: pieces of four, with and without the guide, give the same as one piece."""
-    table = build_table(LAW)
-    whole = inversion.draw(table, size=14, entropy=RehearsalEntropy(2))
-    monkeypatch.setattr(inversion, "_PIECE", 4)
+    table = build_inversion_table(LAW)
+    whole = inversion.draw_from_table(table, size=14, entropy=RehearsalEntropy(2))
+    monkeypatch.setattr(inversion, "_BATCH", 4)
     monkeypatch.setattr(inversion, "_GUIDED_FROM", 0 if guided else 10**9)
     for size in range(14):
-        drawn = inversion.draw(table, size=size, entropy=RehearsalEntropy(2))
+        drawn = inversion.draw_from_table(table, size=size, entropy=RehearsalEntropy(2))
         assert drawn.tolist() == whole[:size].tolist()
 
 
 def test_draws_in_blocks_are_as_many_as_asked_for(monkeypatch):
     """Pairs that are not kept are drawn again, in pieces of four too; no draw is told twice."""
-    monkeypatch.setattr(blocks, "_PIECE", 4)
-    wide = blocks.cut_into(Decay(rate=Fraction(1, 10**9), power=1, symmetric=True), width_bits=25)
+    monkeypatch.setattr(blocks, "_BATCH", 4)
+    wide = blocks.build_blocks_of_width(
+        ExponentialDecay(rate=Fraction(1, 10**9), power=1, symmetric=True), width_bits=25
+    )
     source = RehearsalEntropy(3)
     drawn = [blocks.draw_blocks(wide, size=size, entropy=source) for size in range(14)]
     assert [len(each) for each in drawn] == list(range(14))

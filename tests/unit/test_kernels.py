@@ -19,14 +19,14 @@ import numpy.typing as npt
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-import populace.refine
-from populace import kernels
-from populace.errors import NotCompiled, UsageError
-from populace.kernels import count_columns, move_cells, screen_cells
-from populace.marginals import Domain, Grouping
-from populace.moves import Plan
-from populace.refine import RowFit
-from populace.schema.rules import Rule, Rules
+import populace.sampling.fit_rows
+from populace._native import kernels
+from populace._native.cell_moves import CellMovePlan
+from populace._native.kernels import count_columns, move_cells, screen_cells
+from populace.core.errors import NotCompiled, UsageError
+from populace.core.marginals import Domain, Grouping
+from populace.sampling.fit_rows import RowFit
+from populace.schema.conditions.rules import Rule, Rules
 
 KINDS = [np.uint8, np.uint16, np.uint32]
 
@@ -78,7 +78,7 @@ def test_any_number_of_columns() -> None:
 
 
 def test_tables_too_large_for_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "MOST_CELLS", 4)
+    monkeypatch.setattr(kernels, "MAX_CELLS", 4)
     assert count_columns([np.array([4, 4], np.uint8)], sizes=(5,)).tolist() == [0, 0, 0, 0, 2]
 
 
@@ -149,7 +149,7 @@ def test_no_rows_fit_into_no_cells() -> None:
 Call = dict[str, npt.NDArray[np.generic]]
 
 
-def planned() -> tuple[Plan, Call]:
+def planned() -> tuple[CellMovePlan, Call]:
     """A plan with tables of one to three columns and a rule, and the arrays of a call that fits it."""
     rng, domain = np.random.default_rng(5), Domain({"a": 3, "b": 4, "c": 2})
     rule = Rule(text="", clique=("a", "b", "c"), allowed=np.arange(8).reshape(2, 2, 2) != 7)
@@ -191,7 +191,9 @@ def test_both_kinds_of_loop_do_the_same_bit_for_bit(
 
 
 @needs_loops
-@pytest.mark.parametrize("field", [name for name in Plan._fields if name not in ("weights", "allowed")])
+@pytest.mark.parametrize(
+    "field", [name for name in CellMovePlan._fields if name not in ("weights", "allowed")]
+)
 @pytest.mark.parametrize("number", [-1, 1 << 20, 1 << 62, -(1 << 63)])
 def test_a_plan_that_leads_outside_is_refused(field: str, number: int) -> None:
     plan, call = planned()
@@ -211,7 +213,7 @@ def test_no_small_change_of_a_plan_leads_outside() -> None:
     refused = 0
     for _ in range(500):
         plan, call = planned()
-        field = str(rng.choice([name for name in Plan._fields if name != "weights"]))
+        field = str(rng.choice([name for name in CellMovePlan._fields if name != "weights"]))
         changed = getattr(plan, field).copy()
         changed[tuple(rng.integers(0, changed.shape))] += rng.integers(-3, 4)
         try:
@@ -277,7 +279,9 @@ def test_arrays_that_do_not_fit_are_refused(change: Callable[[Call], None]) -> N
 
 
 @needs_loops
-@pytest.mark.parametrize("plan", [(), tuple(np.zeros(1) for _ in Plan._fields), (None,) * len(Plan._fields)])
+@pytest.mark.parametrize(
+    "plan", [(), tuple(np.zeros(1) for _ in CellMovePlan._fields), (None,) * len(CellMovePlan._fields)]
+)
 def test_what_is_no_plan_is_refused(plan: tuple[npt.NDArray[np.generic], ...]) -> None:
     with pytest.raises((ValueError, TypeError)):
         run(plan, planned()[1])
@@ -396,7 +400,7 @@ def test_rows_fitted_without_the_loops_come_with_a_note(monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels, "_native", None)
     codes = {"a": np.zeros(4, np.uint8)}
     with pytest.warns(NotCompiled, match="hint: install a C compiler.* --no-cache-dir --force-reinstall"):
-        populace.refine.refine(
+        populace.sampling.fit_rows.fit_rows(
             codes, targets={("a",): np.ones(2)}, domain=Domain({"a": 2}), rng=np.random.default_rng(0)
         )
     assert codes["a"].sum() == 2

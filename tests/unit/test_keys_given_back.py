@@ -7,20 +7,20 @@ from fractions import Fraction
 import pytest
 from ledgers import reserve
 
-from populace.errors import UsageError
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import gdp_delta
-from populace.privacy.mechanisms import Spend
-from populace.privacy.record import Plan
+from populace.core.errors import UsageError
+from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.privacy_loss import gdp_delta
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import Adaptivity
 
 DELTA, KEYS = Fraction("1e-9"), Fraction("1e-10")
 
 
 def test_a_fixed_plan_never_gives_back_what_keys_may_take(tmp_path):
     """What it keeps of delta covers the noise and the keys together, not one of the two."""
-    run = reserve(Ledger.open(tmp_path / "ledger.db"), plan=Plan.FIXED, keys=KEYS)
-    law = run.left.key_law(Fraction(1, 2), delta=KEYS)
-    run.charge(Spend(verb="discover", what="values", law=law, answers=1, l1=1, l2_squared=1))
+    run = reserve(Ledger.open(tmp_path / "ledger.db"), plan=Adaptivity.FIXED, keys=KEYS)
+    mechanism = run.left.key_mechanism(Fraction(1, 2), delta=KEYS)
+    run.charge(Spend(verb="discover", what="values", mechanism=mechanism, answers=1, l1=1, l2_squared=1))
     noise = gdp_delta(run.record().used, epsilon=Fraction(1))
     assert 0 < noise < KEYS / 2
     for kept in (noise, KEYS / 2, KEYS, KEYS + noise / 2):

@@ -11,8 +11,8 @@ import pyarrow.csv
 import pytest
 import surveys
 
-from populace.samples.codebook import SCHEMA
-from populace.samples.survey import sample
+from populace.simulation.population_schema import POPULATION_SCHEMA
+from populace.simulation.sample_survey import simulate_survey
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ SCRIPT = """
 import json, sys
 from populace.cli.main import main
 from populace.cli.start import NoPandas
-from populace.privacy.ledger import Ledger
+from populace.privacy.ledger.ledger import Ledger
 
 reserve, loaded = Ledger.reserve, set()
 
@@ -55,9 +55,9 @@ def late(folder: Path, *words: str) -> list[str]:
     "words", [("synth",), ("synth", "--no-report", "--method", "copula"), ("measure",)], ids=" ".join
 )
 def test_nothing_is_loaded_after_the_reservation(words: tuple[str, ...], tmp_path: Path) -> None:
-    table, _ = sample()
+    table, _ = simulate_survey()
     pyarrow.csv.write_csv(table.slice(0, 500), tmp_path / "people.csv")
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "schema.toml").write_text(POPULATION_SCHEMA)
     verb, *more = words
     spending = ["--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-6"]
     assert late(tmp_path, verb, "people.csv", *spending, *more) == []

@@ -7,30 +7,32 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.infer.assemble import assemble
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement
-from populace.schema.unknown import UnknownBins
-from populace.strategy.grid import Grid
-from populace.strategy.law import settle, shared_classes, smooth
-from populace.strategy.places import MOST_BINS, place_bins, sketch
+from populace.core.marginals import Domain, Marginal
+from populace.inference.fit.fit_model import fit_model
+from populace.measurements.measurements import Measurement
+from populace.methods.discovery.bin_edges import MAX_BINS, choose_bin_edges, sketch_histogram
+from populace.methods.discovery.discovery_grid import DiscoveryGrid
+from populace.methods.discovery.within_bin_density import reconcile_counts, shrink_class_shares, shrink_counts
+from populace.schema.columns.unknown_columns import UnknownBins
 
 
 def test_counts_lost_in_noise_are_empty_beside_those_that_are_not():
-    found = settle(np.array([100.0, 3.0, -4.0]), variance=9.0, total=95.0, spread=1.0)
+    found = reconcile_counts(np.array([100.0, 3.0, -4.0]), variance=9.0, total=95.0, spread=1.0)
     assert found[1:].tolist() == [0.0, 0.0]
     assert 94 < found.sum() < 97, "the sure total counts for more"
-    assert settle(np.array([1.0, 2.0]), variance=9.0, total=3.0, spread=1.0).sum() > 0
+    assert reconcile_counts(np.array([1.0, 2.0]), variance=9.0, total=3.0, spread=1.0).sum() > 0
 
 
 def test_noise_is_smoothed_and_heaps_are_kept():
     rng = np.random.default_rng(1)
     widths = np.ones(12)
     noise = rng.normal(0, 3, 12)
-    assert smooth(100 / 12 + noise, widths=widths, variance=9.0, total=100.0) is None, "nothing but noise"
+    assert shrink_counts(100 / 12 + noise, widths=widths, variance=9.0, total=100.0) is None, (
+        "nothing but noise"
+    )
     heap = 50 / 12 + noise
     heap[7] += 60
-    found = smooth(heap, widths=widths, variance=9.0, total=110.0)
+    found = shrink_counts(heap, widths=widths, variance=9.0, total=110.0)
     assert found is not None
     assert abs(found[7] - heap[7]) < 5
     assert np.delete(found, 7).std() < np.delete(heap, 7).std()
@@ -41,7 +43,7 @@ def test_classes_that_bins_agree_on_lend_each_other_strength():
     rows = np.full(30, 500.0)
     truth = np.tile([0.0, 0.3, 0.7], (30, 1)) * 500
     noisy = truth + rng.normal(0, 40, truth.shape)
-    found = shared_classes(noisy, np.ones(truth.shape, dtype=bool), rows, variance=1600.0)
+    found = shrink_class_shares(noisy, np.ones(truth.shape, dtype=bool), rows, variance=1600.0)
     assert np.abs(found - truth).mean() < np.abs(noisy - truth).mean() / 2
     assert found.sum(axis=1).round(6).tolist() == rows.tolist()
 
@@ -50,15 +52,17 @@ def test_classes_that_bins_agree_on_lend_each_other_strength():
 def test_skewed_numbers_in_a_wide_range_get_bins_where_they_are():
     """A thousand millions, of which nearly all are below a hundred thousand, some are 0 and a few negative."""
     column = UnknownBins(name="x", min=Fraction(-(10**9)), max=Fraction(10**9), whole=True)
-    grid = Grid.of(column)
+    grid = DiscoveryGrid.of(column)
     rng = np.random.default_rng(3)
     values = np.sort(np.rint(np.exp(rng.normal(10, 1.2, 20_000))))
     values[:3000], values[3000:3100] = 0, -5000
     cells = np.bincount(np.searchsorted(grid.starts, values, side="right") - 1, minlength=grid.cells)
     sums = np.concatenate([[0], np.cumsum(cells)])
-    drawn = sketch(grid, lambda parts, _: (np.array([sums[b] - sums[a] for a, b in parts], dtype=float), 1.0))
-    cuts = place_bins(grid, drawn, deviation=1.0)
-    assert 12 <= len(cuts) <= MOST_BINS
+    drawn = sketch_histogram(
+        grid, lambda parts, _: (np.array([sums[b] - sums[a] for a, b in parts], dtype=float), 1.0)
+    )
+    cuts = choose_bin_edges(grid, drawn, deviation=1.0)
+    assert 12 <= len(cuts) <= MAX_BINS
     counts = np.diff(sums[[*cuts, grid.cells]])
     zero = int(np.searchsorted(grid.starts, 0))
     assert {zero, zero + 1} <= set(cuts), "the spike is a bin of its own"
@@ -77,6 +81,6 @@ def test_columns_known_far_better_are_met_by_the_model():
         Measurement(Marginal(("a", name)), rng.integers(40, 130, (3, 4)), Fraction(400))
         for name in ("b", "c")
     ]
-    model = assemble([sure, *others, *pairs], domain=domain)
+    model = fit_model([sure, *others, *pairs], domain=domain)
     shares = model.marginal(("a",)) / model.total
     assert np.abs(shares - [0.5, 0.3, 0.2]).max() < 0.002

@@ -15,27 +15,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from populace.errors import ReleaseError
-from populace.marginals import MOST_ROWS
-from populace.measurements import Measurements
-from populace.pipeline import measure, synthesize
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import Noise
-from populace.privacy.noise import ExactNoise
-from populace.progress import silent
+from populace.api.synthesize import measure, synthesize
+from populace.core.errors import ReleaseError
+from populace.core.marginals import MAX_ESTIMATE_ROWS
+from populace.core.progress import silent
+from populace.measurements.measurements import Measurements
+from populace.methods.discovery.bin_edges import MAX_BINS
+from populace.methods.discovery.discovery_grid import MAX_GRID_CELLS, DiscoveryGrid, find_roundest
+from populace.methods.discovery.domain_discovery import (
+    build_grids,
+    discover_domains,
+    discovery_share,
+    max_discovery_share,
+    with_grid_columns,
+)
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Noise
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.bundle import Release
-from populace.release.manifest import digest
-from populace.release.verify import verify
-from populace.schema.codec import encode
-from populace.schema.columns import Categorical, Origin
-from populace.schema.ranges import Integer, Numeric
+from populace.release.manifest import digest_file
+from populace.release.verify.verify import verify
+from populace.schema.codec.decoder import encode_values
+from populace.schema.columns.column import CategoricalColumn, Origin
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.schema.unknown import UnknownBins
-from populace.strategy.grid import MOST_CELLS, Grid, roundest
-from populace.strategy.learn import gridded, learn, learning_share, most_share, open_grids
-from populace.strategy.places import MOST_BINS
+from populace.schema.unit import PrivacyUnit
 
 SCHEMA = """
 [table]
@@ -99,20 +105,20 @@ class Exact:
     """A finder without noise: what learning makes of the truth."""
 
     def __init__(self, frame: pa.Table, schema: Schema, *, epsilon: int = 5) -> None:
-        budget = Budget.of(Fraction(epsilon), Fraction(1, 10**6), unit=Unit())
+        budget = Budget.of(Fraction(epsilon), Fraction(1, 10**6), unit=PrivacyUnit())
         self.budget = replace(budget, keys=Fraction(1, 10**6))
         self.asked: list[tuple[str, np.ndarray, Noise]] = []
         self.laws: dict[str, object] = {}
-        self._frame, self._schema = frame, gridded(schema, grids=open_grids(schema))
+        self._frame, self._schema = frame, with_grid_columns(schema, grids=build_grids(schema))
 
-    def discover_values(self, column, *, law):
-        self.laws[column] = law
+    def discover_values(self, column, *, mechanism):
+        self.laws[column] = mechanism
         counts = self._frame[column].value_counts().to_pylist()
-        return {c["values"]: c["counts"] for c in counts if c["counts"] > law.threshold}
+        return {c["values"]: c["counts"] for c in counts if c["counts"] > mechanism.threshold}
 
     def discover_bins(self, column, *, groups, noise):
         self.asked.append((column, groups, noise))
-        codes = encode(self._schema.columns[column], self._frame[column]).astype(np.int64)
+        codes = encode_values(self._schema.columns[column], self._frame[column]).astype(np.int64)
         return np.bincount(groups[codes], minlength=groups.max() + 1)
 
 
@@ -120,7 +126,11 @@ class Exact:
 def outcome(request):
     schema, frame = Schema.parse(request.param), table()
     finder = Exact(frame, schema)
-    return finder, frame, *learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
+    return (
+        finder,
+        frame,
+        *discover_domains(lambda _: finder, schema, grids=build_grids(schema), progress=silent),
+    )
 
 
 def numbers(schema):
@@ -134,7 +144,7 @@ def test_every_domain_is_learnt(outcome):
     assert schema.draft == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
     assert Schema.parse(schema.to_toml(), released=True) == schema
     city, age = schema.columns["city"], schema.columns["age"]
-    assert isinstance(city, Categorical)
+    assert isinstance(city, CategoricalColumn)
     assert list(city.values) == sorted(city.values)
     told = {
         c["values"]
@@ -142,7 +152,7 @@ def test_every_domain_is_learnt(outcome):
         if c["counts"] > finder.laws["city"].threshold
     }
     assert set(city.values) == told
-    assert isinstance(age, Integer)
+    assert isinstance(age, IntegerColumn)
     assert (age.min, age.max) == (0, 100)
 
 
@@ -152,13 +162,13 @@ def test_bins_follow_the_rows(outcome):
     price = schema.columns["price"]
     for name in {"age", "income"} & set(schema.columns):
         column = schema.columns[name]
-        assert isinstance(column, Integer)
-        assert 8 <= column.levels <= MOST_BINS
-        counts = np.bincount(encode(column, frame[name]), minlength=column.size)
+        assert isinstance(column, IntegerColumn)
+        assert 8 <= column.levels <= MAX_BINS
+        counts = np.bincount(encode_values(column, frame[name]), minlength=column.size)
         wide = [last > first for first, last in map(column.bounds, range(column.levels))]
         assert counts[: column.levels][wide].max() < len(frame) / 10
         assert name == "age" or {-10_000, 0, 1} <= set(column.starts)
-    assert isinstance(price, Numeric)
+    assert isinstance(price, DecimalColumn)
     for low, high in ((Fraction(99, 100), Fraction(1)), (Fraction(495, 100), Fraction(496, 100))):
         assert {low, high} <= set(price.edges)
 
@@ -171,7 +181,7 @@ def test_the_measured_tables_are_those_of_the_learnt_columns(outcome):
     for item in items:
         (name,) = item.marginal.clique
         assert (name, item.variance) in asked
-        codes = encode(schema.columns[name], frame[name])
+        codes = encode_values(schema.columns[name], frame[name])
         assert np.bincount(codes, minlength=schema.columns[name].size).tolist() == item.counts.tolist()
 
 
@@ -190,16 +200,16 @@ def test_learning_takes_its_share_and_no_more():
     schema = Schema.parse(columns)
     frame = pa.table({f"c{n}": ["x"] * 50 for n in range(10)})
     finder = Exact(frame, schema)
-    learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
+    discover_domains(lambda _: finder, schema, grids=build_grids(schema), progress=silent)
     assert len(set(finder.laws.values())) == 1
-    law = finder.laws["c0"]
-    assert law == finder.budget.key_law(Fraction(1, 40), delta=Fraction(1, 10**7))
+    mechanism = finder.laws["c0"]
+    assert mechanism == finder.budget.key_mechanism(Fraction(1, 40), delta=Fraction(1, 10**7))
 
 
 def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
     """Each of several columns has its part of what learning takes in all."""
     finder, _, schema, _ = outcome
-    most = most_share(finder.budget) / len(schema.columns)
+    most = max_discovery_share(finder.budget) / len(schema.columns)
     for name in numbers(schema):
         spent = [noise for column, _, noise in finder.asked if column == name]
         assert len(spent) >= 5
@@ -210,8 +220,10 @@ def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
 @pytest.mark.parametrize("delta", ["0", "1e-5"])
 def test_learning_takes_more_the_less_noise_there_is(delta):
     """About a quarter of the budget where noise is wide, two fifths at most; a plan books no less than is taken."""
-    budgets = [Budget.of(Fraction(e), Fraction(delta), unit=Unit()) for e in ("1/100", "1", "10", "1000")]
-    shares = [most_share(budget) for budget in budgets]
+    budgets = [
+        Budget.of(Fraction(e), Fraction(delta), unit=PrivacyUnit()) for e in ("1/100", "1", "10", "1000")
+    ]
+    shares = [max_discovery_share(budget) for budget in budgets]
     assert shares == sorted(shares)
     assert abs(shares[0] - Fraction(1, 4)) < Fraction(1, 100)
     assert shares[-1] == Fraction(2, 5)
@@ -220,14 +232,14 @@ def test_learning_takes_more_the_less_noise_there_is(delta):
     )
     schema = Schema.parse(columns + '[columns.c]\nkind = "categorical"\nvalues = "learn"\n')
     for budget in budgets:
-        assert learning_share(schema, budget=budget) <= most_share(budget)
+        assert discovery_share(schema, budget=budget) <= max_discovery_share(budget)
 
 
 @pytest.mark.parametrize("text", BOTH, ids=["short", "long"])
 def test_no_rows_give_few_bins(text):
     schema = Schema.parse(text)
     finder = Exact(table().slice(0, 0), schema, epsilon=1)
-    found, _ = learn(lambda _: finder, schema, grids=open_grids(schema), progress=silent)
+    found, _ = discover_domains(lambda _: finder, schema, grids=build_grids(schema), progress=silent)
     assert found.columns["city"].levels == 0
     assert found.columns["city"].size == 2, "the missing code and everything else"
     assert max(found.columns[name].levels for name in numbers(schema)) <= 4
@@ -235,7 +247,7 @@ def test_no_rows_give_few_bins(text):
 
 @cache
 def income_grid():
-    return Grid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
+    return DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
 
 
 @settings(deadline=None)
@@ -245,7 +257,7 @@ def test_parts_of_a_stretch_follow_each_other(first, width, parts):
     last = min(first + width, income.cells)
     if first >= last:
         return
-    found = income.parted((first, last), parts)
+    found = income.split_evenly((first, last), parts)
     assert (found[0][0], found[-1][1]) == (first, last)
     assert all(a[1] == b[0] for a, b in pairwise(found))
     assert all(a < b for a, b in found)
@@ -255,7 +267,7 @@ def test_parts_of_a_stretch_follow_each_other(first, width, parts):
 
 @given(st.fractions(-(10**9), 10**9), st.fractions(0, 10**6))
 def test_the_roundest_number_lies_between(low, width):
-    found = roundest(low, low + width)
+    found = find_roundest(low, low + width)
     assert low <= found <= low + width
 
 
@@ -274,8 +286,8 @@ def test_the_roundest_number_lies_between(low, width):
 @pytest.mark.slow
 def test_every_range_has_a_grid(low, high, whole, decimals):
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
-    found = Grid.of(column).column
-    assert 1 <= found.levels <= MOST_CELLS + 2
+    found = DiscoveryGrid.of(column).column
+    assert 1 <= found.levels <= MAX_GRID_CELLS + 2
     assert found.draft == column
 
 
@@ -310,7 +322,7 @@ def edit(folder: Path, name: str, change) -> None:
     change(told)
     (folder / name).write_text(json.dumps(told), encoding="utf-8")
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    manifest["files"] = {file: digest(folder / file) for file in manifest["files"]}
+    manifest["files"] = {file: digest_file(folder / file) for file in manifest["files"]}
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -370,7 +382,7 @@ def test_a_record_that_hides_keys_fails(fault, release, tmp_path):
     record = release.measurements.record
     changes = {
         "too little of delta": {"spends": (replace(record.spends[0], delta=Fraction(0)), *record.spends[1:])},
-        "too much told": {"keys": record.used_keys / 2},
+        "too much told": {"keys": record.used_delta_reserve / 2},
         "no part": {"keys": Fraction(0)},
     }[fault]
     measurements = replace(release.measurements, record=replace(record, **changes))
@@ -401,7 +413,7 @@ def test_work_is_linear_in_the_rows(tmp_path):
     options = {"epsilon": 2, "delta": "1e-6", "ledger": tmp_path / "l.db", "dataset": "d", "noise": noise}
     found = measure(frame, schema=schema, **options)
     assert found.schema.columns["name"].levels == 0
-    assert abs(int(found.items[0].counts)) < MOST_ROWS
+    assert abs(int(found.items[0].counts)) < MAX_ESTIMATE_ROWS
 
 
 def test_bins_are_learnt_on_rows_read_with_the_learnt_values(tmp_path):

@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
-from populace.private.read import open_source, read_codes
-from populace.private.table import PrivateTable
-from populace.schema.codec import encode
+from populace.private.private_table import PrivateTable
+from populace.private.read.rows_to_codes import open_source, read_codes
+from populace.schema.codec.decoder import encode_values
 from populace.schema.schema import Schema
 
 LEARN = """
@@ -35,7 +35,7 @@ class Shifted(ExactNoise):
         super().__init__(RehearsalEntropy(1))
         self.shift = shift
 
-    def add(self, exact, *, law):
+    def add(self, exact, *, mechanism):
         return exact + self.shift
 
 
@@ -52,7 +52,7 @@ def test_special_codes_are_counted_beside_learnt_bins(tmp_path):
         ledger=tmp_path / "ledger.db",
         noise=Shifted(0),
     )
-    codes = encode(found.schema.columns["AGE"], frame["AGE"])
+    codes = encode_values(found.schema.columns["AGE"], frame["AGE"])
     tables = [item for item in found.items if item.marginal.clique]
     assert len(tables) == 2
     for item in tables:

@@ -11,12 +11,12 @@ from fractions import Fraction
 import pytest
 from ledgers import HALF, half_of, reserve
 
-from populace.errors import LedgerError, OverBudget, UsageError
-from populace.privacy.ledger import Ledger, default_path
-from populace.privacy.loss import price
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Spend
-from populace.privacy.record import Plan, RunRecord
-from populace.schema.unit import Neighbours, Unit
+from populace.core.errors import LedgerError, OverBudget, UsageError
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, Spend
+from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.ledger.ledger import Ledger, default_ledger_path
+from populace.privacy.ledger.run_record import Adaptivity, RunRecord
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ class TestAccounts:
 
     def test_refusals_of_the_default_ledger_need_not_name_it(self, tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-        ledger = Ledger.open(default_path())
+        ledger = Ledger.open(default_ledger_path())
         ledger.open_account("adult", epsilon="1", delta="1e-9")
         with pytest.raises(OverBudget) as refusal:
             reserve(ledger, epsilon="2", delta="0")
@@ -112,7 +112,7 @@ class TestAccounts:
             reserve(ledger, name)
 
     def test_an_account_carries_one_relation(self, ledger):
-        replaced = Unit(neighbours=Neighbours.REPLACE_ONE)
+        replaced = PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)
         ledger.open_account("adult", epsilon="5", delta="0")
         with pytest.raises(UsageError, match='set neighbours = "add-remove"'):
             reserve(ledger, delta="0", unit=replaced)
@@ -123,7 +123,7 @@ class TestAccounts:
 
     def test_an_account_protects_one_unit(self, ledger):
         ledger.open_account("adult", epsilon="5", delta="0")
-        reserve(ledger, delta="0", unit=Unit(name="household"))
+        reserve(ledger, delta="0", unit=PrivacyUnit(name="household"))
         with pytest.raises(UsageError, match="protects each household, this run each row"):
             reserve(ledger, delta="0")
 
@@ -171,13 +171,13 @@ class TestRuns:
     def test_a_spend_that_just_fits_is_taken_and_the_next_is_not(self, ledger):
         run = reserve(ledger, delta="0")
         choice = Spend(
-            verb="choose", what="1 of 3", law=Exponential(Fraction(1, 3)), answers=1, l1=1, l2_squared=1
+            verb="choose", what="1 of 3", mechanism=Exponential(Fraction(1, 3)), answers=1, l1=1, l2_squared=1
         )
         for _ in range(3):
             run.charge(choice)
         assert run.spent == run.budget.cap == 1
         with pytest.raises(OverBudget):
-            run.charge(replace(choice, law=Exponential(Fraction(1, 10**9))))
+            run.charge(replace(choice, mechanism=Exponential(Fraction(1, 10**9))))
 
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
     def test_a_spend_slightly_above_what_is_left_is_refused(self, ledger, delta):
@@ -185,7 +185,7 @@ class TestRuns:
         choice = Spend(
             verb="choose",
             what="1 of 3",
-            law=run.budget.choice(Fraction(2, 3), choices=1),
+            mechanism=run.budget.choice(Fraction(2, 3), choices=1),
             answers=1,
             l1=1,
             l2_squared=1,
@@ -193,9 +193,9 @@ class TestRuns:
         run.charge(choice)
         for share in (Fraction(2, 3), Fraction(1, 2), Fraction(334, 1000)):  # a third is left
             with pytest.raises(OverBudget):
-                run.charge(replace(choice, law=run.budget.choice(share, choices=1)))
+                run.charge(replace(choice, mechanism=run.budget.choice(share, choices=1)))
         assert len(run.spends()) == 1
-        run.charge(replace(choice, law=run.budget.choice(Fraction(1, 3), choices=1)))
+        run.charge(replace(choice, mechanism=run.budget.choice(Fraction(1, 3), choices=1)))
 
     def test_spends_that_are_charged_together_are_all_booked_or_none(self, ledger):
         run = reserve(ledger)
@@ -207,9 +207,9 @@ class TestRuns:
 
     def test_gaussian_noise_is_refused_in_a_pure_run_and_not_booked(self, ledger):
         run = reserve(ledger, delta="0")
-        law = DiscreteGaussian(Fraction(10**9))
+        mechanism = DiscreteGaussian(Fraction(10**9))
         with pytest.raises(UsageError, match="no price"):
-            run.charge(Spend(verb="measure", what="sex", law=law, answers=1, l1=1, l2_squared=1))
+            run.charge(Spend(verb="measure", what="sex", mechanism=mechanism, answers=1, l1=1, l2_squared=1))
         assert run.spends() == ()
 
     def test_a_finished_run_asks_nothing_more(self, ledger):
@@ -238,7 +238,7 @@ class TestRuns:
 
     def test_a_fixed_plan_gives_back_what_it_did_not_use_and_no_more(self, ledger):
         ledger.open_account("adult", epsilon="1", delta="1e-9")
-        run = reserve(ledger, plan=Plan.FIXED)
+        run = reserve(ledger, plan=Adaptivity.FIXED)
         run.charge(half_of(run))  # half of μ² is about ε = 0.7
         for too_much in (
             (HALF, Fraction(0)),
@@ -255,7 +255,7 @@ class TestRuns:
         reserve(ledger, epsilon="1/4", delta="0")
 
     def test_a_fixed_plan_that_asked_nothing_gives_all_back(self, ledger):
-        run = reserve(ledger, plan=Plan.FIXED)
+        run = reserve(ledger, plan=Adaptivity.FIXED)
         run.finish(returned=(Fraction(1), Fraction("1e-9")))
         assert ledger.account("adult").left_epsilon == 1
 
@@ -293,7 +293,7 @@ class TestRuns:
 class TestRecords:
     @pytest.fixture
     def record(self, ledger):
-        unit = Unit(name="person", rows=2, id="who", neighbours=Neighbours.REPLACE_ONE)
+        unit = PrivacyUnit(name="person", rows=2, id="who", neighbours=Neighbours.REPLACE_ONE)
         run = reserve(ledger, unit=unit)
         run.charge(half_of(run))
         run.finish()
@@ -341,7 +341,11 @@ class TestRecords:
             replace(record, spends=(replace(booked, spend=replace(spend, l2_squared=1)),)),
             replace(
                 record,
-                spends=(replace(booked, spend=replace(spend, law=DiscreteGaussian(spend.law.variance / 2))),),
+                spends=(
+                    replace(
+                        booked, spend=replace(spend, mechanism=DiscreteGaussian(spend.mechanism.variance / 2))
+                    ),
+                ),
             ),
             replace(record, spends=(booked, booked, booked)),
             replace(record, cap=record.cap * 2),

@@ -11,13 +11,13 @@ from fractions import Fraction
 import pytest
 from ledgers import append_raw, half_of, reserve, rewritten, rows
 
-from populace.errors import LedgerError, OverBudget, UsageError
-from populace.privacy import ledger_log
-from populace.privacy.books import Books
-from populace.privacy.events import Event, Head, Kind, seal_of_checkpoint
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import Exponential, Spend
-from populace.privacy.record import Plan
+from populace.core.errors import LedgerError, OverBudget, UsageError
+from populace.privacy.accounting.mechanisms import Exponential, Spend
+from populace.privacy.ledger import ledger_log
+from populace.privacy.ledger.events import Event, EventKind, Head, seal_checkpoint
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.privacy.ledger.run_record import Adaptivity
 
 A = "a" * 64
 
@@ -46,13 +46,13 @@ def checkpoint(ledger):
 
 
 def choice(epsilon: str) -> Spend:
-    law = Exponential(Fraction(epsilon))
-    return Spend(verb="choose", what="1 of 2", law=law, answers=1, l1=1, l2_squared=1)
+    mechanism = Exponential(Fraction(epsilon))
+    return Spend(verb="choose", what="1 of 2", mechanism=mechanism, answers=1, l1=1, l2_squared=1)
 
 
 def test_opening_reads_only_what_follows_the_checkpoint(ledger, monkeypatch):
-    read, genuine = [], Books.read
-    monkeypatch.setattr(Books, "read", lambda books, row: (read.append(row.seq), genuine(books, row)))
+    read, genuine = [], LedgerState.read
+    monkeypatch.setattr(LedgerState, "read", lambda books, row: (read.append(row.seq), genuine(books, row)))
     again = Ledger.existing(ledger.path)
     assert read == [6, 7, 8]
     assert again.accounts() == ledger.accounts()
@@ -94,7 +94,7 @@ def test_a_run_goes_on_after_a_checkpoint_and_keeps_to_its_cap(ledger):
 def test_the_name_of_a_run_from_before_the_checkpoint_is_taken(ledger):
     reservation = rows(ledger.path)[1]
     body = json.loads(reservation.body)
-    append_raw(ledger.path, Event(kind=Kind.RESERVE, dataset="adult", run=reservation.run, body=body))
+    append_raw(ledger.path, Event(kind=EventKind.RESERVE, dataset="adult", run=reservation.run, body=body))
     with pytest.raises(LedgerError, match=r"breaks the rules .*cannot start"):
         Ledger.existing(ledger.path)
 
@@ -122,7 +122,7 @@ def test_an_altered_checkpoint_is_damage(ledger, statement):
 @pytest.mark.parametrize("state", ["", "[]", "{}", '{"accounts":[{}]}', '{"accounts":[7]}'])
 def test_a_sealed_checkpoint_that_cannot_be_read_is_damage(ledger, state):
     seq, digest, _ = checkpoint(ledger)
-    seal = seal_of_checkpoint(seq, digest, state)
+    seal = seal_checkpoint(seq, digest, state)
     rewritten(ledger.path, "update checkpoint set state = ?, seal = ?", state, seal)
     with pytest.raises(LedgerError, match="damaged: its checkpoint cannot be read"):
         Ledger.open(ledger.path)
@@ -132,7 +132,7 @@ def test_a_checkpoint_sealed_anew_is_found_by_reading_everything(ledger):
     seq, digest, state = checkpoint(ledger)
     forged = state.replace('"epsilon":"12"', '"epsilon":"99"')
     assert forged != state
-    seal = seal_of_checkpoint(seq, digest, forged)
+    seal = seal_checkpoint(seq, digest, forged)
     rewritten(ledger.path, "update checkpoint set state = ?, seal = ?", forged, seal)
     again = Ledger.open(ledger.path)
     assert again.account("adult").epsilon == 102, "whoever can write the file can forge it"
@@ -142,7 +142,7 @@ def test_a_checkpoint_sealed_anew_is_found_by_reading_everything(ledger):
 
 def test_a_checkpoint_of_another_row_is_damage(ledger):
     _, digest, state = checkpoint(ledger)
-    seal = seal_of_checkpoint(7, digest, state)
+    seal = seal_checkpoint(7, digest, state)
     rewritten(ledger.path, "update checkpoint set seq = 7, seal = ?", seal)
     with pytest.raises(LedgerError, match="damaged"):
         Ledger.open(ledger.path)
@@ -184,9 +184,9 @@ def test_rows_of_a_run_are_checked_when_it_is_read(ledger, statement, message):
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 9])
 def test_verifying_in_parts_lets_runs_go_on_and_takes_in_what_they_write(ledger, monkeypatch, size):
-    monkeypatch.setattr(ledger_log, "PART", size)
-    monkeypatch.setattr("populace.privacy.ledger_file.WAIT_SECONDS", 0.1)
-    genuine, other, sizes = ledger_log.check_parts, Ledger.existing(ledger.path), []
+    monkeypatch.setattr(ledger_log, "PART_ROWS", size)
+    monkeypatch.setattr("populace.privacy.ledger.ledger_file.WAIT_SECONDS", 0.1)
+    genuine, other, sizes = ledger_log.verify_parts, Ledger.existing(ledger.path), []
 
     def check_parts(read):
         def reading(after):
@@ -198,7 +198,7 @@ def test_verifying_in_parts_lets_runs_go_on_and_takes_in_what_they_write(ledger,
 
         return genuine(reading)
 
-    monkeypatch.setattr(ledger_log, "check_parts", check_parts)
+    monkeypatch.setattr(ledger_log, "verify_parts", check_parts)
     assert ledger.verify() == other.head().seq == sum(sizes) == 17
     assert max(sizes) == min(size, 8)
 
@@ -232,7 +232,7 @@ def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, 
                     name,
                     epsilon=f"1/{step + 2}",
                     delta="0",
-                    plan=rng.choice(list(Plan)),
+                    plan=rng.choice(list(Adaptivity)),
                     rehearsal=step == 50,
                 )
                 open_runs.append(run.record())
@@ -241,7 +241,9 @@ def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, 
                 if todo == "charge":
                     ledger.charge(record, choice(f"1/{4 * step + 8}"))
                 elif todo == "finish":
-                    back = ledger.record(record.run).left.cap if record.plan is Plan.FIXED else Fraction(0)
+                    back = (
+                        ledger.record(record.run).left.cap if record.plan is Adaptivity.FIXED else Fraction(0)
+                    )
                     ledger.finish(record, returned=(back, Fraction(0)))
                 else:
                     ledger.book_release(record.run, manifest=A, files={})
@@ -249,7 +251,7 @@ def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, 
             continue
     final = Ledger.open(path)
     assert final.verify() > 20
-    whole = Books()
+    whole = LedgerState()
     for row in rows(path):
         whole.read(row)
     assert {account.dataset: account for account in final.accounts()} == whole.accounts

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 from ledgers import append_raw, half_of, reserve, rewritten, rows
 
-from populace.errors import LedgerError, OverBudget, ResourceError
-from populace.privacy import ledger_file
-from populace.privacy.events import GENESIS, Event, Kind, seal_of_head, sealed
-from populace.privacy.ledger import Ledger, default_path
+from populace.core.errors import LedgerError, OverBudget, ResourceError
+from populace.privacy.ledger import ledger_file
+from populace.privacy.ledger.events import GENESIS, Event, EventKind, seal_event, seal_head
+from populace.privacy.ledger.ledger import Ledger, default_ledger_path
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ class TestDamage:
         ledger = Ledger.existing(path)
         last = rows(path)[2]
         rewritten(path, "delete from events where seq = 4")
-        rewritten(path, "update head set seq = 3, hash = ?, seal = ?", last.hash, seal_of_head(3, last.hash))
+        rewritten(path, "update head set seq = 3, hash = ?, seal = ?", last.hash, seal_head(3, last.hash))
         with pytest.raises(LedgerError, match="rows that were there before"):
             ledger.accounts()
 
@@ -83,7 +83,7 @@ class TestDamage:
         last = rows(path)[2]
         run = Ledger.existing(path).runs("adult")[0]
         rewritten(path, "delete from events where seq = 4")
-        rewritten(path, "update head set seq = 3, hash = ?, seal = ?", last.hash, seal_of_head(3, last.hash))
+        rewritten(path, "update head set seq = 3, hash = ?, seal = ?", last.hash, seal_head(3, last.hash))
         again = Ledger.open(path)
         assert again.verify() == 3
         assert again.record(run.run).digest != run.digest, "but the digest in a release tells"
@@ -98,21 +98,24 @@ class TestDamage:
         ("event", "message"),
         [
             (
-                Event(kind=Kind.GRANT, dataset="nobody", body={"epsilon": "1", "delta": "0"}),
+                Event(kind=EventKind.GRANT, dataset="nobody", body={"epsilon": "1", "delta": "0"}),
                 "breaks the rules",
             ),
             (
-                Event(kind=Kind.GRANT, dataset="adult", body={"epsilon": "-1", "delta": "0"}),
+                Event(kind=EventKind.GRANT, dataset="adult", body={"epsilon": "-1", "delta": "0"}),
                 "breaks the rules",
             ),
-            (Event(kind=Kind.GRANT, dataset="adult", body={"epsilon": "1"}), "cannot be read"),
+            (Event(kind=EventKind.GRANT, dataset="adult", body={"epsilon": "1"}), "cannot be read"),
             (
-                Event(kind=Kind.GRANT, dataset="adult", body={"epsilon": "1e999999999", "delta": "0"}),
+                Event(kind=EventKind.GRANT, dataset="adult", body={"epsilon": "1e999999999", "delta": "0"}),
                 "cannot be read",
             ),
-            (Event(kind=Kind.SPEND, dataset="adult", run="x", body={}), "breaks the rules"),
-            (Event(kind=Kind.OPEN, dataset="adult", body={"epsilon": "1", "delta": "0"}), "breaks the rules"),
-            (Event(kind=Kind.FINISH, dataset="adult", body={"returned": []}), "breaks the rules"),
+            (Event(kind=EventKind.SPEND, dataset="adult", run="x", body={}), "breaks the rules"),
+            (
+                Event(kind=EventKind.OPEN, dataset="adult", body={"epsilon": "1", "delta": "0"}),
+                "breaks the rules",
+            ),
+            (Event(kind=EventKind.FINISH, dataset="adult", body={"returned": []}), "breaks the rules"),
         ],
         ids=str,
     )
@@ -124,14 +127,14 @@ class TestDamage:
     def test_a_row_sealed_again_after_an_edit_does_not_fit_the_next(self, path):
         first = rows(path)[0]
         body = json.loads(first.body) | {"epsilon": "9"}
-        forged = sealed(Event(kind=Kind.OPEN, dataset="adult", body=body), seq=1, previous=GENESIS)
+        forged = seal_event(Event(kind=EventKind.OPEN, dataset="adult", body=body), seq=1, previous=GENESIS)
         rewritten(path, "update events set body = ?, hash = ? where seq = 1", forged.body, forged.hash)
         with pytest.raises(LedgerError, match="row 2 does not follow row 1"):
             Ledger.open(path)
 
     def test_an_overspent_ledger_does_not_verify(self, path):
         body = json.loads(rows(path)[1].body)
-        append_raw(path, Event(kind=Kind.RESERVE, dataset="adult", run="another", body=body))
+        append_raw(path, Event(kind=EventKind.RESERVE, dataset="adult", run="another", body=body))
         with pytest.raises(LedgerError, match="cannot pay"):
             Ledger.open(path)
 
@@ -211,7 +214,7 @@ class TestEnvironment:
             Ledger.open(tmp_path / "tpyo" / "ledger.db")
         assert list(tmp_path.iterdir()) == []
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-        assert Ledger.open(default_path()).verify() == 0, "the default ledger gets its folder"
+        assert Ledger.open(default_ledger_path()).verify() == 0, "the default ledger gets its folder"
 
     @pytest.mark.parametrize(
         ("pragma", "message"), [("max_page_count = 1", "no room"), ("query_only = on", "cannot be written")]
@@ -221,14 +224,14 @@ class TestEnvironment:
     ):
         run = reserve(ledger)
         spend = half_of(run)
-        connected = ledger_file._connected
+        connected = ledger_file._connect
 
         def limited(path):
             connection = connected(path)
             connection.execute(f"pragma {pragma}")
             return connection
 
-        monkeypatch.setattr(ledger_file, "_connected", limited)
+        monkeypatch.setattr(ledger_file, "_connect", limited)
         long = replace(spend, what="x" * 20000)
         with pytest.raises(ResourceError, match=message):
             run.charge(long)
@@ -281,15 +284,15 @@ class TestEnvironment:
 
     def test_default_path_follows_the_state_folder(self, monkeypatch, tmp_path):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-        assert default_path() == tmp_path / "populace" / "ledger.db"
+        assert default_ledger_path() == tmp_path / "populace" / "ledger.db"
         for unset in ("", "relative/path"):
             monkeypatch.setenv("XDG_STATE_HOME", unset)
-            assert default_path() == Path.home() / ".local" / "state" / "populace" / "ledger.db"
+            assert default_ledger_path() == Path.home() / ".local" / "state" / "populace" / "ledger.db"
 
     def test_genesis_is_sealed(self, ledger):
         with closing(sqlite3.connect(ledger.path)) as connection:
             assert connection.execute("select * from head").fetchall() == [
-                (1, 0, GENESIS, seal_of_head(0, GENESIS))
+                (1, 0, GENESIS, seal_head(0, GENESIS))
             ]
 
 

@@ -11,9 +11,10 @@ from contextlib import closing
 import pytest
 from ledgers import half_of, reserve
 
-from populace.errors import LedgerError, OverBudget, ResourceError
-from populace.privacy import ledger_file, ledger_place
-from populace.privacy.ledger import Ledger
+from populace.core.errors import LedgerError, OverBudget, ResourceError
+from populace.privacy.ledger import ledger_file
+from populace.privacy.ledger import ledger_location as ledger_place
+from populace.privacy.ledger.ledger import Ledger
 
 
 @pytest.fixture

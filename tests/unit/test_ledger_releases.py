@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from ledgers import append_raw, half_of, reserve
 
-from populace.errors import LedgerError, UsageError
-from populace.privacy.events import Event, Kind
-from populace.privacy.ledger import Ledger
+from populace.core.errors import LedgerError, UsageError
+from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.ledger import Ledger
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
 
@@ -90,7 +90,7 @@ def test_only_digests_are_booked(ledger, run, digest):
 )
 def test_rows_that_are_no_release_of_their_run_do_not_verify(ledger, run, change, message):
     told = {"dataset": "adult", "run": run.id, "body": {"manifest": A, "files": {}}} | change
-    append_raw(ledger.path, Event(kind=Kind.RELEASE, **told))
+    append_raw(ledger.path, Event(kind=EventKind.RELEASE, **told))
     with pytest.raises(LedgerError, match=message):
         Ledger.existing(ledger.path)
 

@@ -8,16 +8,16 @@ from fractions import Fraction
 import pytest
 from ledgers import HALF, append_raw, forge, half_of, reserve, rows
 
-from populace.errors import LedgerError, UsageError
-from populace.privacy import gaussian
-from populace.privacy.events import Event, Kind
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend
-from populace.privacy.record import Plan
-from populace.privacy.spends import SpendRecord
-from populace.schema.unit import Neighbours, Unit
+from populace.core.errors import LedgerError, UsageError
+from populace.privacy.accounting import gaussian_dp as gaussian
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import Adaptivity
+from populace.schema.unit import Neighbours, PrivacyUnit
 
-PERSON = Unit(name="person", rows=3, id="p")
+PERSON = PrivacyUnit(name="person", rows=3, id="p")
 TINY = Fraction(1, 2**50)
 
 
@@ -37,22 +37,22 @@ class TestOneUnit:
         ("other", "message", "hint"),
         [
             (
-                Unit(name="person", rows=3, id="q"),
+                PrivacyUnit(name="person", rows=3, id="q"),
                 "all rows with one value of 'p', in this run all rows with one value of 'q'",
                 'set id = "p" in the schema',
             ),
             (
-                Unit(name="person"),
+                PrivacyUnit(name="person"),
                 "all rows with one value of 'p', in this run one row",
                 'set id = "p" in the schema',
             ),
             (
-                Unit(name="patient", rows=3, id="p"),
+                PrivacyUnit(name="patient", rows=3, id="p"),
                 "protects each person, this run each patient",
                 "same unit",
             ),
             (
-                Unit(name="person", rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
+                PrivacyUnit(name="person", rows=3, id="p", neighbours=Neighbours.REPLACE_ONE),
                 "add-remove neighbours, this run for replace-one",
                 "one relation",
             ),
@@ -69,9 +69,9 @@ class TestOneUnit:
 
     def test_an_id_after_runs_without_one_is_refused(self, ledger):
         ledger.open_account("adult", epsilon="9", delta="1e-6")
-        reserve(ledger, unit=Unit(name="person"))
+        reserve(ledger, unit=PrivacyUnit(name="person"))
         with pytest.raises(UsageError, match="is one row, in this run all rows") as refusal:
-            reserve(ledger, unit=Unit(name="person", id="p"))
+            reserve(ledger, unit=PrivacyUnit(name="person", id="p"))
         assert "leave out id" in refusal.value.hint
 
     def test_rows_per_unit_may_differ(self, ledger):
@@ -84,7 +84,7 @@ class TestOneUnit:
     def test_the_first_run_fixes_the_unit(self, ledger):
         account = ledger.open_account("adult", epsilon="9", delta="1e-6")
         assert (account.unit, account.id) == (None, None)
-        reserve(ledger, unit=Unit(name="person"))
+        reserve(ledger, unit=PrivacyUnit(name="person"))
         account = ledger.account("adult")
         assert (account.unit, account.id) == ("person", None)
 
@@ -127,7 +127,11 @@ class TestPrices:
 
     def test_a_price_is_for_the_law_that_was_booked(self, ledger, run):
         spend = run.spends()[0].spend
-        forge(ledger.path, row=3, law=DiscreteGaussian(spend.law.variance * Fraction(999, 1000)).to_json())
+        forge(
+            ledger.path,
+            row=3,
+            mechanism=DiscreteGaussian(spend.mechanism.variance * Fraction(999, 1000)).to_json(),
+        )
         self.refused(ledger, "below its price")
 
     @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ class TestPrices:
         with pytest.raises(LedgerError, match=r"hint: one person moves an answer by 3 in L1 and by 9"):
             run.charge(replace(half_of(run), l1=1, l2_squared=1))
         score = Spend(
-            verb="score", what="x", law=DiscreteLaplace(Fraction(9999)), answers=1, l1=3, l2_squared=8
+            verb="score", what="x", mechanism=DiscreteLaplace(Fraction(9999)), answers=1, l1=3, l2_squared=8
         )
         with pytest.raises(LedgerError, match="less than one person can move"):
             run.charge(score)
@@ -149,16 +153,16 @@ class TestPrices:
 
     def test_gaussian_noise_in_a_pure_run_is_refused(self, ledger):
         run = reserve(ledger, delta="0")
-        law = DiscreteGaussian(Fraction(10**9))
-        spend = Spend(verb="measure", what="sex", law=law, answers=1, l1=1, l2_squared=1)
+        mechanism = DiscreteGaussian(Fraction(10**9))
+        spend = Spend(verb="measure", what="sex", mechanism=mechanism, answers=1, l1=1, l2_squared=1)
         booked = body_of(spend, price=Fraction(1, 2))
-        append_raw(ledger.path, Event(kind=Kind.SPEND, dataset="adult", run=run.id, body=booked))
+        append_raw(ledger.path, Event(kind=EventKind.SPEND, dataset="adult", run=run.id, body=booked))
         self.refused(ledger, "no price in pure")
 
     def test_more_than_the_cap_is_refused(self, ledger, run):
         run.charge(half_of(run))
         third = body_of(half_of(run), price=run.spends()[0].price)
-        append_raw(ledger.path, Event(kind=Kind.SPEND, dataset="adult", run=run.id, body=third))
+        append_raw(ledger.path, Event(kind=EventKind.SPEND, dataset="adult", run=run.id, body=third))
         self.refused(ledger, r"row 5 breaks the rules \(.* is left")
 
     def test_a_cap_above_the_guarantee_is_refused_and_one_below_is_not(self, ledger, run):
@@ -199,13 +203,13 @@ class TestReturns:
         "returned", [["1", "1/1000000000"], ["1/1000000", "0"], ["0", "1/1000000000000"]]
     )
     def test_an_adaptive_run_that_gives_back_is_refused(self, ledger, returned):
-        self.finished(ledger, Plan.ADAPTIVE)
+        self.finished(ledger, Adaptivity.ADAPTIVE)
         forge(ledger.path, row=4, returned=returned)
         with pytest.raises(LedgerError, match=r"row 4 breaks the rules \(.*gives nothing back"):
             Ledger.existing(ledger.path)
 
     def test_a_fixed_plan_gives_back_what_is_left_over_and_not_more(self, ledger):
-        run = self.finished(ledger, Plan.FIXED)
+        run = self.finished(ledger, Adaptivity.FIXED)
         forge(ledger.path, row=4, returned=["1/4", "0"])
         again = Ledger.existing(ledger.path)
         assert again.account("adult").left_epsilon == Fraction(1, 4)
@@ -220,20 +224,20 @@ class TestReturns:
                 Ledger.existing(ledger.path)
 
     def test_a_return_needs_two_numbers(self, ledger):
-        self.finished(ledger, Plan.FIXED)
+        self.finished(ledger, Adaptivity.FIXED)
         for returned in ([], ["0"], ["0", "0", "0"], [0, 0], None):
             forge(ledger.path, row=4, returned=returned)
             with pytest.raises(LedgerError, match="row 4 cannot be read"):
                 Ledger.existing(ledger.path)
 
     def test_records_refuse_the_same(self, ledger):
-        record = self.finished(ledger, Plan.FIXED).record()
+        record = self.finished(ledger, Adaptivity.FIXED).record()
         replace(record, returned=(Fraction(1, 4), Fraction(0))).check()
         for returned in ((HALF, Fraction(0)), (Fraction(2), Fraction(0)), (Fraction(0), Fraction(-1))):
             with pytest.raises(LedgerError, match="broke a rule"):
                 replace(record, returned=returned).check()
         with pytest.raises(LedgerError, match="gives nothing back"):
-            replace(record, plan=Plan.ADAPTIVE, returned=(Fraction(1, 10**6), Fraction(0))).check()
+            replace(record, plan=Adaptivity.ADAPTIVE, returned=(Fraction(1, 10**6), Fraction(0))).check()
 
 
 class TestDigests:
@@ -254,10 +258,10 @@ def test_reading_asks_for_each_price_once_and_adds_up_in_line(ledger, monkeypatc
     # A run of n spends is read in n steps: with sums made anew at each spend 2,000 rows took nine seconds.
     run = reserve(ledger)
     for _ in range(3):
-        run.charge(replace(half_of(run, marginals=1), law=DiscreteGaussian(Fraction(10**7))))
+        run.charge(replace(half_of(run, marginals=1), mechanism=DiscreteGaussian(Fraction(10**7))))
     gaussian.discrete_gaussian_mu_squared.cache_clear()
     monkeypatch.setattr(
-        "populace.privacy.record.RunRecord.used", property(lambda _: pytest.fail("added up anew"))
+        "populace.privacy.ledger.run_record.RunRecord.used", property(lambda _: pytest.fail("added up anew"))
     )
     Ledger.existing(ledger.path)
     assert gaussian.discrete_gaussian_mu_squared.cache_info().misses == 1

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.infer.fit import fit
-from populace.infer.observations import observe, shared_groupings
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.gls.observations import common_groupings, observe
+from populace.measurements.measurements import Measurement
 
 DOMAIN = Domain({"x": 5, "y": 2})
 COARSE, HALVES = Grouping("x", (0, 0, 0, 1, 1)), Grouping("x", (0, 0, 1, 1, 1))
@@ -66,15 +66,15 @@ def test_coarse_tables_help():
 
 def test_pairs_decide_how_the_model_groups_a_column():
     items = tables(np.random.default_rng(1), np.array([100.0, 50, 20, 400, 7]))
-    assert shared_groupings(items) == {}
-    assert shared_groupings(items[:2]) == {"x": COARSE}
+    assert common_groupings(items) == {}
+    assert common_groupings(items[:2]) == {"x": COARSE}
     third = Grouping("x", (0, 0, 1, 2, 2))
     pair = Measurement(Marginal(("x", "y"), (third,)), np.full((3, 2), 90), Fraction(9))
-    assert shared_groupings([*items, pair]) == {"x": third}
+    assert common_groupings([*items, pair]) == {"x": third}
     other = Measurement(Marginal(("y", "x"), (COARSE,)), np.full((2, 2), 140), Fraction(9))
     # The finest of several says how; a table in fewer groups is one of those.
-    assert shared_groupings([other, pair]) == shared_groupings([pair, other]) == {"x": third}
+    assert common_groupings([other, pair]) == common_groupings([pair, other]) == {"x": third}
     halves = Measurement(Marginal(("y", "x"), (HALVES,)), np.full((2, 2), 140), Fraction(9))
-    assert shared_groupings([halves, other]) == {"x": Grouping("x", (0, 0, 1, 2, 2))}
-    model = fit([*items, pair], domain=DOMAIN)
+    assert common_groupings([halves, other]) == {"x": Grouping("x", (0, 0, 1, 2, 2))}
+    model = fit_least_squares([*items, pair], domain=DOMAIN)
     assert model.marginal(("x",)).sum() == pytest.approx(model.total)

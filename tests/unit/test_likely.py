@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 import releases
 
-from populace.errors import UsageError
-from populace.infer.run import OWN
-from populace.marginals import Marginal, tabulate
-from populace.measurements import Measurement
-from populace.pipeline import complete, synthesize
+from populace.api.synthesize import complete, synthesize
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal, tabulate
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import OWN_MODEL
 from populace.release.bundle import Release
-from populace.release.frame import encode_table
-from populace.report import rehearsal
-from populace.report.compare import GAUSSIAN, Comparison, Reading
-from populace.report.document import build
-from populace.report.rehearsal import likely_errors
+from populace.release.report import bootstrap_error as rehearsal
+from populace.release.report.bootstrap_error import bootstrap_errors
+from populace.release.report.comparison import GAUSSIAN, Comparison, Quality
+from populace.release.report.document import build_report
+from populace.release.table_files import encode_table
 from populace.schema.schema import Schema
 
 
@@ -35,7 +35,7 @@ def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
 
 def guessed(release: Release) -> Mapping[Marginal, float]:
     total = max(1.0, float(release.intervals.of().estimate))
-    return likely_errors(release.measurements, codes=release.compared, total=total, gradual=False)
+    return bootstrap_errors(release.measurements, codes=release.compared, total=total, gradual=False)
 
 
 def true_errors(release: Release) -> dict[Marginal, float]:
@@ -89,7 +89,7 @@ def test_more_rows_than_the_limit_are_rehearsed_by_fewer(
 ) -> None:
     release = released(tmp_path, epsilon="3")
     whole = guessed(release)
-    monkeypatch.setattr(rehearsal, "MOST_ROWS", release.synthetic.num_rows // 2)
+    monkeypatch.setattr(rehearsal, "MAX_ROWS_DRAWN", release.synthetic.num_rows // 2)
     half = guessed(release)
     means = [
         np.mean([error for marginal, error in found.items() if marginal.clique]) for found in (whole, half)
@@ -106,26 +106,28 @@ def test_what_a_model_cannot_hold_is_added() -> None:
     chance = 3 * (2 * 2 * 2) ** 0.5 + 9
     added = 1800 * (1 - (chance / 1800) ** 2)
     words = {"synthetic": synthetic, "stand_in": synthetic, "drawn": drawn, "shape": GAUSSIAN}
-    assert rehearsal._likely(real, rehearsed, **words) == pytest.approx(0.05 * (1 + added / 200) ** 0.5)
+    assert rehearsal._bootstrap_error(real, rehearsed, **words) == pytest.approx(
+        0.05 * (1 + added / 200) ** 0.5
+    )
     # Two rows off in both cells, 8 together, may be chance.
     for apart in (0, 1, 2):
         by_chance = replace(real, counts=np.array([100 + apart, 100 - apart]))
-        assert rehearsal._likely(by_chance, rehearsed, **words) == pytest.approx(0.05)
+        assert rehearsal._bootstrap_error(by_chance, rehearsed, **words) == pytest.approx(0.05)
     # The error is how far rows are from their stand-ins, whatever the released ones are.
     farther = words | {"stand_in": np.array([90.0, 110.0])}
-    assert rehearsal._likely(
+    assert rehearsal._bootstrap_error(
         replace(real, counts=np.array([100, 100])), rehearsed, **farther
     ) == pytest.approx(0.1)
 
 
 def test_stand_ins_are_drawn_as_people_are(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    people = rehearsal._people(50, 100_000, rng=rng)
+    people = rehearsal._resample(50, 100_000, rng=rng)
     counts = np.bincount(people, minlength=50)
     # 49 degrees of freedom: outside these bounds once in 10,000 seeds.
     assert 19 < ((counts - 2000) ** 2 / 2000).sum() < 98
-    monkeypatch.setattr(rehearsal, "MOST_DRAWN", 99)
-    assert rehearsal._people(50, 100, rng=rng).tolist() == list(range(50))
+    monkeypatch.setattr(rehearsal, "MAX_ROWS_RESAMPLED", 99)
+    assert rehearsal._resample(50, 100, rng=rng).tolist() == list(range(50))
 
 
 @pytest.mark.slow
@@ -168,17 +170,17 @@ def test_what_cannot_be_rehearsed_has_no_likely_error(
 ) -> None:
     release = released(tmp_path, epsilon="3")
     measurements, codes = release.measurements, release.compared
-    own = replace(measurements, record=replace(measurements.record, method=OWN[0]))
-    assert not likely_errors(own, codes=codes, total=100.0, gradual=False)
-    assert not likely_errors(
+    own = replace(measurements, record=replace(measurements.record, method=OWN_MODEL[0]))
+    assert not bootstrap_errors(own, codes=codes, total=100.0, gradual=False)
+    assert not bootstrap_errors(
         measurements, codes={name: values[:0] for name, values in codes.items()}, total=100.0, gradual=False
     )
 
     def refuse(*_: object, **__: object) -> None:
         raise UsageError("no rows can be so.", hint="none")
 
-    monkeypatch.setattr(rehearsal, "fit_run", refuse)
-    assert not likely_errors(measurements, codes=codes, total=100.0, gradual=False)
+    monkeypatch.setattr(rehearsal, "fit", refuse)
+    assert not bootstrap_errors(measurements, codes=codes, total=100.0, gradual=False)
 
 
 def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
@@ -188,21 +190,23 @@ def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
     assert clear.with_likely(None).likely is None
     for beyond in (False, True):
         hidden = Comparison(distance=0.4, noise_alone=0.4, beyond_noise=beyond, deviation=1.0)
-        assert hidden.reading in (Reading.LOST, Reading.FAR)
+        assert hidden.reading in (Quality.LOST, Quality.FAR)
         assert hidden.with_likely(0.1).likely is None
 
 
 def test_the_report_tells_them(tmp_path: Path) -> None:
     release = released(tmp_path, epsilon="10")
     likely = guessed(release)
-    told = build(release.statement, measurements=release.measurements, codes=release.compared, likely=likely)
+    told = build_report(
+        release.statement, measurements=release.measurements, codes=release.compared, likely=likely
+    )
     assert all(column.comparison.likely is not None for column in told.columns)
     assert any("likely off by about" in line for line in told.summary)
     assert ", likely by about" in told.summary[0]
     page = release.report()
     assert "<strong>Likely</strong>" in page
     assert 'class="n">likely</th>' in page
-    without = build(release.statement, measurements=release.measurements, codes=release.compared)
+    without = build_report(release.statement, measurements=release.measurements, codes=release.compared)
     assert not any("likely" in line for line in without.summary)
 
 

@@ -14,15 +14,23 @@ from scipy.special import expit, ndtri
 from scipy.stats import norm
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.privacy.gaussian import (
+from populace.core.errors import UsageError
+from populace.privacy.accounting.gaussian_dp import (
     discrete_gaussian_mu_squared,
-    greatest_pure_epsilon,
-    least_variance,
+    max_pure_epsilon,
+    min_variance,
     pure_mu_squared,
 )
-from populace.privacy.loss import Currency, cap, epsilon_for, gdp_delta, price, zcdp_cap, zcdp_delta
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
+from populace.privacy.accounting.privacy_loss import (
+    Currency,
+    cap,
+    epsilon_for,
+    gdp_delta,
+    price,
+    zcdp_cap,
+    zcdp_delta,
+)
 
 SLACK = Fraction(1, 2**60)
 # ε, δ, tight ρ of zCDP, exact μ²/2 of the Gaussian curve
@@ -34,9 +42,9 @@ TABLE = [
 ]
 
 
-def spend(law, *, answers=1, l1=1, l2_squared=1):
-    verb = "choose" if isinstance(law, Exponential) else "measure"
-    return Spend(verb=verb, what="test", law=law, answers=answers, l1=l1, l2_squared=l2_squared)
+def spend(mechanism, *, answers=1, l1=1, l2_squared=1):
+    verb = "choose" if isinstance(mechanism, Exponential) else "measure"
+    return Spend(verb=verb, what="test", mechanism=mechanism, answers=answers, l1=l1, l2_squared=l2_squared)
 
 
 def tails(sigma):
@@ -148,14 +156,14 @@ def test_units_of_several_rows_and_replacements_keep_their_price(move):
     # The noisy cells themselves: Σ max(p − e^ε q, 0) over a grid of cells, against the price for their squared L2.
     variance = Fraction(9)
     reach = np.arange(-24, 28)
-    law = np.exp(-(reach**2) / (2 * 9.0))
-    law /= np.exp(-(np.arange(-60, 61) ** 2) / 18.0).sum()
+    mechanism = np.exp(-(reach**2) / (2 * 9.0))
+    mechanism /= np.exp(-(np.arange(-60, 61) ** 2) / 18.0).sum()
     shifted = [
         np.exp(-((reach - by) ** 2) / 18.0) / np.exp(-(np.arange(-60, 61) ** 2) / 18.0).sum() for by in move
     ]
     first, second = np.ones(1), np.ones(1)
     for cell in shifted:
-        first, second = np.outer(first, law).ravel(), np.outer(second, cell).ravel()
+        first, second = np.outer(first, mechanism).ravel(), np.outer(second, cell).ravel()
     squared = sum(by * by for by in move)
     mu_squared = price(
         spend(DiscreteGaussian(variance), l1=sum(map(abs, move)), l2_squared=squared), currency=Currency.GDP
@@ -258,9 +266,9 @@ def test_prices_in_the_simple_currencies_are_exact():
 
 
 def test_prices_add_over_answers_and_grow_with_movement():
-    law = DiscreteGaussian(Fraction(30))
-    one = price(spend(law), currency=Currency.GDP)
-    assert price(spend(law, answers=5, l1=6, l2_squared=18), currency=Currency.GDP) == 90 * one
+    mechanism = DiscreteGaussian(Fraction(30))
+    one = price(spend(mechanism), currency=Currency.GDP)
+    assert price(spend(mechanism, answers=5, l1=6, l2_squared=18), currency=Currency.GDP) == 90 * one
     half, double = (
         price(spend(DiscreteGaussian(30 * f)), currency=Currency.GDP) for f in (Fraction(1, 2), Fraction(2))
     )
@@ -280,10 +288,10 @@ def test_a_choice_costs_less_than_a_pure_mechanism_and_more_than_a_quarter():
 @pytest.mark.parametrize("target", ["1e-15", "1e-6", "0.01", "0.5", "3", "80", "350"])
 def test_inverses_are_certified_and_tight(target):
     target = Fraction(target)
-    variance = least_variance(target)
+    variance = min_variance(target)
     assert discrete_gaussian_mu_squared(variance) <= target
     assert discrete_gaussian_mu_squared(variance * (1 - Fraction(1, 10**6))) > target
-    epsilon = greatest_pure_epsilon(target)
+    epsilon = max_pure_epsilon(target)
     assert pure_mu_squared(epsilon) <= target < pure_mu_squared(epsilon * (1 + Fraction(1, 10**6)))
     for short in (variance, epsilon):
         assert short.numerator.bit_length() <= 24 or short.denominator == 1
@@ -318,8 +326,8 @@ class TestAgainstAnIndependentAccountant:
         from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 
         step = 1e-4 if float(sigma) < 5 else 1e-5  # finer where the two are closer
-        law = DiscreteGaussian(Fraction(sigma) ** 2)
-        ours = price(spend(law, answers=answers), currency=Currency.GDP)
+        mechanism = DiscreteGaussian(Fraction(sigma) ** 2)
+        ours = price(spend(mechanism, answers=answers), currency=Currency.GDP)
         exact = from_discrete_gaussian_mechanism(
             float(sigma), value_discretization_interval=step
         ).self_compose(answers)

@@ -9,20 +9,20 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from populace.cli.notes import tell_lost
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement, Measurements
-from populace.privacy.mechanisms import DiscreteLaplace, Law
-from populace.report import compare
-from populace.report.compare import Reading, compared, most_may_be_lost
+from populace.cli.notes import note_lost_in_noise
+from populace.core.marginals import Domain, Marginal
+from populace.measurements.measurements import Measurement, Measurements
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, Mechanism
+from populace.release.report import comparison as compare
+from populace.release.report.comparison import Quality, can_lose_most_tables, compare_all
 
 DOMAIN = Domain({"a": 3, "b": 4})
 
 
 def measured(
-    counts: dict[str, Any], *, variance: Fraction, domain: Domain = DOMAIN, law: Law | None = None
+    counts: dict[str, Any], *, variance: Fraction, domain: Domain = DOMAIN, mechanism: Mechanism | None = None
 ) -> Measurements:
-    spends = () if law is None else (SimpleNamespace(spend=SimpleNamespace(law=law)),)
+    spends = () if mechanism is None else (SimpleNamespace(spend=SimpleNamespace(mechanism=mechanism)),)
     items = tuple(
         Measurement(Marginal((name,)), np.asarray(table), variance) for name, table in counts.items()
     )
@@ -46,19 +46,19 @@ def test_what_reads_as_lost_was_said_to_be_possible() -> None:
         apart = rng.choice([-1, 1], size) * rng.uniform(0, 2) * total / size
         counts = np.rint(np.bincount(codes, minlength=size) / rows * total + apart).astype(np.int64)
         variance = Fraction(float(10 ** rng.uniform(-1.5, 1.8)) ** 2)
-        law = DiscreteLaplace(scale=Fraction(1)) if rng.random() < 0.5 else None
-        found = measured({"a": counts}, variance=variance, domain=Domain({"a": size}), law=law)
-        ((_, _, comparison),) = compared(found, codes={"a": codes.astype(np.uint8)}, total=total)
-        if comparison.reading is Reading.LOST:
+        mechanism = DiscreteLaplace(scale=Fraction(1)) if rng.random() < 0.5 else None
+        found = measured({"a": counts}, variance=variance, domain=Domain({"a": size}), mechanism=mechanism)
+        ((_, _, comparison),) = compare_all(found, codes={"a": codes.astype(np.uint8)}, total=total)
+        if comparison.reading is Quality.LOST:
             lost += 1
-            assert most_may_be_lost(found, total=total, rows=rows)
+            assert can_lose_most_tables(found, total=total, rows=rows)
     assert lost > 750
 
 
 def test_little_noise_loses_nothing() -> None:
     counts = {"a": [40, 30, 30], "b": [25, 25, 25, 25]}
-    assert not most_may_be_lost(measured(counts, variance=Fraction(1)), total=100.0, rows=100)
-    assert most_may_be_lost(measured(counts, variance=Fraction(900)), total=100.0, rows=100)
+    assert not can_lose_most_tables(measured(counts, variance=Fraction(1)), total=100.0, rows=100)
+    assert can_lose_most_tables(measured(counts, variance=Fraction(900)), total=100.0, rows=100)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_more_than_half_must_be_lost(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    readings = [Reading.LOST] * lost + [Reading.CLOSE] * (4 - lost)
+    readings = [Quality.LOST] * lost + [Quality.CLOSE] * (4 - lost)
     seen = [(None, None, SimpleNamespace(reading=each)) for each in readings]
-    monkeypatch.setattr(compare, "compared", lambda *_, **__: seen)
-    monkeypatch.setattr(compare, "most_may_be_lost", lambda *_, **__: may)
+    monkeypatch.setattr(compare, "compare_all", lambda *_, **__: seen)
+    monkeypatch.setattr(compare, "can_lose_most_tables", lambda *_, **__: may)
     release = SimpleNamespace(
         selection=SimpleNamespace(where="a = 1") if chosen else None,
         synthetic=SimpleNamespace(num_rows=10),
@@ -84,5 +84,5 @@ def test_more_than_half_must_be_lost(
         measurements=SimpleNamespace(schema=SimpleNamespace(columns={}), told=None),
         intervals=SimpleNamespace(of=lambda: SimpleNamespace(estimate=10.0)),
     )
-    tell_lost(cast(Any, release))
+    note_lost_in_noise(cast(Any, release))
     assert (f"note: {lost} of 4 measured" in capsys.readouterr().err) is noted

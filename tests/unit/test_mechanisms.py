@@ -9,26 +9,26 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from populace.errors import UsageError
-from populace.privacy.mechanisms import (
+from populace.core.errors import UsageError
+from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
+    EpsilonDeltaGaussian,
     Exponential,
     ExponentialCount,
-    GaussianWithin,
+    PartitionSelection,
     Spend,
-    Stability,
     fraction_from_json,
-    law_from_json,
+    mechanism_from_json,
 )
 
 LAWS = [DiscreteGaussian(Fraction(25, 2)), DiscreteLaplace(Fraction(7, 3)), Exponential(Fraction(1, 10))]
 GOOD = {"verb": "measure", "what": "sex", "law": LAWS[0], "answers": 1, "l1": 2, "l2_squared": 2}
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
-def test_laws_survive_json(law):
-    assert law_from_json(json.loads(json.dumps(law.to_json()))) == law
+@pytest.mark.parametrize("mechanism", LAWS, ids=lambda mechanism: type(mechanism).__name__)
+def test_laws_survive_json(mechanism):
+    assert mechanism_from_json(json.loads(json.dumps(mechanism.to_json()))) == mechanism
 
 
 @pytest.mark.parametrize("make", [DiscreteGaussian, DiscreteLaplace, Exponential])
@@ -40,11 +40,11 @@ def test_parameters_are_exact_and_positive(make, value):
 
 @pytest.mark.parametrize("make", [DiscreteGaussian, DiscreteLaplace, Exponential])
 def test_whole_numbers_become_fractions_and_laws_are_frozen(make):
-    law = make(3)
+    mechanism = make(3)
     name = next(iter(make.__slots__))
-    assert isinstance(getattr(law, name), Fraction)
+    assert isinstance(getattr(mechanism, name), Fraction)
     with pytest.raises(FrozenInstanceError):
-        setattr(law, name, Fraction(1))
+        setattr(mechanism, name, Fraction(1))
 
 
 @pytest.mark.parametrize("scale", ["0.3", "1", "2.5", "40", "1000"])
@@ -67,28 +67,28 @@ def test_rate_of_a_choice_has_the_factor_two():
 )
 def test_unknown_laws_are_refused(told):
     with pytest.raises(UsageError):
-        law_from_json(told)
+        mechanism_from_json(told)
 
 
 @pytest.mark.parametrize(
-    "law",
+    "mechanism",
     [
         *LAWS,
-        GaussianWithin(Fraction(9), Fraction(1, 100)),
+        EpsilonDeltaGaussian(Fraction(9), Fraction(1, 100)),
         ExponentialCount(Fraction(2), 3),
-        Stability(DiscreteGaussian(Fraction(9)), 20),
-        Stability(DiscreteLaplace(Fraction(3)), 20),
+        PartitionSelection(DiscreteGaussian(Fraction(9)), 20),
+        PartitionSelection(DiscreteLaplace(Fraction(3)), 20),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("field", ["delta", "variance", "scale", "epsilon", "answers"])
-def test_a_field_that_a_law_does_not_have_may_be_a_spend(law, field):
+def test_a_field_that_a_law_does_not_have_may_be_a_spend(mechanism, field):
     """Dropped without a word, `delta` beside Laplace noise or beside a threshold would never be paid."""
-    told = law.to_json()
-    assert law_from_json(told) == law
+    told = mechanism.to_json()
+    assert mechanism_from_json(told) == mechanism
     if field not in told:
         with pytest.raises((UsageError, ValueError), match=r"has no|one law"):
-            law_from_json(told | {field: "1/100"})
+            mechanism_from_json(told | {field: "1/100"})
 
 
 @pytest.mark.parametrize(

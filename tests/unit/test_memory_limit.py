@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from populace import memory_limit as module
-from populace.private import room
+from populace.core import memory_limit as module
+from populace.private import capacity as room
 
 GIB = 2**30
 

@@ -7,10 +7,10 @@ import inspect
 
 import pytest
 
-from populace.strategy.methods import METHODS, heeds
+from populace.methods.registry import METHODS, uses_workload
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_is_told_to_heed_a_workload_where_its_code_does(method: str) -> None:
     code = ast.walk(ast.parse(inspect.getsource(METHODS[method])))
-    assert heeds(method) is any(isinstance(node, ast.Name) and node.id == "workload" for node in code)
+    assert uses_workload(method) is any(isinstance(node, ast.Name) and node.id == "workload" for node in code)

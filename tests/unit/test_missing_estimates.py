@@ -11,45 +11,51 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.marginals import Grouping, Marginal
-from populace.privacy.balls import bounds
-from populace.privacy.budget import Budget
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.privacy.smooth_laws import Cauchy, LaplaceLogNormal, PolyPlace, Student
-from populace.privacy.smooth_noise import LN_2
-from populace.privacy.steps import LOG_STEPS
-from populace.private.statistics.imputed import Filled
-from populace.private.statistics.sums import added
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Integer, Numeric
+from populace.core.errors import UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
+from populace.privacy.sensitivity.imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import (
+    MatchedRows,
+    MatchingSpace,
+    NearestNeighbours,
+    TieBreak,
+    TieOrder,
+)
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
+from populace.privacy.smooth.smooth_noise import LN_2
+from populace.private.survey.exact_sums import add_up
+from populace.private.survey.imputed_answers import ImputedRows
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
-from populace.survey.design_parts import Handling
-from populace.survey.imputed import Value
-from populace.survey.matching import cells_where, joined
-from populace.survey.missing import estimate_missing
-from populace.survey.missing_error import Cells, Told
-from populace.survey.nearest import First, Nearest, Rows, Space, Ties
-from populace.survey.questions import Donors
-from populace.survey.result import TOO_FEW
-from populace.survey.smooth_error import ChangedRows, Served, law_draws
-from populace.survey.wishes import Filling, Laws, Wish
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.estimate_result import SUPPRESSED
+from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
+from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.matching_cells import cells_where, merge_small_cells
+from populace.survey.imputation.missing_values import estimate_missing
+from populace.survey.smooth_questions import Donors
+from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, distribution_draws
 
 SCHEMA = Schema(
     columns={
-        "AGE": Integer(name="AGE", min=0, max=3),
-        "WORK": Categorical(name="WORK", values=("0", "1")),
-        "PAY": Integer(name="PAY", min=0, max=100, missing=("R",)),
+        "AGE": IntegerColumn(name="AGE", min=0, max=3),
+        "WORK": CategoricalColumn(name="WORK", values=("0", "1")),
+        "PAY": IntegerColumn(name="PAY", min=0, max=100, missing=("R",)),
     }
 )
 MATCH = Marginal(("AGE", "WORK"), (Grouping("AGE", (0, 0, 1, 1, 2)), Grouping("WORK", (0, 1, 1))))
 DONORS = Donors(column="PAY", match=MATCH, low=Fraction(0), high=Fraction(100), default=Fraction(0))
 BELOW = (Fraction(0), Fraction(39))
 WISHES = (
-    Wish(query="pay"),
-    Wish(query="pay", group=(("age", "old"),), where="AGE >= 2 and AGE <= 3"),
-    Wish(query="poor", between=BELOW),
-    Wish(query="poor", group=(("age", "young"),), where="AGE < 2", between=BELOW),
+    Estimand(query="pay"),
+    Estimand(query="pay", group=(("age", "old"),), where="AGE >= 2 and AGE <= 3"),
+    Estimand(query="poor", between=BELOW),
+    Estimand(query="poor", group=(("age", "young"),), where="AGE < 2", between=BELOW),
 )
 
 
@@ -58,22 +64,27 @@ class Exact:
 
     def __init__(self, rows, *, times, seed=1, donors=DONORS, schema=SCHEMA):
         self.schema = schema
-        self.filled = Filled(rows=rows, donors=donors, schema=schema)
+        self.filled = ImputedRows(rows=rows, donors=donors, schema=schema)
         self.rows, self.times, self.rng = rows, times, np.random.default_rng(seed)
 
-    def _noise(self, law, shape=()):
-        return np.rint(self.times * self.rng.laplace(0, float(law.scale), shape)).astype(np.int64)
+    def _noise(self, mechanism, shape=()):
+        return np.rint(self.times * self.rng.laplace(0, float(mechanism.scale), shape)).astype(np.int64)
 
     def sum_batches(self, batches):
         return tuple(
-            added(self.rows, one, schema=self.schema) + self._noise(law, one.by.shape(self.schema.domain))
-            for asked, law in batches
+            add_up(self.rows, one, schema=self.schema)
+            + self._noise(mechanism, one.by.shape(self.schema.domain))
+            for asked, mechanism in batches
             for one in asked
         )
 
-    def smooth(self, question, *, law, lattice):
+    def smooth(self, question, *, mechanism, lattice):
         value, bound = self.filled.answer(question)
-        noise = float(bounds(bound)[1]) / float(law.s) * self.rng.choice(law_draws(law.law))
+        noise = (
+            float(bounds(bound)[1])
+            / float(mechanism.s)
+            * self.rng.choice(distribution_draws(mechanism.mechanism))
+        )
         return round((value + Fraction(self.times * noise)) / lattice) * lattice
 
     def bound_size(self, question, *, noise):
@@ -91,9 +102,11 @@ def drawn(seed, size=800, *, silent=0.5):
     return SimpleNamespace(codes=codes, numbers={"PAY": told}), pay
 
 
-def estimates(rows, how, *, epsilon="40", times=0.0, seed=1, wishes=WISHES, population=None):
-    filling = Filling(donors=DONORS, wishes=wishes, how=how, schema=SCHEMA, population=population)
-    laws = Laws.of(filling, budget=Budget.of(Fraction(epsilon), Fraction(0), unit=SCHEMA.unit))
+def estimates(rows, how, *, epsilon="40", times=0.0, seed=1, estimands=WISHES, population=None):
+    filling = ImputationPlan(
+        donors=DONORS, estimands=estimands, how=how, schema=SCHEMA, population=population
+    )
+    laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(epsilon), Fraction(0), unit=SCHEMA.unit))
     return estimate_missing(Exact(rows, times=times, seed=seed), filling, laws=laws)
 
 
@@ -103,7 +116,7 @@ def estimates(rows, how, *, epsilon="40", times=0.0, seed=1, wishes=WISHES, popu
 def test_complete_rows_alone():
     rows, _ = drawn(1)
     told, age = rows.numbers["PAY"], rows.codes["AGE"]
-    found = estimates(rows, Handling.IGNORE)
+    found = estimates(rows, MissingHandling.IGNORE)
     assert found[0].estimate == pytest.approx(np.nanmean(told), abs=1e-4)
     assert found[1].estimate == pytest.approx(np.nanmean(told[age >= 2]), abs=1e-4)
     young = told[(age < 2) & ~np.isnan(told)]
@@ -118,7 +131,7 @@ def test_cells_speak_for_their_missing_rows():
     """Old and young, with work and without: the mean of each cell counts for all its rows."""
     rows, _ = drawn(2)
     told, old, work = rows.numbers["PAY"], rows.codes["AGE"] >= 2, rows.codes["WORK"]
-    found = estimates(rows, Handling.MODEL)
+    found = estimates(rows, MissingHandling.MODEL)
 
     def mean(values, inside):
         cells = [inside & (old == a) & (work == w) for a in (0, 1) for w in (0, 1)]
@@ -133,13 +146,13 @@ def test_cells_speak_for_their_missing_rows():
 
 def test_filled_rows():
     rows, _ = drawn(3)
-    found = estimates(rows, Handling.IMPUTE)
-    filled = Filled(rows=rows, donors=DONORS, schema=SCHEMA)
-    filling = Filling(donors=DONORS, wishes=WISHES, how=Handling.IMPUTE, schema=SCHEMA)
-    for wish, row in zip(WISHES, found, strict=True):
-        total, _ = filled.answer(filling.question(wish))
-        size = len(rows.codes["AGE"]) if wish.where is None else (rows.codes["AGE"] < 2).sum()
-        if wish.group and wish.group[0][1] == "old":
+    found = estimates(rows, MissingHandling.IMPUTE)
+    filled = ImputedRows(rows=rows, donors=DONORS, schema=SCHEMA)
+    filling = ImputationPlan(donors=DONORS, estimands=WISHES, how=MissingHandling.IMPUTE, schema=SCHEMA)
+    for estimand, row in zip(WISHES, found, strict=True):
+        total, _ = filled.answer(filling.question(estimand))
+        size = len(rows.codes["AGE"]) if estimand.where is None else (rows.codes["AGE"] < 2).sum()
+        if estimand.group and estimand.group[0][1] == "old":
             size = (rows.codes["AGE"] >= 2).sum()
         assert row.estimate == pytest.approx(float(total) / size, abs=1e-3)
         assert row.low < row.estimate < row.high
@@ -149,29 +162,29 @@ def test_filled_rows():
 
 def test_filling_is_right_where_ignoring_is_not():
     rows, pay = drawn(4, 4000)
-    ignored, imputed, model = (estimates(rows, how)[0] for how in Handling)
+    ignored, imputed, model = (estimates(rows, how)[0] for how in MissingHandling)
     assert ignored.high < pay.mean()
     assert imputed.low < pay.mean() < imputed.high
     assert model.low < pay.mean() < model.high
 
 
-@pytest.mark.parametrize("how", [Handling.MODEL, Handling.IMPUTE])
+@pytest.mark.parametrize("how", [MissingHandling.MODEL, MissingHandling.IMPUTE])
 @pytest.mark.parametrize("size", thinned(["2.5", "1e-6", "1e9"], to=1))
 def test_units_do_not_matter(size, how):
     """Pay in other units gives the same estimates in those units, and answers on a lattice of their size."""
     rows, pay = drawn(12, 4000)
-    top, wish = Fraction(size), WISHES[:1]
-    column = Numeric(name="PAY", edges=(Fraction(0), top / 2, top), missing=("R",))
+    top, estimand = Fraction(size), WISHES[:1]
+    column = DecimalColumn(name="PAY", edges=(Fraction(0), top / 2, top), missing=("R",))
     schema = Schema(columns={**SCHEMA.columns, "PAY": column})
     told = rows.numbers["PAY"] / 100 * float(top)
     code = np.where(np.isnan(told), column.code("R"), told >= float(top) / 2).astype(np.int64)
     other = SimpleNamespace(codes={**rows.codes, "PAY": code}, numbers={"PAY": told})
     donors = replace(DONORS, high=top)
-    filling = Filling(donors=donors, wishes=wish, how=how, schema=schema)
-    laws = Laws.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=schema.unit))
+    filling = ImputationPlan(donors=donors, estimands=estimand, how=how, schema=schema)
+    laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=schema.unit))
     oracle = Exact(other, times=0.0, donors=donors, schema=schema)
     (found,) = estimate_missing(oracle, filling, laws=laws)
-    (plain,) = estimates(rows, how, wishes=wish)
+    (plain,) = estimates(rows, how, estimands=estimand)
     assert found.estimate / float(top) == pytest.approx(pay.mean() / 100, abs=0.01)
     for error in ("sampling_error", "imputation_error", "privacy_error"):
         assert getattr(found, error) / float(top) == pytest.approx(getattr(plain, error) / 100, rel=0.2)
@@ -180,7 +193,9 @@ def test_units_do_not_matter(size, how):
 def test_a_part_of_the_population():
     """When all have been asked, no sampling error is left, only that of what was imputed."""
     rows, _ = drawn(5)
-    half, whole = (estimates(rows, Handling.MODEL, population=Fraction(size))[0] for size in (1600, 800))
+    half, whole = (
+        estimates(rows, MissingHandling.MODEL, population=Fraction(size))[0] for size in (1600, 800)
+    )
     assert whole.sampling_error < 0.02 * half.sampling_error
     assert whole.imputation_error == pytest.approx(half.imputation_error, rel=0.01)
 
@@ -188,8 +203,8 @@ def test_a_part_of_the_population():
 def test_few_rows():
     """Noise decides that there are too few, and nothing else is said of them."""
     rows, _ = drawn(6, 4)
-    for how in Handling:
-        assert all(row.note == TOO_FEW and row.estimate is None for row in estimates(rows, how))
+    for how in MissingHandling:
+        assert all(row.note == SUPPRESSED and row.estimate is None for row in estimates(rows, how))
 
 
 # ------------------------------------------------------------------------------------------------- their errors
@@ -199,12 +214,14 @@ def test_few_rows():
 def test_how_often_rows_are_used(k):
     """Σ(1 + d/k)² = n·(1 + ρ + ρ/k) on average: rejects the formula for donors drawn independently."""
     complete, lost, runs = 300, 120, 100
-    scheme = Nearest(space=Space(sizes=(1,), ordered=(True,)), k=k, ties=Ties.NEXT, first=First.PLACE)
+    scheme = NearestNeighbours(
+        space=MatchingSpace(sizes=(1,), ordered=(True,)), k=k, ties=TieBreak.NEXT, first=TieOrder.PLACE
+    )
     rng, found = np.random.default_rng(7), []
     for _ in range(runs):
         labels = rng.permutation(complete + lost)
         sides = [
-            Rows(
+            MatchedRows(
                 places=np.zeros(len(part), dtype=np.int64),
                 labels=part,
                 values=np.zeros(len(part), dtype=np.int64),
@@ -222,26 +239,28 @@ def test_how_often_rows_are_used(k):
 
 def test_counts_tell_how_many_rows_change():
     """L₁ of random labels is as likely as counts make it: means agree to four standard errors."""
-    space, rng, runs = Space(sizes=(2,), ordered=(True,)), np.random.default_rng(8), 60
-    scheme = Nearest(space=space, k=1, ties=Ties.NEXT, first=First.PLACE)
+    space, rng, runs = MatchingSpace(sizes=(2,), ordered=(True,)), np.random.default_rng(8), 60
+    scheme = NearestNeighbours(space=space, k=1, ties=TieBreak.NEXT, first=TieOrder.PLACE)
     sizes = np.array([300, 100]), np.array([60, 60])
     found = []
     for _ in range(runs):
         labels = rng.permutation(520)
         places = np.repeat([0, 1, 0, 1], np.concatenate(sizes))
         sides = [
-            Rows(places=places[part], labels=labels[part], values=np.zeros(len(places[part]), dtype=np.int64))
+            MatchedRows(
+                places=places[part], labels=labels[part], values=np.zeros(len(places[part]), dtype=np.int64)
+            )
             for part in (slice(0, 400), slice(400, 520))
         ]
-        found.append(scheme.most_changed(sides[0], incomplete=sides[1]))
-    served = Served(complete=sizes[0].astype(float), incomplete=sizes[1].astype(float), donors=1)
+        found.append(scheme.max_changed(sides[0], incomplete=sides[1]))
+    served = DonorLoad(complete=sizes[0].astype(float), incomplete=sizes[1].astype(float), donors=1)
     most = np.arange(0.0, 60.0)
     likely = np.diff(np.append(0.0, served.at_most(most)))
     assert abs(np.mean(found) - likely @ most) < 0.3 + 4 * np.std(found) / math.sqrt(runs)
 
 
 def test_a_cell_without_donors_counts_as_a_whole():
-    served = Served(complete=np.array([100.0]), incomplete=np.array([10.0]), donors=1, alone=40.0)
+    served = DonorLoad(complete=np.array([100.0]), incomplete=np.array([10.0]), donors=1, alone=40.0)
     assert served.at_most(np.array([39.0, 41.0])).round(3).tolist() == [0.0, 1.0]
 
 
@@ -253,7 +272,7 @@ def test_what_the_size_of_a_bound_leaves_open(noise):
     told = 4 * LOG_STEPS
     alone = ChangedRows(told=told, noise=noise, most=1000.0).draws()
     assert 10 < np.median(alone) < 20
-    served = Served(complete=np.array([1000.0]), incomplete=np.array([200.0]), donors=1)
+    served = DonorLoad(complete=np.array([1000.0]), incomplete=np.array([200.0]), donors=1)
     both = ChangedRows(told=told, noise=noise, most=1000.0, served=served).draws()
     assert 3 < np.median(both) < 9
     assert np.quantile(both, 0.9) - np.quantile(both, 0.1) < np.quantile(alone, 0.9) - np.quantile(alone, 0.1)
@@ -263,7 +282,7 @@ def test_what_the_size_of_a_bound_leaves_open(noise):
 
 
 @pytest.mark.parametrize(
-    "law",
+    "mechanism",
     [
         Cauchy(Fraction(4)),
         Student(Fraction(3)),
@@ -271,14 +290,14 @@ def test_what_the_size_of_a_bound_leaves_open(noise):
         pytest.param(LaplaceLogNormal(Fraction(1, 2)), marks=pytest.mark.slow),
     ],
 )
-def test_draws_of_laws(law):
-    draws = np.abs(law_draws(law))
+def test_draws_of_laws(mechanism):
+    draws = np.abs(distribution_draws(mechanism))
     for probability in (0.5, 0.05, 0.01):
-        assert np.mean(draws > law.exceeded(probability)) == pytest.approx(probability, abs=0.002)
+        assert np.mean(draws > mechanism.exceeded(probability)) == pytest.approx(probability, abs=0.002)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "epsilon"), [(Handling.MODEL, "1"), (Handling.IMPUTE, "16")])
+@pytest.mark.parametrize(("how", "epsilon"), [(MissingHandling.MODEL, "1"), (MissingHandling.IMPUTE, "16")])
 def test_intervals_hold_the_truth(how, epsilon):
     """250 surveys, four estimates each: the truth is held in 93 to 98.5 % of them; with half the width it is not."""
     truth = np.array(_truths())
@@ -318,9 +337,9 @@ def test_conditions_on_cells():
 
 def test_joined_cells_hold_enough():
     rng = np.random.default_rng(9)
-    space = Space(sizes=(4, 3), ordered=(True, False))
+    space = MatchingSpace(sizes=(4, 3), ordered=(True, False))
     counts = rng.integers(0, 60, (4, 3)).astype(float)
-    cut = joined(np.ones((4, 3), dtype=bool), counts=counts, space=space, few=20.0, deviation=2.0)
+    cut = merge_small_cells(np.ones((4, 3), dtype=bool), counts=counts, space=space, few=20.0, deviation=2.0)
     assert (cut.sums(counts) >= 20).all()
     assert cut.sums(counts).sum() == counts.sum()
     assert len(np.unique(cut.numbers)) > 3
@@ -332,38 +351,46 @@ def test_joined_cells_hold_enough():
 def test_too_small_an_epsilon_is_refused_with_another_way():
     rows, _ = drawn(10)
     with pytest.raises(UsageError) as error:
-        estimates(rows, Handling.IMPUTE, epsilon="2")
+        estimates(rows, MissingHandling.IMPUTE, epsilon="2")
     assert 'how = "model"' in error.value.hint
 
 
 def test_ranges_that_bins_do_not_tell():
     schema = Schema(
-        columns={**SCHEMA.columns, "PAY": Integer(name="PAY", min=0, max=100, split=10, missing=("R",))}
+        columns={**SCHEMA.columns, "PAY": IntegerColumn(name="PAY", min=0, max=100, split=10, missing=("R",))}
     )
-    wishes = (Wish(query="poor", between=BELOW), Wish(query="poor", between=(Fraction(0), Fraction(34))))
-    Filling(donors=DONORS, wishes=wishes[:1], how=Handling.MODEL, schema=schema)
+    estimands = (
+        Estimand(query="poor", between=BELOW),
+        Estimand(query="poor", between=(Fraction(0), Fraction(34))),
+    )
+    ImputationPlan(donors=DONORS, estimands=estimands[:1], how=MissingHandling.MODEL, schema=schema)
     with pytest.raises(UsageError, match="do not tell what lies from 0 to 34"):
-        Filling(donors=DONORS, wishes=wishes, how=Handling.MODEL, schema=schema)
-    told = Filling(donors=DONORS, wishes=wishes, how=Handling.IMPUTE, schema=schema)
+        ImputationPlan(donors=DONORS, estimands=estimands, how=MissingHandling.MODEL, schema=schema)
+    told = ImputationPlan(donors=DONORS, estimands=estimands, how=MissingHandling.IMPUTE, schema=schema)
     assert len(told.sums) == 4
 
 
 def test_subpopulations_nobody_can_be_in():
     with pytest.raises(UsageError, match="no row can meet"):
-        Filling(
-            donors=DONORS, wishes=(Wish(query="pay", where="AGE < 0"),), how=Handling.MODEL, schema=SCHEMA
+        ImputationPlan(
+            donors=DONORS,
+            estimands=(Estimand(query="pay", where="AGE < 0"),),
+            how=MissingHandling.MODEL,
+            schema=SCHEMA,
         )
 
 
 @pytest.mark.slow
 def test_laws_cost_what_they_may():
     """Sums, size and answers together take no more than the budget, and nearly all of it."""
-    for how in Handling:
-        filling = Filling(donors=DONORS, wishes=WISHES, how=how, schema=SCHEMA)
+    for how in MissingHandling:
+        filling = ImputationPlan(donors=DONORS, estimands=WISHES, how=how, schema=SCHEMA)
         budget = Budget.of(Fraction(30), Fraction(0), unit=SCHEMA.unit)
-        laws = Laws.of(filling, budget=budget, share=Fraction(1, 2))
+        laws = ImputationNoise.of(filling, budget=budget, share=Fraction(1, 2))
         steps = Budget.of(Fraction(1), Fraction(0), unit=SCHEMA.unit).sum_noise(Fraction(1), sums=1).scale
-        spent = sum(steps / law.scale for law in laws.sums) + sum(law.price for law in laws.answers)
+        spent = sum(steps / mechanism.scale for mechanism in laws.sums) + sum(
+            mechanism.price for mechanism in laws.answers
+        )
         if laws.size is not None:
             spent += LOG_STEPS / laws.size.scale
         assert Fraction(149, 10) < spent <= 15
@@ -373,7 +400,7 @@ def test_taking_the_mean_of_several():
     """With k = 3 imputation adds a third less than copying does."""
     rows, _ = drawn(11, 3000)
     found = []
-    for k, take in ((1, Value.COPY), (3, Value.MEAN)):
+    for k, take in ((1, DonorValue.COPY), (3, DonorValue.MEAN)):
         donors = Donors(
             column="PAY",
             match=MATCH,
@@ -383,8 +410,8 @@ def test_taking_the_mean_of_several():
             k=k,
             take=take,
         )
-        filling = Filling(donors=donors, wishes=WISHES, how=Handling.IMPUTE, schema=SCHEMA)
-        laws = Laws.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=SCHEMA.unit))
+        filling = ImputationPlan(donors=donors, estimands=WISHES, how=MissingHandling.IMPUTE, schema=SCHEMA)
+        laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=SCHEMA.unit))
         oracle = Exact(rows, times=0.0, donors=donors)
         found.append(estimate_missing(oracle, filling, laws=laws)[0].imputation_error ** 2)
     assert found[1] / found[0] == pytest.approx(2 / 3, rel=0.02)
@@ -395,18 +422,18 @@ def test_the_imputation_error_is_that_of_the_formula(donors: int | None, again: 
     """In each cell n·σ²·ρ·(1 + 1/k), ρ being lost rows for each known one; without donors there is no 1/k."""
     rows, known = np.array([1000.0, 400.0]), np.array([500.0, 100.0])
     mean, variance = np.array([2.0, 5.0]), np.array([9.0, 16.0])
-    cut = joined(
+    cut = merge_small_cells(
         np.ones(2, dtype=np.bool_),
         counts=known,
-        space=Space(sizes=(2,), ordered=(True,)),
+        space=MatchingSpace(sizes=(2,), ordered=(True,)),
         few=5.0,
         deviation=1e-6,
     )
 
-    def told(values: np.ndarray) -> Told:
-        return Told(values=values, law=DiscreteLaplace(Fraction(1, 1000)), step=1e-9)
+    def told(values: np.ndarray) -> NoisyGroupSums:
+        return NoisyGroupSums(values=values, mechanism=DiscreteLaplace(Fraction(1, 1000)), step=1e-9)
 
-    cells = Cells(
+    cells = ImputationCells(
         cut=cut,
         every=told(rows),
         known=told(known),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from estimates import margin, random_clique
 
-from populace.errors import ReleaseError, UsageError
-from populace.infer.model import Model
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
+from populace.core.errors import ReleaseError, UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurement
 
 DOMAIN = Domain({"a": 4, "b": 3, "c": 2, "d": 3})
 GROUPING = Grouping("a", (0, 1, 0, 1))

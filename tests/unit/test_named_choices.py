@@ -1,4 +1,5 @@
-"""What `pmw` and `privbayes` may ask: useful tables, codes that totals tell apart, and tests that are not made."""
+"""What `measure_pmw` and `privbayes` may ask: useful tables, codes that totals tell apart, and tests that are
+not made."""
 
 from __future__ import annotations
 
@@ -10,20 +11,20 @@ import pyarrow as pa
 import pytest
 from clerks import Clerk, dependent
 
-from populace.infer import weights
-from populace.infer.estimator import Estimator
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian
-from populace.privacy.noise import ExactNoise
-from populace.progress import silent
+from populace.api.synthesize import measure
+from populace.core.marginals import Domain, Marginal
+from populace.core.progress import silent
+from populace.inference.fit.estimator import Estimator
+from populace.measurements.measurements import Measurement
+from populace.methods.literature import multiplicative_weights as weights
+from populace.methods.literature import pmw as pmw_module
+from populace.methods.literature.pmw import measure_pmw
+from populace.methods.literature.privbayes import parent_candidates
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.strategy import pmw as pmw_module
-from populace.strategy.pmw import pmw
-from populace.strategy.privbayes import extensions
-from populace.strategy.workload import Workload
 
 
 @pytest.mark.parametrize("variance", [4, 400, 40_000])
@@ -33,7 +34,7 @@ def test_a_table_is_useful_if_its_cells_hold_four_times_their_noise(variance):
     estimator.add([Measurement(Marginal(("a",)), np.array([6000, 6000]), Fraction(1))])
     estimator.refit()
     noise = DiscreteGaussian(Fraction(variance))
-    found = extensions(estimator, [], list(estimator.domain), noise=noise)
+    found = parent_candidates(estimator, [], list(estimator.domain), noise=noise)
     most = 12_000 / (4 * variance**0.5 * (2 / np.pi) ** 0.5)
     useful = {pair for pair in combinations(estimator.domain, 2) if estimator.domain.cells(pair) <= most}
     assert {marginal.clique for marginal in found.marginals} == useful
@@ -70,11 +71,11 @@ def test_codes_that_public_totals_tell_apart_are_asked_apart(tmp_path):
 
 def test_a_test_that_is_not_made_is_not_paid_for(monkeypatch):
     """What the estimate has no room for is skipped, and its share goes into the last measurements."""
-    monkeypatch.setattr(weights, "MOST_CELLS", 1)
-    monkeypatch.setattr(pmw_module, "MOST_CELLS", 40)
+    monkeypatch.setattr(weights, "MAX_DENSE_CELLS", 1)
+    monkeypatch.setattr(pmw_module, "MAX_TREE_CELLS", 40)
     sizes = {"a": 4, "b": 4, "c": 4, "d": 2}
     clerk = Clerk(dependent(np.random.default_rng(4), sizes, 2000), sizes=sizes, epsilon="2")
-    pmw(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+    measure_pmw(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
     tests = sum(verb == "score" for verb, _, _ in clerk.asked)
     assert 0 < tests < 6
     assert 1 - clerk.used < 1e-6

@@ -10,14 +10,14 @@ import pytest
 from thinned import thinned
 
 import populace as pp
-from populace.infer import weights
-from populace.infer.run import fit_run
-from populace.pipeline import measure, release_from
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.schema.coding import TableCodec
+from populace.api.synthesize import measure, release_from
+from populace.methods.fit_measurements import fit
+from populace.methods.literature import multiplicative_weights as weights
+from populace.methods.literature.pmw import pmw_bound
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
-from populace.strategy.pmw import pmw_bound
 
 METHODS = ("copula", "gem", "mwem", "pmw", "privbayes")
 
@@ -90,14 +90,14 @@ def test_a_paid_run_ends_in_rows(method, odd, tmp_path):
     sizes, rows, more = ODD[odd]
     found = run(codes(sizes, rows), Schema.from_sizes(sizes), tmp_path, method=method, **more)
     assert 0.98 < found.record.used / found.record.cap <= 1
-    assert release_from(found, fit_run(found), rows=20, seed=1).table.num_rows == 20
+    assert release_from(found, fit(found), rows=20, seed=1).table.num_rows == 20
 
 
 @pytest.mark.parametrize("text", [RULED, TOTALS], ids=["rules", "totals"])
 @pytest.mark.parametrize("method", thinned(METHODS, to=2))
 def test_rows_keep_rules_and_totals(method, text, tmp_path):
     found = run(people(250), Schema.parse(text), tmp_path, method=method, epsilon="2")
-    release = release_from(found, fit_run(found), seed=1)
+    release = release_from(found, fit(found), seed=1)
     assert sum(TableCodec(found.schema).broken(release.table).values()) == 0
     if text is TOTALS:
         assert release.table.num_rows == 250
@@ -111,11 +111,11 @@ def test_rows_keep_rules_and_totals(method, text, tmp_path):
 )
 def test_what_belongs_together_stays_together(method, held, tmp_path, monkeypatch):
     if held == "factored":
-        monkeypatch.setattr(weights, "MOST_CELLS", 1)
+        monkeypatch.setattr(weights, "MAX_DENSE_CELLS", 1)
     table = codes(FOUR, 4000)
     found = run(table, Schema.from_sizes(FOUR), tmp_path, method=method)
     assert any(len(item.marginal.clique) > 1 for item in found.items)
-    rows = release_from(found, fit_run(found), rows=4000, seed=1).table
+    rows = release_from(found, fit(found), rows=4000, seed=1).table
     for pair in (("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")):
         assert apart(table, rows, pair) < 0.05
 

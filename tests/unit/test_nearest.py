@@ -10,30 +10,36 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.survey.imputed import (
+from populace.core.errors import UsageError
+from populace.privacy.sensitivity.imputation_bounds import (
+    DonorValue,
     Membership,
-    Value,
     frequency_bound,
-    imputed,
+    impute_values,
     mean_bound,
     variance_bound,
 )
-from populace.survey.nearest import First, Nearest, Rows, Space, Ties
+from populace.privacy.sensitivity.nn_imputation import (
+    MatchedRows,
+    MatchingSpace,
+    NearestNeighbours,
+    TieBreak,
+    TieOrder,
+)
 
-LINE = Space(sizes=(3,), ordered=(True,))
-MIXED = Space(sizes=(3, 2), ordered=(True, False))
-RULES = list(product((1, 2, 3), Ties, First))
+LINE = MatchingSpace(sizes=(3,), ordered=(True,))
+MIXED = MatchingSpace(sizes=(3, 2), ordered=(True, False))
+RULES = list(product((1, 2, 3), TieBreak, TieOrder))
 VALUES = (-1, 0, 4)
 
 
 def scheme(space, k, ties, first):
-    return Nearest(space=space, k=k, ties=ties, first=first)
+    return NearestNeighbours(space=space, k=k, ties=ties, first=first)
 
 
 def rows(records):
     columns = np.array([(*record, 0)[:3] for record in records], dtype=np.int64).reshape(-1, 3).T
-    return Rows(places=columns[0], labels=columns[1], values=columns[2])
+    return MatchedRows(places=columns[0], labels=columns[1], values=columns[2])
 
 
 # ----------------------------------------------------------------------------------------- by sorting all rows
@@ -52,11 +58,13 @@ def donor_set(rule, complete, row):
 
     def key(donor):
         place, label, value = donor
-        turn = label <= row[1] if rule.ties is Ties.NEXT else False
+        turn = label <= row[1] if rule.ties is TieBreak.NEXT else False
         among = (turn, label)
         distance = apart(rule.space, place, row[0])
         return (
-            (distance, place, among, value) if rule.first is First.PLACE else (distance, among, place, value)
+            (distance, place, among, value)
+            if rule.first is TieOrder.PLACE
+            else (distance, among, place, value)
         )
 
     return frozenset(sorted(complete, key=key)[: rule.k])
@@ -95,8 +103,8 @@ def brute_most_changed(rule, table):
     return max(changes(rule, table, other) for other in neighbours(rule, table))
 
 
-def most_changed(rule, table):
-    return rule.most_changed(rows(table[0]), incomplete=rows(table[1]))
+def max_changed(rule, table):
+    return rule.max_changed(rows(table[0]), incomplete=rows(table[1]))
 
 
 def drawn_table(seed, space, *, most=4, values=(0,), labels=5):
@@ -121,7 +129,7 @@ TINY = [
 def test_every_tiny_table(part):
     for rule in (scheme(LINE, *choice) for choice in RULES):
         for table in TINY[part::24]:
-            assert most_changed(rule, table) == brute_most_changed(rule, table), (rule, table)
+            assert max_changed(rule, table) == brute_most_changed(rule, table), (rule, table)
 
 
 @pytest.mark.parametrize("seed", thinned(range(60), to=1))
@@ -132,7 +140,7 @@ def test_drawn_tables(space, seed):
         donors = rule.donors(rows(table[0]), incomplete=rows(table[1]))
         for row, found in zip(table[1], donors, strict=True):
             assert {table[0][one] for one in found if one >= 0} == donor_set(rule, table[0], row)
-        assert most_changed(rule, table) == brute_most_changed(rule, table)
+        assert max_changed(rule, table) == brute_most_changed(rule, table)
 
 
 @pytest.mark.parametrize("seed", thinned(range(20), to=2))
@@ -140,9 +148,9 @@ def test_drawn_tables(space, seed):
 def test_changes_and_smoothness(seed):
     for choice in RULES:
         rule, table = scheme(LINE, *choice), drawn_table(seed, LINE, labels=2)
-        here = most_changed(rule, table)
+        here = max_changed(rule, table)
         for other in neighbours(rule, table):
-            there = most_changed(rule, other)
+            there = max_changed(rule, other)
             assert there <= 2 * here
             assert here <= 2 * there
             told = rule.changed(tuple(map(rows, table)), there=tuple(map(rows, other)))
@@ -150,9 +158,9 @@ def test_changes_and_smoothness(seed):
 
 
 def test_chunks_change_nothing(monkeypatch):
-    found = [most_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
-    monkeypatch.setattr("populace.survey.nearest._CELLS", 2)
-    again = [most_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
+    found = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
+    monkeypatch.setattr("populace.privacy.sensitivity.nn_imputation._MAX_DISTANCE_CELLS", 2)
+    again = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
     assert found == again
 
 
@@ -162,7 +170,7 @@ def test_order_of_the_file_changes_nothing():
         here = tuple(map(rows, (complete, incomplete)))
         there = tuple(map(rows, (complete[::-1], incomplete[::-1])))
         assert rule.changed(here, there=there) == set()
-        assert most_changed(rule, (complete, incomplete)) == most_changed(
+        assert max_changed(rule, (complete, incomplete)) == max_changed(
             rule, (complete[::-1], incomplete[::-1])
         )
 
@@ -173,7 +181,7 @@ EXAMPLE = (((0, 5, 0), (2, 54, 0), (4, 24, 0)), ((1, 27), (2, 61), (3, 21)))
 
 
 def test_a_row_added_beside_donors_may_change_more_than_one_removed():
-    rule = scheme(Space(sizes=(5,), ordered=(True,)), 1, Ties.LOWEST, First.LABEL)
+    rule = scheme(MatchingSpace(sizes=(5,), ordered=(True,)), 1, TieBreak.LOWEST, TieOrder.LABEL)
     complete, incomplete = EXAMPLE
     assert changes(rule, EXAMPLE, ((*complete, (2, 1, 0)), incomplete)) == 3
     removed = [changes(rule, EXAMPLE, (complete[:i] + complete[i + 1 :], incomplete)) for i in range(3)]
@@ -183,12 +191,12 @@ def test_a_row_added_beside_donors_may_change_more_than_one_removed():
         for label in (0, 100)
     ]
     assert max(removed) == max(elsewhere) == 1
-    assert most_changed(rule, EXAMPLE) == 3
+    assert max_changed(rule, EXAMPLE) == 3
 
 
 def test_by_place_first_it_never_does():
-    for seed, ties in product(range(25), Ties):
-        rule, table = scheme(LINE, 1, ties, First.PLACE), drawn_table(seed, LINE, most=6)
+    for seed, ties in product(range(25), TieBreak):
+        rule, table = scheme(LINE, 1, ties, TieOrder.PLACE), drawn_table(seed, LINE, most=6)
         complete, incomplete = table
         removed = max(
             (
@@ -204,10 +212,10 @@ def test_by_place_first_it_never_does():
 
 def test_no_table_has_less_than_one():
     for choice in RULES:
-        assert most_changed(scheme(LINE, *choice), ((), ())) == 1
-        assert most_changed(scheme(LINE, *choice), (((0, 0, 0),), ())) == 1
+        assert max_changed(scheme(LINE, *choice), ((), ())) == 1
+        assert max_changed(scheme(LINE, *choice), (((0, 0, 0),), ())) == 1
     # Without donors a first one serves everybody.
-    assert most_changed(scheme(LINE, 2, Ties.NEXT, First.PLACE), ((), ((0, 0), (1, 4), (2, 2)))) == 3
+    assert max_changed(scheme(LINE, 2, TieBreak.NEXT, TieOrder.PLACE), ((), ((0, 0), (1, 4), (2, 2)))) == 3
 
 
 # ----------------------------------------------------------------------------------------- values and bounds
@@ -216,21 +224,21 @@ def test_no_table_has_less_than_one():
 def test_values_of_donors():
     donors, values = np.array([[0, 1, 2], [3, 1, -1], [-1, -1, -1]]), np.array([7, 2, 2, 9])
     default = Fraction(5)
-    assert imputed(donors, values=values, take=Value.MEAN, default=default) == [
+    assert impute_values(donors, values=values, take=DonorValue.MEAN, default=default) == [
         Fraction(11, 3),
         Fraction(11, 2),
         5,
     ]
-    assert imputed(donors, values=values, take=Value.MAJORITY, default=default) == [2, 2, 5]
-    assert imputed(donors[:, :1], values=values, take=Value.COPY, default=default) == [7, 9, 5]
+    assert impute_values(donors, values=values, take=DonorValue.MAJORITY, default=default) == [2, 2, 5]
+    assert impute_values(donors[:, :1], values=values, take=DonorValue.COPY, default=default) == [7, 9, 5]
     with pytest.raises(UsageError, match="cannot be copied"):
-        imputed(donors, values=values, take=Value.COPY, default=default)
+        impute_values(donors, values=values, take=DonorValue.COPY, default=default)
 
 
 def filled(rule, table, take):
     """All rows as (place, value), imputed ones included."""
     donors = rule.donors(rows(table[0]), incomplete=rows(table[1]))
-    told = imputed(donors, values=rows(table[0]).values, take=take, default=Fraction(0))
+    told = impute_values(donors, values=rows(table[0]).values, take=take, default=Fraction(0))
     known = [(place, Fraction(value)) for place, _, value in table[0]]
     return known + [(place, value) for (place, _), value in zip(table[1], told, strict=True)]
 
@@ -261,13 +269,13 @@ ANSWERS = {
 
 @pytest.mark.parametrize("seed", thinned(range(24), to=3))
 def test_bounds_are_smooth_and_above_local_sensitivity(seed):
-    cases = [(1, Value.COPY), (2, Value.MEAN), (3, Value.MAJORITY)]
-    (k, take), ties, first = cases[seed % 3], list(Ties)[seed % 2], list(First)[seed // 2 % 2]
+    cases = [(1, DonorValue.COPY), (2, DonorValue.MEAN), (3, DonorValue.MAJORITY)]
+    (k, take), ties, first = cases[seed % 3], list(TieBreak)[seed % 2], list(TieOrder)[seed // 2 % 2]
     rule = scheme(LINE, k, ties, first)
     table = drawn_table(seed, LINE, values=VALUES, labels=2)
-    here, most = filled(rule, table, take), most_changed(rule, table)
+    here, most = filled(rule, table, take), max_changed(rule, table)
     for other in neighbours(rule, table, values=VALUES):
-        there, others_most = filled(rule, other, take), most_changed(rule, other)
+        there, others_most = filled(rule, other, take), max_changed(rule, other)
         for answer, bound in ANSWERS.values():
             moved = abs(answer(here) - answer(there))
             assert moved <= bound(most)
@@ -277,15 +285,15 @@ def test_bounds_are_smooth_and_above_local_sensitivity(seed):
 
 def test_bounds_are_reached():
     # One donor for three rows: when it leaves, all of them fall to the default.
-    rule = scheme(LINE, 1, Ties.LOWEST, First.PLACE)
+    rule = scheme(LINE, 1, TieBreak.LOWEST, TieOrder.PLACE)
     table = (((0, 0, 4),), ((0, 2), (1, 2), (2, 2)))
     without = ((), table[1])
-    here, there = (filled(rule, each, Value.COPY) for each in (table, without))
+    here, there = (filled(rule, each, DonorValue.COPY) for each in (table, without))
     counted, bound = ANSWERS["frequency"]
-    assert abs(counted(here) - counted(there)) == bound(most_changed(rule, table)) == 4
+    assert abs(counted(here) - counted(there)) == bound(max_changed(rule, table)) == 4
     # A sum moves by 4 for each, of the 4 + 3·5 that values from −1 to 4 allow.
     summed, bound = ANSWERS["sum of the positive"]
-    assert abs(summed(here) - summed(there)) == bound(most_changed(rule, table)) * Fraction(16, 19)
+    assert abs(summed(here) - summed(there)) == bound(max_changed(rule, table)) * Fraction(16, 19)
 
 
 def test_bounds_of_the_source():
@@ -300,9 +308,9 @@ def test_bounds_of_the_source():
 
 def test_refusals():
     with pytest.raises(UsageError, match="matching column"):
-        Space(sizes=(3, 0), ordered=(True, True))
+        MatchingSpace(sizes=(3, 0), ordered=(True, True))
     with pytest.raises(UsageError, match="0 neighbours"):
-        scheme(LINE, 0, Ties.LOWEST, First.PLACE)
+        scheme(LINE, 0, TieBreak.LOWEST, TieOrder.PLACE)
     ends = {"low": Fraction(0), "high": Fraction(1)}
     with pytest.raises(UsageError, match="mean over"):
         mean_bound(1, **ends, size=Fraction(1, 2), membership=Membership.KNOWN)

@@ -11,26 +11,31 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import UsageError
-from populace.infer.assemble import assemble
-from populace.infer.coarse import parted
-from populace.infer.fit import fit
-from populace.infer.intervals import Intervals
-from populace.infer.run import fit_run
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure, synthesize
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import price
-from populace.privacy.mechanisms import DiscreteGaussian
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure, synthesize
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.fit_model import fit_model
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.gls.coarse_tables import split_coarse_tables
+from populace.inference.gls.count_intervals import CountIntervals
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import fit
+from populace.methods.nist2018.nist2018 import (
+    check_queries,
+    find_supported_codes,
+    merge_column_codes,
+    split_share,
+)
+from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
+from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.strategy.nist2018 import check_queries, merged, parted_share, supported
-from populace.strategy.rounds import Asked, Merge, Rounds
-from populace.strategy.workload import Workload
+from populace.schema.unit import PrivacyUnit
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "workloads" / "census1940.toml"
 
@@ -115,11 +120,11 @@ def test_a_file_says_everything():
     assert (
         rounds.column(coarse)
         == rounds.column("WAGE % 100")
-        == replace(rounds.usual, merge=Merge.NONE, weight=Fraction(2))
+        == replace(rounds.usual, merge=RareCodes.NONE, weight=Fraction(2))
     )
     assert rounds.column("CITY").classes == Grouping("CITY", (0, 0, 1, 2))
-    assert rounds.column("AGE") == Asked(threshold=Fraction(5, 2), merge=Merge.NEIGHBOURS)
-    assert rounds.column("SEX") == Asked(threshold=Fraction(4))
+    assert rounds.column("AGE") == ColumnQuery(threshold=Fraction(5, 2), merge=RareCodes.NEIGHBOURS)
+    assert rounds.column("SEX") == ColumnQuery(threshold=Fraction(4))
     # The bins of the challenge's winner: hundreds 0 | 1–9 | 10–19 | 20–50 | 51.
     assert rounds.coarse[frozenset({"SEX", coarse})] == (
         Grouping(coarse, (0, *[1] * 9, *[2] * 10, *[3] * 31, 4)),
@@ -230,7 +235,7 @@ def test_both_rounds_are_asked_as_listed(tmp_path):
 def test_marginals_without_memory_are_left_out_and_what_they_cost_goes_to_others(
     most, kept, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("populace.strategy.nist2018.MOST_CELLS", most)
+    monkeypatch.setattr("populace.methods.nist2018.nist2018.MAX_QUERY_CELLS", most)
     found = run(tmp_path)
     cliques = [item.marginal.clique for item in found.items]
     if kept:
@@ -260,21 +265,21 @@ def test_twice_the_weight_is_half_the_noise_and_the_round_costs_its_share(tmp_pa
 
 
 def test_weights_are_normalised():
-    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
     weights = [Fraction(1), Fraction(1, 3), Fraction(7)]
-    parts = parted_share(budget, weights, share=Fraction(1, 3))
+    parts = split_share(budget, weights, share=Fraction(1, 3))
     assert sum(parts) == Fraction(1, 3)
     assert parts[0] / parts[1] == 9
-    pure = parted_share(Budget.of(Fraction(1), Fraction(0), unit=Unit()), weights, share=Fraction(1, 3))
+    pure = split_share(Budget.of(Fraction(1), Fraction(0), unit=PrivacyUnit()), weights, share=Fraction(1, 3))
     assert (sum(pure), pure[0] / pure[1]) == (Fraction(1, 3), 3)
 
 
 @pytest.mark.parametrize(("factor", "keeps"), [(1, True), (Fraction(1, 4), False), (4, False)])
 def test_another_noise_level_breaks_the_price(factor, keeps):
     """Half the deviation costs more than the share, and twice the deviation wastes most of it."""
-    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
     shares = []
-    for part in parted_share(budget, [Fraction(1), Fraction(2), Fraction(5)], share=Fraction(1, 2)):
+    for part in split_share(budget, [Fraction(1), Fraction(2), Fraction(5)], share=Fraction(1, 2)):
         noise = budget.measure_noise(part, marginals=1)
         shares.append(budget.measure_share(DiscreteGaussian(noise.variance * factor), marginals=1))
     assert (Fraction(49, 100) < sum(shares) <= Fraction(1, 2)) is keeps
@@ -287,16 +292,27 @@ def column(counts, variance=4):
 def test_codes_above_the_threshold_are_kept_and_the_rest_share_one():
     alike = np.zeros(6, dtype=np.int64)
     counts = column([100, 7, 5, 90, -3, 0])
-    assert merged(counts, Asked(), apart=alike) == [0, 1, 3, 2, 3, 3]
-    assert merged(counts, Asked(threshold=Fraction(4)), apart=alike) == [0, 2, 2, 1, 2, 2]
-    assert merged(counts, Asked(threshold=Fraction(5, 2)), apart=alike) == [0, 1, 2, 3, 4, 4]
-    assert merged(counts, Asked(merge=Merge.NONE), apart=alike) == [0, 1, 2, 3, 4, 5]
-    assert merged(counts, Asked(merge=Merge.NEIGHBOURS, threshold=Fraction(10)), apart=alike) == [
+    assert merge_column_codes(counts, ColumnQuery(), apart=alike) == [0, 1, 3, 2, 3, 3]
+    assert merge_column_codes(counts, ColumnQuery(threshold=Fraction(4)), apart=alike) == [0, 2, 2, 1, 2, 2]
+    assert merge_column_codes(counts, ColumnQuery(threshold=Fraction(5, 2)), apart=alike) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
+    assert merge_column_codes(counts, ColumnQuery(merge=RareCodes.NONE), apart=alike) == [0, 1, 2, 3, 4, 5]
+    assert merge_column_codes(
+        counts, ColumnQuery(merge=RareCodes.NEIGHBOURS, threshold=Fraction(10)), apart=alike
+    ) == [
         *(0, 0, 0),
         *(1, 1, 1),
     ]
     # Bins of a marginal keep apart what they tell apart.
-    assert merged(counts, Asked(threshold=Fraction(4)), apart=np.array([0, 0, 0, 1, 1, 1])) == [
+    assert merge_column_codes(
+        counts, ColumnQuery(threshold=Fraction(4)), apart=np.array([0, 0, 0, 1, 1, 1])
+    ) == [
         *(0, 2, 2),
         *(1, 3, 3),
     ]
@@ -305,10 +321,23 @@ def test_codes_above_the_threshold_are_kept_and_the_rest_share_one():
 def test_a_map_keeps_or_merges_whole_classes():
     classes = Grouping("x", (0, 0, 0, 1, 1, 1))
     # Six deviations, summed: 18 of √3·2·3 ≈ 10.4 needed; and 9, none of which stands out alone.
-    assert supported(column([18, 0, 0, 5, 4, 0]), classes, threshold=3).tolist() == [True] * 3 + [False] * 3
-    assert supported(column([4, 4, 4, 0, 0, 0]), classes, threshold=3).tolist() == [True] * 3 + [False] * 3
-    asked = Asked(classes=classes)
-    assert merged(column([18, 0, 0, 5, 4, 0]), asked, apart=np.zeros(6, int)) == [0, 1, 2, 3, 3, 3]
+    assert (
+        find_supported_codes(column([18, 0, 0, 5, 4, 0]), classes, threshold=3).tolist()
+        == [True] * 3 + [False] * 3
+    )
+    assert (
+        find_supported_codes(column([4, 4, 4, 0, 0, 0]), classes, threshold=3).tolist()
+        == [True] * 3 + [False] * 3
+    )
+    asked = ColumnQuery(classes=classes)
+    assert merge_column_codes(column([18, 0, 0, 5, 4, 0]), asked, apart=np.zeros(6, int)) == [
+        0,
+        1,
+        2,
+        3,
+        3,
+        3,
+    ]
 
 
 def test_without_a_list_a_tree_is_chosen(tmp_path):
@@ -348,8 +377,8 @@ def test_tables_of_very_many_columns_are_refused():
 
 def test_rounds_of_another_schema_are_refused():
     for rounds in (
-        Rounds(coarse={frozenset("ab"): (Grouping("a", (0, 1, 1)),)}),
-        Rounds(columns={"c": Asked()}),
+        QueryRounds(coarse={frozenset("ab"): (Grouping("a", (0, 1, 1)),)}),
+        QueryRounds(columns={"c": ColumnQuery()}),
     ):
         with pytest.raises(UsageError, match=r"covers 3 codes|no variable"):
             Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).under(
@@ -394,7 +423,7 @@ def test_a_coarse_table_says_what_it_saw_and_no_more():
         Marginal(("y", "x"), (THIRDS,)),
     ]
     items = [exact(table, marginal) for marginal in marginals]
-    model = assemble(items, domain=DOMAIN)
+    model = fit_model(items, domain=DOMAIN)
     pair = model.grouped_marginal(("x", "y"))
     seen = np.stack([pair[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[-1].counts.T, rtol=0.01, atol=3)
@@ -409,18 +438,18 @@ def test_a_coarse_triple_carries_the_pair_in_it():
     table = joint()
     items = [exact(table, Marginal((name,))) for name in "xyz"]
     items += [exact(table, Marginal(("x", "y", "z"), (THIRDS,))), exact(table, Marginal(("x", "y"), (ALL,)))]
-    plain, coarse = parted(items, domain=DOMAIN, groupings={"x": ALL})
+    plain, coarse = split_coarse_tables(items, domain=DOMAIN, groupings={"x": ALL})
     assert plain[3].marginal == Marginal(("y", "z"))
     assert (plain[3].counts == table.sum(axis=0)).all()
     assert plain[3].variance == 3 * items[3].variance
     assert {each.clique for each in coarse} == {("x", "y"), ("x", "z"), ("x", "y", "z")}
-    model = assemble(items, domain=DOMAIN)
+    model = fit_model(items, domain=DOMAIN)
     np.testing.assert_allclose(model.marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3)
     whole = model.grouped_marginal(("x", "y", "z"))
     seen = np.stack([whole[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[3].counts, rtol=0.03, atol=6)
     np.testing.assert_allclose(
-        fit(items, domain=DOMAIN).marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3
+        fit_least_squares(items, domain=DOMAIN).marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3
     )
 
 
@@ -431,7 +460,7 @@ def test_intervals_of_a_coarse_table_are_its_own():
         exact(table, Marginal(("x", "y"), (ALL,)), Fraction(9)),
         exact(table, Marginal(("x", "z"), (THIRDS,)), Fraction(4)),
     ]
-    found = Intervals(items, domain=DOMAIN)
+    found = CountIntervals(items, domain=DOMAIN)
     pair = found.at(items[-1].marginal)
     assert (pair.estimate == items[-1].counts).all()
     np.testing.assert_allclose(pair.error, 2.0)
@@ -466,7 +495,7 @@ other = "no"
     text = '[[marginals]]\ncolumns = ["AGE", "SEX"]\ncoarse = { AGE = ["0..3", "4.."] }\n'
     text += '[[marginals]]\ncolumns = ["AGE", "WORK"]\ncoarse = { AGE = ["0..2", "3..7", "8.."] }\n'
     found = run(tmp_path, text=text, schema=schema, table=table, epsilon="20")
-    model = fit_run(found)
+    model = fit(found)
     pair = model.marginal(("AGE", "SEX"))
     np.testing.assert_allclose(pair[:4, 0].sum() / pair[:, 0].sum(), 1.0, atol=0.02)
     assert model.marginal(("AGE", "WORK"))[:5, :2].sum() == pytest.approx(0, abs=1e-9)
@@ -476,7 +505,7 @@ def test_the_same_from_python_and_rows_come_out(tmp_path):
     coarse = {frozenset({"SEX", "AGE"}): (Grouping("AGE", (0,) * 5 + (1,) * 5),)}
     wanted = Workload(
         weights={("SEX", "AGE"): Fraction(1), ("WAGE // 100", "SEX"): Fraction(1)},
-        rounds=Rounds(coarse=coarse, columns={"CITY": Asked(merge=Merge.NONE)}),
+        rounds=QueryRounds(coarse=coarse, columns={"CITY": ColumnQuery(merge=RareCodes.NONE)}),
     )
     release = synthesize(
         rows(),

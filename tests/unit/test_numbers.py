@@ -7,15 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.privacy.budget import Budget
+from populace.methods.discovery.discovery_grid import DiscoveryGrid
+from populace.methods.discovery.domain_discovery import build_grids, with_grid_columns
+from populace.methods.discovery.numeric_discovery import (
+    FINE_RANGES,
+    GridOracle,
+    _refine_ranges,
+    discover_numeric,
+)
+from populace.privacy.accounting.budget import Budget
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.schema.unknown import UnknownBins
-from populace.strategy.grid import Grid
-from populace.strategy.learn import gridded, open_grids
-from populace.strategy.numbers import FINE, Asker, _refined, learn_number
+from populace.schema.unit import PrivacyUnit
 
-BUDGET = Budget.of(Fraction(5), Fraction(1, 10**6), unit=Unit())
+BUDGET = Budget.of(Fraction(5), Fraction(1, 10**6), unit=PrivacyUnit())
 SHARE = Fraction(1, 10)
 
 
@@ -34,18 +39,18 @@ class Finder:
 def test_declared_bins_leave_nothing_of_the_share_over(rows):
     """Nobody looks for bins that are declared; without rows nothing is looked at more closely, 18 parts of 60."""
     schema = Schema.parse('[columns.x]\nkind = "integer"\nmin = 0\nmax = 999\nwidth = 250\ninside = "learn"')
-    (grid,) = open_grids(schema).values()
-    assert gridded(schema, grids=open_grids(schema)).columns["x"] == grid.column
+    (grid,) = build_grids(schema).values()
+    assert with_grid_columns(schema, grids=build_grids(schema)).columns["x"] == grid.column
     finder = Finder(rows)
-    learn_number(finder, schema.columns["x"], grid=grid, budget=BUDGET, share=SHARE)
+    discover_numeric(finder, schema.columns["x"], grid=grid, budget=BUDGET, share=SHARE)
     most = SHARE if rows else SHARE * Fraction(42, 60)
     assert Fraction(99, 100) * most < finder.used <= most
 
 
 def test_a_stretch_and_the_sum_of_its_parts_are_weighed_by_their_noise():
     """The sum of twelve counts has twelve times the variance of one."""
-    grid = Grid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(1199), whole=True))
-    parts = np.arange(1, FINE + 1) * 1000
+    grid = DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(1199), whole=True))
+    parts = np.arange(1, FINE_RANGES + 1) * 1000
 
     class Parts(Finder):
         def discover_bins(self, column, *, groups, noise):
@@ -53,8 +58,8 @@ def test_a_stretch_and_the_sum_of_its_parts_are_weighed_by_their_noise():
             return np.append(parts, 7)[: groups.max() + 1]
 
     part, spread, weight = Fraction(1, 5), 500.0, 60_000.0
-    asker = Asker(Parts(0), grid, BUDGET, SHARE)
-    starts, found = _refined(asker, [(0, grid.cells)], np.array([weight]), part=part, spread=spread)
-    assert len(starts) == len(found) == FINE
-    own = FINE * float(BUDGET.measure_noise(part * SHARE, marginals=1).variance)
+    asker = GridOracle(Parts(0), grid, BUDGET, SHARE)
+    starts, found = _refine_ranges(asker, [(0, grid.cells)], np.array([weight]), part=part, spread=spread)
+    assert len(starts) == len(found) == FINE_RANGES
+    own = FINE_RANGES * float(BUDGET.measure_noise(part * SHARE, marginals=1).variance)
     assert found.sum() == pytest.approx((weight * own + parts.sum() * spread) / (own + spread))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.private.read import open_source, read_codes
+from populace.private.read.rows_to_codes import open_source, read_codes
 from populace.schema.schema import Schema
 
 YEARS = Schema.parse('[columns.x]\nkind = "date"\nmin = "2019-01-01"\nmax = "2020-12-31"\nwidth = "year"')

@@ -10,13 +10,13 @@ import pytest
 import surveys
 from test_survey_estimate import SCHEMA
 
-from populace.cli.estimate import tell_people
-from populace.errors import SchemaError
-from populace.estimates import estimate
-from populace.report.estimates import build
+from populace.api.estimate import estimate
+from populace.cli.estimate import note_population_mismatch
+from populace.core.errors import SchemaError
+from populace.release.report.estimates_report import build_estimates_report
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.weighting import Weighting
+from populace.survey.calibration.calibrated_counts import Calibration
+from populace.survey.design.design import Design
 
 TOTALS = '\n[[totals]]\nby = ["sex"]\ncounts = { f = 500, m = 400 }\n'
 
@@ -42,17 +42,17 @@ def test_weights_that_are_off_are_noted(
     )
     people, unsure = found.people
     assert people == pytest.approx(whole, abs=0.2 * whole + 6 * unsure)
-    tell_people(found)
+    note_population_mismatch(found)
     assert ("check the weights" in capsys.readouterr().err) is noted
-    last = build(found).summary[-1]
+    last = build_estimates_report(found).summary[-1]
     assert "stand for about" in last
     assert ("the design says" in last) is (population is not None)
 
 
 def test_a_design_may_shrink_weights() -> None:
     design = Design.parse("[design]\nshrink = 0.25" + TOTALS, schema=SCHEMA)
-    assert Weighting.of(design).shrink == Fraction(1, 4)
-    assert Weighting.of(design, shrink=Fraction(1, 2)).shrink == Fraction(1, 2)
+    assert Calibration.of(design).shrink == Fraction(1, 4)
+    assert Calibration.of(design, shrink=Fraction(1, 2)).shrink == Fraction(1, 2)
     for text in ("[design]\nshrink = 0.25", "[design]\nshrink = 2" + TOTALS):
         with pytest.raises(SchemaError, match="shrink"):
             Design.parse(text, schema=SCHEMA)

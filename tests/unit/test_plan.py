@@ -10,25 +10,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import UsageError
-from populace.forecast.errors import distance, noise_errors
-from populace.forecast.plan import Like, plan, solve
-from populace.forecast.population import Population, invent, public
-from populace.forecast.rehearsal import Terms, rehearse, settled
-from populace.forecast.spread import Spread, by_chance
-from populace.forecast.standin import StandIn
-from populace.forecast.verdict import Verdict
-from populace.marginals import Marginal
-from populace.pipeline import synthesize
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Noise
-from populace.privacy.noise import ExactNoise
-from populace.schema.dates import DateTime
+from populace.api.synthesize import synthesize
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal
+from populace.methods.registry import METHODS
+from populace.methods.workload import Workload
+from populace.planning.plan import PublicTableResult, find_epsilon, plan
+from populace.planning.prediction_range import PredictionRange, compute_noise_cv
+from populace.planning.simulated.populations import (
+    SimulatedPopulation,
+    invent_population,
+    read_public_population,
+)
+from populace.planning.simulated.simulated_oracle import SimulatedOracle
+from populace.planning.simulated.simulated_run import RunTerms, close_domains, simulate_run
+from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
+from populace.planning.verdict import Verdict
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Noise
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.schema.columns.date_columns import DateTimeColumn
 from populace.schema.schema import Schema
-from populace.strategy.methods import METHODS
-from populace.strategy.workload import Workload
 
 SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
 SMALL = Schema.from_sizes({"age": 40, "work": 5})
@@ -61,36 +65,38 @@ values = ["f", "m"]
 """)
 
 
-def population(schema: Schema = SIZES, *, rows: int = 5000, seed: int = 1) -> Population:
-    return invent(schema, rows=rows, rng=np.random.default_rng(seed))
+def population(schema: Schema = SIZES, *, rows: int = 5000, seed: int = 1) -> SimulatedPopulation:
+    return invent_population(schema, rows=rows, rng=np.random.default_rng(seed))
 
 
 def terms(
     schema: Schema = SIZES, *, epsilon: str = "1", delta: str = "1e-9", method: str = "adaptive"
-) -> Terms:
-    return Terms.of(
+) -> RunTerms:
+    return RunTerms.of(
         schema,
         epsilon=Fraction(epsilon),
         delta=Fraction(delta),
         method=method,
-        workload=Workload.default(settled(schema).domain),
+        workload=Workload.default(close_domains(schema).domain),
     )
 
 
 class TestStandIn:
-    @pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(20))], ids=str)
-    def test_noise_is_as_large_as_what_was_paid_for(self, law: Noise) -> None:
+    @pytest.mark.parametrize(
+        "mechanism", [DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(20))], ids=str
+    )
+    def test_noise_is_as_large_as_what_was_paid_for(self, mechanism: Noise) -> None:
         """10,000 draws: the variance lies within 8 % but once in ten thousand seeds; this seed is fixed."""
         schema = Schema.from_sizes({"x": 10_000})
-        found = Population(schema=schema, codes={"x": np.zeros(7, np.uint16)}, rows=7, times=1.0)
-        oracle = StandIn(
+        found = SimulatedPopulation(schema=schema, codes={"x": np.zeros(7, np.uint16)}, rows=7, times=1.0)
+        oracle = SimulatedOracle(
             population=found,
             budget=Budget.of(Fraction(1), Fraction(0), unit=schema.unit),
             rng=np.random.default_rng(3),
         )
-        (answer,) = oracle.measure([Marginal(("x",))], noise=law)
+        (answer,) = oracle.measure([Marginal(("x",))], noise=mechanism)
         spread = float(np.var(answer.counts - found.exact(Marginal(("x",)))))
-        assert 0.92 < spread / float(law.variance) < 1.08
+        assert 0.92 < spread / float(mechanism.variance) < 1.08
 
     @pytest.mark.parametrize(
         "method",
@@ -102,7 +108,7 @@ class TestStandIn:
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
     def test_a_rehearsal_spends_the_budget_and_no_more(self, method: str, delta: str) -> None:
         bounded = replace(SIZES, max_rows=10**5)
-        found = rehearse(
+        found = simulate_run(
             terms(bounded, delta=delta, method=method), population(bounded), rng=np.random.default_rng(2)
         )
         assert 0.9 < sum(found.shares.values()) <= 1 + 1e-9
@@ -115,18 +121,18 @@ class TestStandIn:
 
     def test_no_plan_foresees_which_rows_are_told(self) -> None:
         with pytest.raises(UsageError, match="no plan can foresee"):
-            rehearse(terms(method="stability"), population(), rng=np.random.default_rng(2))
+            simulate_run(terms(method="stability"), population(), rng=np.random.default_rng(2))
 
 
 def test_errors_are_those_of_the_noise() -> None:
     """Even columns far above their noise err by E|noise| · codes / 2 rows = σ √(2/π) · codes / 2 rows."""
     schema = Schema.from_sizes({"a": 400, "b": 400})
     codes = {name: np.tile(np.arange(400, dtype=np.uint16), 500) for name in "ab"}
-    found = Population(schema=schema, codes=codes, rows=200_000, times=1.0)
+    found = SimulatedPopulation(schema=schema, codes=codes, rows=200_000, times=1.0)
     asked = terms(schema, method="independent")
-    oracle = StandIn(population=found, budget=asked.budget, rng=np.random.default_rng(1))
+    oracle = SimulatedOracle(population=found, budget=asked.budget, rng=np.random.default_rng(1))
     items = METHODS["independent"](oracle, workload=asked.workload, progress=lambda *_: None)
-    columns, pairs = noise_errors(items, schema=schema, exact=found.exact)
+    columns, pairs = compute_noise_errors(items, schema=schema, exact=found.exact)
     deviation = float(items[-1].variance) ** 0.5
     expected = deviation * (2 / np.pi) ** 0.5 * 400 / (2 * 200_000)
     assert columns["a"] == pytest.approx(expected, rel=0.15)
@@ -160,12 +166,12 @@ class TestPlans:
 
     def test_brackets_reach_as_far_as_chance_does(self) -> None:
         """The error of one pair of codes is |x| of a normal x; that of many codes hardly varies."""
-        one, many = by_chance([0.1], cells=[2]), by_chance([0.1], cells=[401])
+        one, many = compute_noise_cv([0.1], cells=[2]), compute_noise_cv([0.1], cells=[401])
         draws = np.abs(np.random.default_rng(1).normal(size=100_000))
         assert one == pytest.approx(draws.std() / draws.mean(), rel=0.02)
         assert many == pytest.approx(one / 20)
-        assert Spread.of([0.9], chance=one).high > 1
-        assert Spread.of([0.9], chance=one, most=1.0).high == 1
+        assert PredictionRange.of([0.9], chance=one).high > 1
+        assert PredictionRange.of([0.9], chance=one, most=1.0).high == 1
 
     @pytest.mark.slow
     def test_the_same_plan_twice(self) -> None:
@@ -198,8 +204,8 @@ class TestPlans:
         format = "%d.%m.%Y %H:%M"
         bins = "learn"
         """)
-        seen = settled(schema).columns["seen"]
-        assert isinstance(seen, DateTime)
+        seen = close_domains(schema).columns["seen"]
+        assert isinstance(seen, DateTimeColumn)
         assert all(start % 60 == 0 for start in seen.starts)
         assert seen.levels == min(32, (seen.max + 1 - seen.min) // 60)
 
@@ -237,7 +243,7 @@ class TestTargets:
         assert found.verdict is Verdict.ENOUGH
 
     def test_what_no_epsilon_reaches(self) -> None:
-        assert solve(lambda _: 0.5, target=0.1) is None
+        assert find_epsilon(lambda _: 0.5, target=0.1) is None
         with pytest.raises(UsageError, match="no epsilon up to 100"):
             plan(SIZES, population=2, delta="1e-9", target_error=1e-6)
 
@@ -263,11 +269,13 @@ def test_a_rehearsal_on_a_public_table_tells_the_error_of_a_run_on_it(tmp_path: 
         ledger=tmp_path / "ledger.db",
         noise=ExactNoise(RehearsalEntropy(5)),
     )
-    made = public(release.table, schema=SIZES, rows=release.table.num_rows, rng=np.random.default_rng(0))
-    real = public(frame, schema=SIZES, rows=8000, rng=np.random.default_rng(0))
+    made = read_public_population(
+        release.table, schema=SIZES, rows=release.table.num_rows, rng=np.random.default_rng(0)
+    )
+    real = read_public_population(frame, schema=SIZES, rows=8000, rng=np.random.default_rng(0))
     names = list(SIZES.domain)
     pairs = [Marginal((a, b)) for i, a in enumerate(names) for b in names[i + 1 :]]
-    happened = float(np.mean([distance(made.exact(pair), real.exact(pair)) for pair in pairs]))
+    happened = float(np.mean([total_variation(made.exact(pair), real.exact(pair)) for pair in pairs]))
     assert happened / 1.3 < found.pairs.mean < happened * 1.3
     assert 0 < found.unmodelled.mean < found.pairs.mean
 
@@ -275,7 +283,7 @@ def test_a_rehearsal_on_a_public_table_tells_the_error_of_a_run_on_it(tmp_path: 
 class TestLearningLikeAPublicTable:
     """A public table of three common towns and one that a single row has."""
 
-    def found(self, *, rows: int) -> Like:
+    def found(self, *, rows: int) -> PublicTableResult:
         rng = np.random.default_rng(4)
         towns = ["Aue", *np.array(["Ulm", "Bonn", "Kiel"])[rng.integers(3, size=3999)].tolist()]
         frame = pa.table(
@@ -318,13 +326,13 @@ def test_noise_is_drawn_again_where_an_error_is_mostly_chance(
     found: list[tuple[dict[str, float], object]] = []
 
     def errors(items, **words):
-        found.append(noise_errors(items, **words))
+        found.append(compute_noise_errors(items, **words))
         return found[-1]
 
-    monkeypatch.setattr("populace.forecast.rehearsal.noise_errors", errors)
+    monkeypatch.setattr("populace.planning.simulated.simulated_run.compute_noise_errors", errors)
     schema = Schema.from_sizes(sizes)
     asked = terms(schema, method="independent")
-    run = rehearse(asked, population(schema, rows=20_000), rng=np.random.default_rng(1))
+    run = simulate_run(asked, population(schema, rows=20_000), rng=np.random.default_rng(1))
     assert len(found) == times
     assert len({tuple(columns.values()) for columns, _ in found}) == times, "other noise each time"
     for name in sizes:
@@ -343,7 +351,9 @@ def test_noise_that_is_drawn_again_is_as_large(delta: str) -> None:
     asked, held = terms(schema, delta=delta, method="independent"), population(schema, rows=20_000)
     once, often = [], []
     for seed in range(100):
-        run = rehearse(asked, held, rng=np.random.default_rng(seed))
+        run = simulate_run(asked, held, rng=np.random.default_rng(seed))
         often.append(np.mean(list(run.columns.values())))
-        once.append(np.mean(list(noise_errors(run.items, schema=schema, exact=held.exact)[0].values())))
+        once.append(
+            np.mean(list(compute_noise_errors(run.items, schema=schema, exact=held.exact)[0].values()))
+        )
     assert abs(np.mean(often) / np.mean(once) - 1) < 4 * (0.058 if delta == "0" else 0.044)

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from populace.forecast.coarser import how
-from populace.forecast.plan import plan
-from populace.forecast.rehearsal import settled
-from populace.forecast.smaller import owners, restricted, smaller
-from populace.forecast.verdict import TOO_SMALL, Advice, Outcome, Verdict, advise
+from populace.methods.workload import Workload
+from populace.planning.coarser_columns import describe_coarsening
+from populace.planning.plan import plan
+from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
+from populace.planning.simulated.simulated_run import close_domains
+from populace.planning.verdict import MAX_ERROR_FEW, Advice, PlanOutcome, Verdict, advise
 from populace.schema.schema import Schema
-from populace.strategy.workload import Workload
 
 SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
 HOUSEHOLDS = """
@@ -58,10 +58,10 @@ when = "age < 18 and grown == '1'"
 """)
 
 
-def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> Outcome:
+def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> PlanOutcome:
     """Return an error that grows with the codes in all."""
     codes = sum(coarse.get(name, size) for name, size in sizes.items() if name not in drop)
-    return Outcome(error=codes / 1000, balance=0.5)
+    return PlanOutcome(error=codes / 1000, balance=0.5)
 
 
 class TestSteps:
@@ -70,11 +70,11 @@ class TestSteps:
 
     def advice(self, *, limit: float) -> Advice:
         """Return the advice where an error of so much is just too large."""
-        scale = TOO_SMALL / limit
+        scale = MAX_ERROR_FEW / limit
 
-        def predict(coarse: Mapping[str, int], drop: Sequence[str]) -> Outcome:
+        def predict(coarse: Mapping[str, int], drop: Sequence[str]) -> PlanOutcome:
             found = weighed(coarse, drop, sizes=self.sizes)
-            return Outcome(error=found.error * scale, balance=0.5)
+            return PlanOutcome(error=found.error * scale, balance=0.5)
 
         return advise(self.sizes, self.errors, now=predict({}, ()), predict=predict)
 
@@ -88,15 +88,15 @@ class TestSteps:
     def test_the_fewest_are_dropped_and_none_of_them_coarsened(self) -> None:
         found = self.advice(limit=0.02)
         assert (list(found.coarsen), found.drop, found.enough) == (["b", "c"], ("a",), True)
-        assert found.dropped == pytest.approx(0.019 * TOO_SMALL / 0.02)
+        assert found.dropped == pytest.approx(0.019 * MAX_ERROR_FEW / 0.02)
 
     def test_steps_that_make_it_worse_are_not_told(self) -> None:
         sizes = {"a": 100, "b": 50, "c": 3}
         found = advise(
             sizes,
             dict.fromkeys(sizes, 0.3),
-            now=Outcome(error=0.3, balance=2.0),
-            predict=lambda c, d: Outcome(error=0.3 + len(c) + len(d), balance=2.0),
+            now=PlanOutcome(error=0.3, balance=2.0),
+            predict=lambda c, d: PlanOutcome(error=0.3 + len(c) + len(d), balance=2.0),
         )
         assert (found.coarsen, found.drop, found.enough) == ({}, (), False)
         assert found.verdict is Verdict.TOO_SMALL
@@ -114,9 +114,9 @@ class TestSteps:
         assert found.enough
 
     def test_pairs_that_are_worth_less_than_exact_columns_count_as_too_few_rows(self) -> None:
-        assert Outcome(error=0.025, balance=1.4).verdict is Verdict.TOO_SMALL
-        assert Outcome(error=0.025, balance=0.9).verdict is Verdict.THIN
-        assert Outcome(error=0.015, balance=1.4).verdict is Verdict.ENOUGH
+        assert PlanOutcome(error=0.025, balance=1.4).verdict is Verdict.TOO_SMALL
+        assert PlanOutcome(error=0.025, balance=0.9).verdict is Verdict.THIN
+        assert PlanOutcome(error=0.015, balance=1.4).verdict is Verdict.ENOUGH
 
 
 class TestHow:
@@ -131,7 +131,7 @@ class TestHow:
         ids=lambda each: each.split("\n")[0],
     )
     def test_advice_is_in_the_words_of_the_schema(self, table: str, told: str) -> None:
-        assert told in how(Schema.parse(f"[columns.x]\n{table}").columns["x"], codes=8)
+        assert told in describe_coarsening(Schema.parse(f"[columns.x]\n{table}").columns["x"], codes=8)
 
     @pytest.mark.parametrize("codes", [8, 16, 32])
     def test_what_it_says_leaves_so_many_codes(self, codes: int) -> None:
@@ -141,7 +141,7 @@ class TestHow:
             'kind = "numeric"\nmin = 0\nmax = 70\ndecimals = 2\n',
         ):
             column = Schema.parse(f"[columns.x]\n{table}" + ("width = 1" if "numeric" in table else ""))
-            width = how(column.columns["x"], codes=codes).split(", or")[0]
+            width = describe_coarsening(column.columns["x"], codes=codes).split(", or")[0]
             assert Schema.parse(f"[columns.x]\n{table}{width}").columns["x"].size <= codes
 
 
@@ -157,7 +157,7 @@ class TestTerms:
         assert ten.advice is not None
         assert one.advice.enough
         assert not ten.advice.enough
-        assert ten.advice.dropped > TOO_SMALL
+        assert ten.advice.dropped > MAX_ERROR_FEW
 
     @pytest.mark.slow
     def test_advice_can_be_followed(self) -> None:
@@ -165,7 +165,7 @@ class TestTerms:
         before = plan(SIZES, population=3000, epsilon="0.5", delta="1e-9")
         assert before.advice is not None
         assert before.advice.enough
-        changed = smaller(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
+        changed = reduce_schema(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
         after = plan(changed, population=3000, epsilon="0.5", delta="1e-9")
         assert after.columns.mean == pytest.approx(before.advice.dropped)
         assert after.verdict is before.advice.verdict is not before.verdict
@@ -183,25 +183,25 @@ class TestTerms:
 class TestSmaller:
     def test_what_is_left_keeps_its_unit_and_its_rules(self) -> None:
         schema = Schema.parse(HOUSEHOLDS.format(rows=10))
-        assert smaller(schema, coarse={"a": 8}, drop=["c"]).unit == schema.unit
-        ruled = smaller(WAGES, coarse={"wage": 8}, drop=[])
+        assert reduce_schema(schema, coarse={"a": 8}, drop=["c"]).unit == schema.unit
+        ruled = reduce_schema(WAGES, coarse={"wage": 8}, drop=[])
         assert ruled.zeros == WAGES.zeros
         assert ruled.columns["wage"].size == 8
 
     def test_rules_about_columns_that_go_go_with_them(self) -> None:
-        found = smaller(WAGES, coarse={}, drop=["age"])
+        found = reduce_schema(WAGES, coarse={}, drop=["age"])
         assert (found.zeros, found.columns["wage"].universe) == ((), None)
         assert found.columns["wage"].size == WAGES.columns["wage"].size
 
     def test_coarse_columns_need_not_be_learnt(self) -> None:
         assert WAGES.open == ("town",)
-        assert smaller(WAGES, coarse={"town": 8}, drop=[]).open == ()
-        assert smaller(WAGES, coarse={"age": 8}, drop=[]).open == ("town",)
+        assert reduce_schema(WAGES, coarse={"town": 8}, drop=[]).open == ()
+        assert reduce_schema(WAGES, coarse={"age": 8}, drop=[]).open == ("town",)
 
     def test_a_workload_of_ones_own_keeps_what_can_still_be_asked(self) -> None:
-        whole = settled(WAGES)
+        whole = close_domains(WAGES)
         cliques = {("wage // 100", "wage % 100"): 1, ("wage // 100", "age"): 2, ("age", "town"): 1}
         asked = Workload(weights={clique: Fraction(weight) for clique, weight in cliques.items()})
-        part = settled(smaller(WAGES, coarse={"wage": 8}, drop=["town"]))
-        assert dict(restricted(asked, whole=whole, part=part).weights) == {("wage", "age"): 2}
-        assert set(owners(whole).values()) == {"wage", "age", "town", "grown"}
+        part = close_domains(reduce_schema(WAGES, coarse={"wage": 8}, drop=["town"]))
+        assert dict(restrict_workload(asked, whole=whole, part=part).weights) == {("wage", "age"): 2}
+        assert set(map_variables_to_columns(whole).values()) == {"wage", "age", "town", "grown"}

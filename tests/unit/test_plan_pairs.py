@@ -8,12 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.forecast.pairs import Level, Supposed, pair_errors, suppose
-from populace.forecast.plan import plan
-from populace.forecast.population import Population, invent
-from populace.infer.intervals import Intervals
-from populace.marginals import Clique, Marginal
-from populace.measurements import Measurement
+from populace.core.marginals import Clique, Marginal
+from populace.inference.gls.count_intervals import CountIntervals
+from populace.measurements.measurements import Measurement
+from populace.planning.plan import plan
+from populace.planning.simulated.pair_errors import (
+    PairPrecision,
+    SimulatedPairError,
+    predict_pair_errors,
+    simulate_pair_errors,
+)
+from populace.planning.simulated.populations import SimulatedPopulation, invent_population
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"a": 4, "b": 6, "c": 6, "d": 5})
@@ -38,12 +43,12 @@ when = "a != b"
 """
 
 
-def population(schema: Schema = SIZES, *, rows: int = 50_000) -> Population:
-    return invent(schema, rows=rows, rng=np.random.default_rng(1))
+def population(schema: Schema = SIZES, *, rows: int = 50_000) -> SimulatedPopulation:
+    return invent_population(schema, rows=rows, rng=np.random.default_rng(1))
 
 
 def measured(
-    found: Population, cliques: Sequence[Clique], *, variance: int = 100, seed: int = 2
+    found: SimulatedPopulation, cliques: Sequence[Clique], *, variance: int = 100, seed: int = 2
 ) -> list[Measurement]:
     rng = np.random.default_rng(seed)
     items = []
@@ -54,22 +59,22 @@ def measured(
     return items
 
 
-def whole_columns(schema: Schema) -> Population:
+def whole_columns(schema: Schema) -> SimulatedPopulation:
     """Return rows in which every code is frequent, so that none share a group."""
     codes = {name: np.arange(60_000, dtype=np.uint8) % size for name, size in schema.domain.sizes.items()}
-    return Population(schema=schema, codes=codes, rows=60_000, times=1.0)
+    return SimulatedPopulation(schema=schema, codes=codes, rows=60_000, times=1.0)
 
 
 def test_the_noise_of_a_pair_is_what_least_squares_would_leave_of_it() -> None:
     """300 draws of 24 cells: their variance lies within a tenth of what it should be."""
     found = whole_columns(SIZES)
     items = measured(found, [("a",), ("b",), ("c",), ("a", "b"), ("c", "d")])
-    level = Level.of(items, population=found)
+    level = PairPrecision.of(items, population=found)
     assert level.groupings == {}
     rng = np.random.default_rng(3)
     drawn = np.mean([level.noise(("a", "c"), rng=rng) ** 2 for _ in range(300)])
     more = [*items, *measured(found, [("a", "c")])]
-    told = Intervals(more, domain=SIZES.domain).of("a", "c")
+    told = CountIntervals(more, domain=SIZES.domain).of("a", "c")
     assert drawn == pytest.approx(float((told.error**2).mean()), rel=0.1)
     assert drawn < 90, "columns should tell of the pair too"
 
@@ -82,7 +87,7 @@ def test_larger_pairs_get_the_precision_that_their_size_got_elsewhere() -> None:
     for pair in pairs:
         cells = schema.domain.cells(pair)
         items += measured(found, [pair], variance=round(10_000 / cells**0.5))
-    level = Level.of(items, population=found)
+    level = PairPrecision.of(items, population=found)
     assert level.power == pytest.approx(0.5, abs=0.02)
     inside = level.noise(("g", "h"), rng=np.random.default_rng(5))
     inside -= inside.mean(axis=0)
@@ -94,7 +99,7 @@ def test_larger_pairs_get_the_precision_that_their_size_got_elsewhere() -> None:
 def test_pairs_that_were_measured_keep_their_errors_and_others_get_one() -> None:
     found = population()
     items = measured(found, [(name,) for name in "abcd"] + [("a", "b"), ("c", "d")])
-    told = suppose(
+    told = simulate_pair_errors(
         items, population=found, measured={("a", "b"): 0.125, ("d", "c"): 0.25}, rng=np.random.default_rng(1)
     )
     assert len(told) == 6
@@ -106,7 +111,7 @@ def test_pairs_that_were_measured_keep_their_errors_and_others_get_one() -> None
 def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> None:
     """Each of four columns is in three pairs: a pair of as many cells has a variance larger by 3 to the power 2/3."""
     found = whole_columns(SIZES)
-    level = Level.of(measured(found, [(name,) for name in "abcd"]), population=found)
+    level = PairPrecision.of(measured(found, [(name,) for name in "abcd"]), population=found)
     inside = np.array([level.noise(("b", "c"), rng=np.random.default_rng(seed)) for seed in range(300)])
     inside -= inside.mean(axis=1, keepdims=True)
     inside -= inside.mean(axis=2, keepdims=True)
@@ -117,16 +122,16 @@ def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> Non
 
 
 def test_without_rehearsals_of_pairs_nothing_is_told() -> None:
-    assert pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES, columns={}) == {}
+    assert predict_pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES, columns={}) == {}
 
 
 def test_a_column_whose_codes_share_a_group_leaves_no_room() -> None:
     """All codes of the first column but one are lost in noise of 20 rows: no run measures a pair with it."""
     codes = {name: np.arange(5000) % size for name, size in SIZES.domain.sizes.items()}
     codes["a"] = np.arange(5000) // 4999
-    found = Population(schema=SIZES, codes=codes, rows=5000, times=1.0)
+    found = SimulatedPopulation(schema=SIZES, codes=codes, rows=5000, times=1.0)
     items = measured(found, [(name,) for name in "abcd"], variance=400)
-    told = suppose(items, population=found, measured={}, rng=np.random.default_rng(2))
+    told = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
     assert told["a", "b"].room == 0
     assert told["b", "d"].room == pytest.approx(0.8, abs=0.01)
 
@@ -137,22 +142,26 @@ def test_cells_that_rules_forbid_have_no_noise() -> None:
     for text in (DIAGONAL, DIAGONAL + RULE):
         schema = Schema.parse(text)
         codes = {name: np.arange(5000, dtype=np.uint8) % 10 for name in "abc"}
-        found = Population(schema=schema, codes=codes, rows=5000, times=1.0)
+        found = SimulatedPopulation(schema=schema, codes=codes, rows=5000, times=1.0)
         items = measured(found, [("a",), ("b",), ("c",), ("b", "c")], variance=400)
-        told = suppose(items, population=found, measured={}, rng=np.random.default_rng(2))
+        told = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
         errors.append(told["a", "b"].error)
     assert errors[1] < 0.6 * errors[0]
 
 
-def told(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, Supposed]:
-    return {pair: Supposed(error=error, cells=12, room=room) for pair, (error, room) in errors.items()}
+def told(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, SimulatedPairError]:
+    return {
+        pair: SimulatedPairError(error=error, cells=12, room=room) for pair, (error, room) in errors.items()
+    }
 
 
 def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6})
     runs = [told({("a", "b"): (0.2, 0.8)}), told({("a", "b"): (0.02, 0.2)})]
     columns = {"a": 0.3, "b": 0.01}
-    found = pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema, columns=columns)["a", "b"]
+    found = predict_pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema, columns=columns)[
+        "a", "b"
+    ]
     assert found.error.mean == pytest.approx(0.8 * 0.2 + 0.2 * 0.02)
     assert found.error.low < 0.02
     assert found.error.high > 0.2
@@ -163,7 +172,7 @@ def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
 def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6})
     run = told({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
-    found = pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema, columns=NONE)
+    found = predict_pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema, columns=NONE)
     assert found["b", "c"].error.mean == pytest.approx(0.3, rel=0.01)
     assert (found["a", "c"].measured, found["b", "c"].measured) == (1, 0)
 
@@ -174,7 +183,7 @@ def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
         {("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.2, 0.5)}
         | {(name, "d"): (0.6, 0.5) for name in "abc"}
     )
-    found = pair_errors([run], measured=[()], weights=[1], schema=schema, columns=NONE)
+    found = predict_pair_errors([run], measured=[()], weights=[1], schema=schema, columns=NONE)
     assert {round(found[pair].error.mean, 3) for pair in (("a", "b"), ("a", "c"), ("b", "c"))} == {0.2}
     assert found["a", "d"].error.mean == pytest.approx(0.6, rel=0.01)
 

@@ -9,10 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.forecast.errors import distance
-from populace.forecast.population import MOST_DRAWN, Population, invent, public
-from populace.marginals import Marginal
-from populace.schema.repair import Repair
+from populace.core.marginals import Marginal
+from populace.planning.simulated.populations import (
+    MAX_DRAWN_ROWS,
+    SimulatedPopulation,
+    invent_population,
+    read_public_population,
+)
+from populace.planning.simulated.total_variation import total_variation
+from populace.schema.codec.rule_repair import RuleRepair
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
@@ -31,8 +36,8 @@ when = "age > 90 and work == 'yes'"
 """)
 
 
-def population(schema: Schema = SIZES, *, rows: int = 5000) -> Population:
-    return invent(schema, rows=rows, rng=np.random.default_rng(1))
+def population(schema: Schema = SIZES, *, rows: int = 5000) -> SimulatedPopulation:
+    return invent_population(schema, rows=rows, rng=np.random.default_rng(1))
 
 
 def test_an_invented_one_fills_the_domain_it_was_given() -> None:
@@ -45,14 +50,14 @@ def test_an_invented_one_fills_the_domain_it_was_given() -> None:
 
 
 def test_a_large_one_stands_for_all_of_its_rows() -> None:
-    found = population(rows=10 * MOST_DRAWN)
+    found = population(rows=10 * MAX_DRAWN_ROWS)
     assert found.times == 10
-    assert abs(int(found.exact(Marginal(("sex",))).sum()) - 10 * MOST_DRAWN) <= 2
+    assert abs(int(found.exact(Marginal(("sex",))).sum()) - 10 * MAX_DRAWN_ROWS) <= 2
 
 
 def test_an_invented_one_keeps_the_rules() -> None:
     found = population(RULED)
-    repair = Repair(RULED.book, variables=RULED.variables)
+    repair = RuleRepair(RULED.book, variables=RULED.variables)
     assert not any(repair.broken(found.codes, rule).any() for rule in RULED.rules.rules)
     assert (found.codes["age"] < 15).any(), "the rule is never put to the test"
 
@@ -63,7 +68,7 @@ def test_columns_have_any_part_of_the_largest_entropy(size: int) -> None:
     schema = Schema.from_sizes({f"c{number}": size for number in range(15)})
     parts = []
     for lean in (-1.0, 0.0, 1.0):
-        found = invent(schema, rows=200_000, rng=np.random.default_rng(1), lean=lean)
+        found = invent_population(schema, rows=200_000, rng=np.random.default_rng(1), lean=lean)
         shares = [found.exact(Marginal((name,))) / 200_000 for name in schema.domain]
         parts.append([-float((p[p > 0] * np.log(p[p > 0])).sum() / np.log(size)) for p in shares])
     assert min(parts[1]) < (0.5 if size == 2 else 0.3)
@@ -77,7 +82,7 @@ def test_turns_show_each_column_in_several_kinds() -> None:
     peaks = np.array(
         [
             [
-                invent(schema, rows=5000, rng=np.random.default_rng(1), turn=turn / 3)
+                invent_population(schema, rows=5000, rng=np.random.default_rng(1), turn=turn / 3)
                 .exact(Marginal((name,)))
                 .max()
                 for name in "abcde"
@@ -94,7 +99,7 @@ def test_wide_tables_of_which_only_sizes_are_told_are_less_even() -> None:
     told = replace(bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()})
     even = []
     for schema in (bare, told):
-        found = invent(schema, rows=5000, rng=np.random.default_rng(1))
+        found = invent_population(schema, rows=5000, rng=np.random.default_rng(1))
         even.append(np.mean([found.exact(Marginal((name,))).max() / 5000 for name in sizes]))
     assert even[0] > 1.1 * even[1]
 
@@ -106,7 +111,7 @@ def test_columns_of_one_size_go_together_more_closely_than_others() -> None:
         schema = Schema.from_sizes({f"c{number}": size for number, size in enumerate(sizes)})
         found = population(schema, rows=4000)
         tables = [found.exact(Marginal(pair)) for pair in combinations(schema.domain, 2)]
-        away.append(np.mean([distance(t, np.outer(t.sum(axis=1), t.sum(axis=0))) for t in tables]))
+        away.append(np.mean([total_variation(t, np.outer(t.sum(axis=1), t.sum(axis=0))) for t in tables]))
     assert away[0] > 1.7 * away[1]
 
 
@@ -116,7 +121,7 @@ def test_columns_that_somebody_described_are_more_even() -> None:
     told = replace(bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()})
     even = []
     for schema in (bare, told):
-        found = invent(schema, rows=5000, rng=np.random.default_rng(1))
+        found = invent_population(schema, rows=5000, rng=np.random.default_rng(1))
         even.append(np.mean([found.exact(Marginal((name,))).max() / 5000 for name in sizes]))
     assert even[0] > 1.1 * even[1]
 
@@ -129,7 +134,7 @@ def test_columns_differ_and_hang_together() -> None:
     away = []
     for pair in combinations("abcdefgh", 2):
         first, second = (found.exact(Marginal((name,))) for name in pair)
-        away.append(distance(found.exact(Marginal(pair)), np.outer(first, second)))
+        away.append(total_variation(found.exact(Marginal(pair)), np.outer(first, second)))
     assert max(away) > 0.15 > 0.05 > min(away)
 
 
@@ -137,6 +142,8 @@ def test_columns_differ_and_hang_together() -> None:
 def test_a_public_one_is_cut_or_repeated(rows: int) -> None:
     schema = Schema.from_sizes({"x": 30})
     frame = pa.table({"x": list(range(30))})
-    counts = public(frame, schema=schema, rows=rows, rng=np.random.default_rng(1)).exact(Marginal(("x",)))
+    counts = read_public_population(frame, schema=schema, rows=rows, rng=np.random.default_rng(1)).exact(
+        Marginal(("x",))
+    )
     assert counts.sum() == rows
     assert counts.max() - counts.min() <= 1

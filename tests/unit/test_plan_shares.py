@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 import populace as pp
-from populace.errors import UsageError
-from populace.forecast import shares as forecast_shares
-from populace.forecast.ensemble import rehearse_all
-from populace.forecast.pairs import Supposed, pair_errors
-from populace.forecast.population import invent
-from populace.forecast.rehearsal import settled
-from populace.forecast.shares import declared_shares, filled, fitting, read_shares
-from populace.marginals import Marginal
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal
+from populace.planning.simulated import column_shares as forecast_shares
+from populace.planning.simulated.column_shares import (
+    compute_declared_shares,
+    fill_shares,
+    keep_matching_shares,
+    read_shares,
+)
+from populace.planning.simulated.ensemble import simulate_ensemble
+from populace.planning.simulated.pair_errors import SimulatedPairError, predict_pair_errors
+from populace.planning.simulated.populations import invent_population
+from populace.planning.simulated.simulated_run import close_domains
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse("""
@@ -57,7 +62,7 @@ NAN = float("nan")
 def told(text: str, tmp_path, *, schema: Schema = SCHEMA) -> dict[str, list[float]]:
     path = tmp_path / "shares.csv"
     path.write_text(text, encoding="utf-8")
-    found = read_shares(path, schema=schema, closed=settled(schema))
+    found = read_shares(path, schema=schema, closed=close_domains(schema))
     return {name: shares.round(4).tolist() for name, shares in found.items()}
 
 
@@ -220,17 +225,17 @@ def test_what_does_not_fit_is_refused(text, said, tmp_path):
 def test_what_is_no_file_of_shares_is_refused(content, tmp_path):
     path = tmp_path / "shares.csv"
     with pytest.raises(UsageError, match="there is no file"):
-        read_shares(path, schema=SCHEMA, closed=settled(SCHEMA))
+        read_shares(path, schema=SCHEMA, closed=close_domains(SCHEMA))
     path.write_bytes(content)
     with pytest.raises(UsageError, match="cannot be read as CSV"):
-        read_shares(path, schema=SCHEMA, closed=settled(SCHEMA))
+        read_shares(path, schema=SCHEMA, closed=close_domains(SCHEMA))
 
 
 def test_a_mapping_tells_as_much_as_a_file():
-    found = read_shares({"sex": {"f": 0.4}}, schema=SCHEMA, closed=settled(SCHEMA))
+    found = read_shares({"sex": {"f": 0.4}}, schema=SCHEMA, closed=close_domains(SCHEMA))
     np.testing.assert_array_equal(found["sex"], [0.4, NAN, NAN, NAN])
     with pytest.raises(UsageError, match="the share of 'x' in 'sex' tells of 'x'"):
-        read_shares({"sex": {"x": 0.4}}, schema=SCHEMA, closed=settled(SCHEMA))
+        read_shares({"sex": {"x": 0.4}}, schema=SCHEMA, closed=close_domains(SCHEMA))
 
 
 def column(codes: int, *, special: bool = False):
@@ -255,14 +260,14 @@ def column(codes: int, *, special: bool = False):
     ],
 )
 def test_what_is_left_open_is_filled(known, order, whole):
-    found = filled(np.array(known), column(len(known)), order=np.array(order, dtype=float))
+    found = fill_shares(np.array(known), column(len(known)), order=np.array(order, dtype=float))
     np.testing.assert_allclose(found, whole, atol=1e-4)
 
 
 def test_everything_else_gets_nothing_and_rare_specials_cap_nobody():
     """Codes 0 to 2, missing, everything else: what is left is that of the other values."""
     known = np.array([0.5, NAN, NAN, 0.02, NAN])
-    found = filled(known, column(3, special=True), order=np.array([0, 0.1, 0.9, 0, 0]))
+    found = fill_shares(known, column(3, special=True), order=np.array([0, 0.1, 0.9, 0, 0]))
     np.testing.assert_allclose(found, [0.5, 0.12, 0.36, 0.02, 0.0])
 
 
@@ -280,7 +285,7 @@ other = "n"
 by = ["sex", "area"]
 counts = [ { sex = "f", area = "n", count = 30 }, { sex = "m", area = "s", count = 10 } ]
 """)
-    found = declared_shares(schema)
+    found = compute_declared_shares(schema)
     assert {name: shares.tolist() for name, shares in found.items()} == {
         "sex": [0.75, 0.25],
         "area": [0.75, 0.25],
@@ -306,15 +311,15 @@ counts = [ { sex = "f", count = 30 }, { sex = "m", count = 10 } ]
 
     def spied(*args, **words):
         seen.append(words.get("known", {}))
-        return rehearse_all(*args, **words)
+        return simulate_ensemble(*args, **words)
 
-    monkeypatch.setattr("populace.forecast.plan.rehearse_all", spied)
+    monkeypatch.setattr("populace.planning.plan.simulate_ensemble", spied)
     words = {"population": 40, "delta": "1e-9", "shares": {"sex": {"f": 0.5, "m": 0.5}}}
     pp.plan(schema, target_error=0.2, **words)
     assert pp.plan(schema, epsilon="0.1", **words).advice is not None
     assert len(seen) > 4, "neither an epsilon nor advice was looked for"
     assert {tuple(known.get("sex", ())) for known in seen} == {(0.5, 0.5)}
-    assert declared_shares(schema)["sex"].tolist() == [0.75, 0.25]
+    assert compute_declared_shares(schema)["sex"].tolist() == [0.75, 0.25]
 
 
 def test_totals_of_nobody_tell_nothing():
@@ -322,25 +327,25 @@ def test_totals_of_nobody_tell_nothing():
         '[columns.sex]\nkind = "categorical"\nvalues = ["f", "m"]\n'
         '[[totals]]\nby = ["sex"]\ncounts = [ { sex = "f", count = 0 } ]\n'
     )
-    assert declared_shares(schema) == {}
+    assert compute_declared_shares(schema) == {}
 
 
 def test_columns_of_very_many_codes_are_not_told_of(monkeypatch):
-    monkeypatch.setattr(forecast_shares, "MOST_CODES", 999)
+    monkeypatch.setattr(forecast_shares, "MAX_SHARE_CODES", 999)
     with pytest.raises(UsageError, match="more than 999 codes"):
-        read_shares({"wage": {"0": 0.5}}, schema=SCHEMA, closed=settled(SCHEMA))
+        read_shares({"wage": {"0": 0.5}}, schema=SCHEMA, closed=close_domains(SCHEMA))
 
 
 @pytest.mark.parametrize("shares", [{"sex": 0.3}, {"sex": [0.3]}, {1: {"f": 0.3}}])
 def test_mappings_of_another_form_are_refused(shares):
     with pytest.raises(UsageError):
-        read_shares(shares, schema=SCHEMA, closed=settled(SCHEMA))
+        read_shares(shares, schema=SCHEMA, closed=close_domains(SCHEMA))
 
 
 def test_an_invented_population_has_known_shares():
     schema = Schema.from_sizes({"a": 5, "b": 40, "c": 3})
     known = {"a": np.array([0.7, 0.1, 0.1, 0.1, 0.0]), "b": np.array([0.9] + 39 * [NAN])}
-    found = invent(schema, rows=100_000, rng=np.random.default_rng(1), known=known)
+    found = invent_population(schema, rows=100_000, rng=np.random.default_rng(1), known=known)
     shares = found.exact(Marginal(("a",))) / 100_000
     # Five deviations of 100,000 draws: one run in a million is farther off in a code.
     np.testing.assert_allclose(shares, known["a"], atol=0.008)
@@ -349,7 +354,7 @@ def test_an_invented_population_has_known_shares():
 
 def test_shares_of_columns_that_were_dropped_or_made_coarser_do_not_fit():
     known = {"a": np.full(9, 1 / 9), "b": np.full(4, 1 / 4), "gone": np.ones(1)}
-    assert set(fitting(known, Schema.from_sizes({"a": 5, "b": 4}))) == {"b"}
+    assert set(keep_matching_shares(known, Schema.from_sizes({"a": 5, "b": 4}))) == {"b"}
 
 
 @pytest.mark.parametrize("even", [True, False])
@@ -374,10 +379,10 @@ FOUR = {("a", "b"): 0.3} | dict.fromkeys([(x, y) for x in "ab" for y in "cd"], 0
 
 def told_pairs(known, *, errors=FOUR, sizes=dict.fromkeys("abcd", 16)):  # noqa: B008
     """Return what a plan says of each pair, to two digits."""
-    runs = [{pair: Supposed(error=error, cells=256, room=0.5) for pair, error in errors.items()}]
+    runs = [{pair: SimulatedPairError(error=error, cells=256, room=0.5) for pair, error in errors.items()}]
     columns = dict.fromkeys(sizes, 0.0)
     schema = Schema.from_sizes(sizes)
-    found = pair_errors(
+    found = predict_pair_errors(
         runs, measured=[list(errors)], weights=[1], schema=schema, columns=columns, known=known
     )
     return {pair: round(one.error.mean, 2) for pair, one in found.items()}

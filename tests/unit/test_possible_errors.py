@@ -6,12 +6,12 @@ from math import inf
 
 import surveys
 
-from populace.release.survey_words import sentences
+from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.survey.design import Design
-from populace.survey.estimate import possible
-from populace.survey.queries import Queries
+from populace.schema.unit import PrivacyUnit
+from populace.survey.answer_queries import possible_range
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
 
 CORRELATION = '[[query]]\nname = "r"\nstatistic = "correlation"\ncolumn = "income"\ny = "age"\n'
 SHARE = '[[query]]\nname = "p"\nstatistic = "proportion"\nthat = "income >= 500"\n'
@@ -43,10 +43,10 @@ def test_a_total_of_numbers_above_nought_is_not_told_below():
     schema = Schema.parse(surveys.SCHEMA)
     text = '[[query]]\nstatistic = "total"\ncolumn = "income"\n'
     (total,) = Queries.parse(text, schema=schema)
-    assert possible(total, schema) == (0.0, inf)
+    assert possible_range(total, schema) == (0.0, inf)
     debts = Schema.parse(surveys.SCHEMA.replace("min = 0\nmax = 1000", "min = -1000\nmax = 1000"))
     (total,) = Queries.parse(text, schema=debts)
-    assert possible(total, debts) == (-inf, inf)
+    assert possible_range(total, debts) == (-inf, inf)
 
 
 REPEATED = surveys.SCHEMA.replace('unit = "person"', 'id = "who"\nrows_per_unit = 2')
@@ -54,7 +54,11 @@ REPEATED = surveys.SCHEMA.replace('unit = "person"', 'id = "who"\nrows_per_unit 
 
 def words(design: str, *, schema: str) -> str:
     held = Schema.parse(schema)
-    return " ".join(sentences(Design.parse(design, schema=held), Queries.parse(surveys.QUERIES, schema=held)))
+    return " ".join(
+        list_survey_limitations(
+            Design.parse(design, schema=held), Queries.parse(surveys.QUERIES, schema=held)
+        )
+    )
 
 
 def test_a_statement_says_that_rows_of_one_unit_are_taken_for_independent_ones():
@@ -66,6 +70,6 @@ def test_a_statement_says_that_rows_of_one_unit_are_taken_for_independent_ones()
 
 
 def test_a_unit_with_an_id_is_never_called_a_row():
-    assert Unit(rows=2, id="who").word == "unit"
-    assert Unit(rows=2, id="who", name="person").word == "person"
-    assert Unit().word == "row"
+    assert PrivacyUnit(rows=2, id="who").word == "unit"
+    assert PrivacyUnit(rows=2, id="who", name="person").word == "person"
+    assert PrivacyUnit().word == "row"

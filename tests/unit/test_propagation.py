@@ -3,10 +3,10 @@ import pytest
 from estimates import incidence, margin, random_clique, random_domain
 from thinned import thinned
 
-from populace.infer.joints import Joints
-from populace.infer.junction_tree import junction_tree
-from populace.infer.propagation import Propagation
-from populace.marginals import Domain
+from populace.core.marginals import Domain
+from populace.inference.graph.joints import JointTables
+from populace.inference.graph.junction_tree import junction_tree
+from populace.inference.graph.propagation import Propagation
 
 
 def problem(seed, *, spread=2.0):
@@ -55,9 +55,9 @@ def test_what_a_part_of_the_forest_tells_is_computed_once(monkeypatch):
     tree = junction_tree([("a", "b", "c"), ("b", "c", "d")], domain=domain)
     plan = Propagation(tree, domain=domain)
     beliefs = plan.beliefs([rng.normal(0, 1, shape) for shape in plan.shapes])
-    asked, together = [], Joints._together
+    asked, together = [], JointTables._together
     monkeypatch.setattr(
-        Joints, "_together", lambda self, clique: asked.append(clique) or together(self, clique)
+        JointTables, "_together", lambda self, clique: asked.append(clique) or together(self, clique)
     )
     joints = plan.joints(beliefs)
     for parents in (("a",), ("b", "d"), ("a", "d")):

@@ -14,20 +14,20 @@ import pyarrow.csv
 import pytest
 from clerks import Clerk
 
-from populace import pipeline
-from populace.errors import DataError, PopulaceError, UsageError
-from populace.infer.assemble import assemble
-from populace.infer.prior import drawn
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement, Measurements
-from populace.privacy.ledger import Ledger
-from populace.private.unprotected import read_public
-from populace.progress import silent
-from populace.public import Borrowed, Public
-from populace.release.verify import verify
+from populace.api import synthesize as pipeline
+from populace.core.errors import DataError, PopulaceError, UsageError
+from populace.core.marginals import Domain, Marginal
+from populace.core.progress import silent
+from populace.inference.fit.fit_model import fit_model
+from populace.inference.fit.public_prior import shrink_counts_to_public
+from populace.measurements.measurements import Measurement, Measurements
+from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.methods.adaptive.adaptive import measure_adaptive
+from populace.methods.workload import Workload
+from populace.privacy.ledger.ledger import Ledger
+from populace.private.public_table import read_public
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.strategy.adaptive import adaptive
-from populace.strategy.workload import Workload
 
 SIZES = {"a": 6, "b": 6, "c": 6, "d": 6}
 SCHEMA = Schema.parse(
@@ -49,7 +49,7 @@ def people(rows, *, seed, tied=True):
 
 
 def table(codes, name="p"):
-    return Public(name=name, digest="0" * 64, domain=Domain(SIZES), codes=codes)
+    return PublicTable(name=name, digest="0" * 64, domain=Domain(SIZES), codes=codes)
 
 
 def frame(codes):
@@ -62,10 +62,10 @@ def frame(codes):
 def fitted(rows, public, *, epsilon, seed):
     """The mean distance of all pairs of the model from the rows, and the pairs that were borrowed."""
     clerk = Clerk(rows, sizes=SIZES, epsilon=epsilon, seed=seed, public=public)
-    answers = adaptive(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+    answers = measure_adaptive(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
     items = [answer for answer in answers if isinstance(answer, Measurement)]
-    lent = next((answer for answer in answers if isinstance(answer, Borrowed)), None)
-    model = assemble(items, domain=clerk.domain, public=lent)
+    lent = next((answer for answer in answers if isinstance(answer, PublicMarginals)), None)
+    model = fit_model(items, domain=clerk.domain, public=lent)
     count = len(rows["a"])
     far = [
         np.abs(model.marginal(pair) / model.total - clerk.count(Marginal(pair)) / count).sum()
@@ -106,10 +106,14 @@ def test_a_column_is_drawn_towards_the_public_one_only_as_far_as_they_agree():
     shares = rng.dirichlet(np.full(60, 0.5))
     truth = rng.multinomial(2000, shares)
     noisy = truth + rng.normal(0, 30, 60)
-    near, left = drawn(noisy, variance=900.0, public=rng.multinomial(2000, shares), total=2000.0)
+    near, left = shrink_counts_to_public(
+        noisy, variance=900.0, public=rng.multinomial(2000, shares), total=2000.0
+    )
     assert np.abs(near - truth).sum() < 0.5 * np.abs(noisy - truth).sum()
     assert (left < 900).all()
-    far, _ = drawn(noisy, variance=900.0, public=rng.multinomial(2000, shares[::-1]), total=2000.0)
+    far, _ = shrink_counts_to_public(
+        noisy, variance=900.0, public=rng.multinomial(2000, shares[::-1]), total=2000.0
+    )
     assert np.abs(far - truth).sum() < 1.1 * np.abs(noisy - truth).sum()
 
 
@@ -184,20 +188,20 @@ def test_public_rows_need_no_id_and_all_of_them_count():
 
 
 def test_borrowed_tables_survive_their_file_and_forged_ones_are_refused():
-    lent = Borrowed.of(table(people(30, seed=1)), [("a",), ("b", "d")])
-    again = Borrowed.from_json(json.loads(json.dumps(lent.to_json())), domain=Domain(SIZES))
+    lent = PublicMarginals.of(table(people(30, seed=1)), [("a",), ("b", "d")])
+    again = PublicMarginals.from_json(json.loads(json.dumps(lent.to_json())), domain=Domain(SIZES))
     assert list(again.tables) == [("a",), ("b", "d")]
     assert all(np.array_equal(again.tables[c], lent.tables[c]) for c in lent.tables)
     assert again.fits(Domain(SIZES))
     assert not again.fits(Domain({**SIZES, "a": 7}))
-    assert not Borrowed({("a",): -lent.tables["a",]}).fits(Domain(SIZES))
+    assert not PublicMarginals({("a",): -lent.tables["a",]}).fits(Domain(SIZES))
     told = lent.to_json()
     told[0]["cells"] = "0 1 2 3 4 6"
     with pytest.raises(PopulaceError):
-        Borrowed.from_json(told, domain=Domain(SIZES))
+        PublicMarginals.from_json(told, domain=Domain(SIZES))
     told = [{**lent.to_json()[0], "shape": [10**12]}]
     with pytest.raises(PopulaceError, match="shape"):
-        Borrowed.from_json(told, domain=Domain(SIZES))
+        PublicMarginals.from_json(told, domain=Domain(SIZES))
 
 
 ASKED = {"schema": SCHEMA, "epsilon": "0.001", "delta": "1e-9"}

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import surveys
 
-from populace.errors import SchemaError, UsageError
-from populace.release.survey_words import sentences
-from populace.release.verify import verify
-from populace.report.estimates import _stages
+from populace.core.errors import SchemaError, UsageError
+from populace.release.report.estimates_report import _budget_stages
+from populace.release.statement.survey_limitations import list_survey_limitations
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.queries import Queries
-from populace.survey.ways import Ways
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 
 
 def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_path: Path) -> None:
@@ -30,8 +30,8 @@ def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_pat
     page = (tmp_path / "out" / "statement.md").read_text("utf-8")
     assert "A count that one set of them decides is told as it stands there" in page
     assert 0.99 < found.statement["used"]["share"] <= 1
-    assert [stage.label for stage in _stages(found)] == ["old"]
-    assert _stages(found)[0].share == pytest.approx(found.statement["used"]["share"])
+    assert [stage.label for stage in _budget_stages(found)] == ["old"]
+    assert _budget_stages(found)[0].share == pytest.approx(found.statement["used"]["share"])
 
 
 def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_pa
     income = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\n'
     schema = Schema.parse(surveys.SCHEMA)
     design = Design.parse(surveys.TOTALS + surveys.FILLED, schema=schema)
-    ways = Ways.of(design, Queries.parse(sexes + income, schema=schema))
+    ways = QueryPlan.of(design, Queries.parse(sexes + income, schema=schema))
     assert ways.fixed
     assert [share for _, share in ways.filled] == [1]
     assert ways.counted is not None
@@ -55,10 +55,10 @@ def test_totals_say_which_parts_of_the_design_counts_do_not_use() -> None:
         '[design]\nstrata = "stratum"\nbase = { a = 2, b = 5 }\n' + surveys.TOTALS, schema=schema
     )
     queries = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "age >= 65"\n', schema=schema)
-    told = " ".join(sentences(design, queries))
+    told = " ".join(list_survey_limitations(design, queries))
     assert "Counts did not use the strata and the base weights" in told
     assert "Counts did not use" not in " ".join(
-        sentences(Design.parse(surveys.TOTALS, schema=schema), queries)
+        list_survey_limitations(Design.parse(surveys.TOTALS, schema=schema), queries)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from populace.private.unprotected import read_public
+from populace.private.public_table import read_public
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from random_surveys import SIZES, Survey, check_numbers, draw_survey, run_survey
 
-from populace.estimates import estimate
-from populace.privacy.budget import MOST_EPSILON, Budget
+from populace.api.estimate import estimate
+from populace.privacy.accounting.budget import MAX_EPSILON, Budget
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.survey import estimate as survey_estimate
-from populace.survey.design import Design
-from populace.survey.intervals import Spread, Terms, half_width
-from populace.survey.queries import Queries
-from populace.survey.result import Estimate
-from populace.survey.weighting import SMOOTHNESS
+from populace.schema.unit import PrivacyUnit
+from populace.survey import answer_queries as survey_estimate
+from populace.survey.calibration.calibrated_counts import SMOOTHNESS_GRID
+from populace.survey.design.design import Design
+from populace.survey.estimate_result import Estimate
+from populace.survey.queries.queries import Queries
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 
 # One for each kind of design, sizes from 0 to 50, with and without δ, and one that chooses among sets of bins.
 SOME = (1, 7, 16, 17, 23, 60, 64, 66, 123)
@@ -87,26 +87,26 @@ def test_totals_and_counts_of_hardly_any_rows_have_an_interval(rows, tmp_path):
 def test_whatever_is_found_of_a_variance_it_is_not_below_nought(bias, degrees):
     """Values from far below the bias to far above, with and without noise."""
     for value in (-5e15, -4.6e6, bias, 0.0, 1.0, 1e12):
-        for noise in (Terms(), Terms(gaussian=1e12), Terms(laplace=(1.5e6,))):
-            spread = Spread(value=value, degrees=degrees, bias=bias, noise=noise)
+        for noise in (NoiseTerms(), NoiseTerms(gaussian=1e12), NoiseTerms(laplace=(1.5e6,))):
+            spread = SamplingVariance(value=value, degrees=degrees, bias=bias, noise=noise)
             assert (spread.draws() >= 0).all()
             assert isfinite(sqrt(spread.variance))
-            assert isfinite(half_width(spread, noise=Terms(gaussian=1.0)))
+            assert isfinite(half_width(spread, noise=NoiseTerms(gaussian=1.0)))
 
 
 def test_a_variance_that_its_own_bias_makes_is_not_clear():
     """A value of 0 beside a bias of −10 may come of noise alone: the draws tell, not the difference."""
-    spread = Spread(value=0.0, degrees=5.0, bias=-10.0, noise=Terms(gaussian=1.0))
+    spread = SamplingVariance(value=0.0, degrees=5.0, bias=-10.0, noise=NoiseTerms(gaussian=1.0))
     assert spread.variance == float(np.median(spread.draws()))
 
 
-@pytest.mark.parametrize("epsilon", [MOST_EPSILON, pytest.param(Fraction(1000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("epsilon", [MAX_EPSILON, pytest.param(Fraction(1000), marks=pytest.mark.slow)])
 def test_smooth_noise_is_found_for_every_epsilon(epsilon):
     """Weighted counts choose t as a part of ε: before it was held, laws were searched for where floats end."""
-    budget = Budget.of(epsilon, Fraction(0), unit=Unit())
+    budget = Budget.of(epsilon, Fraction(0), unit=PrivacyUnit())
     held = budget.smooth_epsilon(Fraction(1))
     assert held < epsilon
-    for part in SMOOTHNESS[-1:] if epsilon == MOST_EPSILON else SMOOTHNESS:
+    for part in SMOOTHNESS_GRID[-1:] if epsilon == MAX_EPSILON else SMOOTHNESS_GRID:
         noise = budget.smooth_noise(Fraction(1), t=Fraction(round(held * part)))
         assert noise.price <= held
         assert noise.deviation < 1e-6

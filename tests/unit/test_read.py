@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.errors import DataError, ResourceError
-from populace.private import lines, read
-from populace.private.delimited import separator
-from populace.private.read import check_header, open_source, read_codes
+from populace.core.errors import DataError, ResourceError
+from populace.private.read import csv_lines as lines
+from populace.private.read import rows_to_codes as read
+from populace.private.read.csv_source import detect_separator
+from populace.private.read.rows_to_codes import check_header, open_source, read_codes
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse("""
@@ -116,7 +117,7 @@ def test_semicolons_bring_decimal_commas(path: Path) -> None:
     [("a,b;c,d", ","), ("a;b;c,d", ";"), ("a\tb", "\t"), ("a", ","), ('"a;b;c",d', ","), ("a|b", "|")],
 )
 def test_the_separator_is_the_headers(header: str, mark: str) -> None:
-    assert separator(header) == mark
+    assert detect_separator(header) == mark
 
 
 def test_rows_do_not_decide_the_separator(path: Path) -> None:
@@ -124,7 +125,7 @@ def test_rows_do_not_decide_the_separator(path: Path) -> None:
 
 
 def test_long_files_are_read_in_pieces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 512)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 512)
     many = "AGE,NOTE,CITY\n" + "".join(f'{i % 100},"a ""{i}"", {"x" * (i % 7)}",Köln\n' for i in range(500))
     for encoding in ("utf-8", "utf-16", "latin-1"):
         assert codes(path, many.encode(encoding)) == {"AGE": [i % 100 for i in range(500)], "CITY": [0] * 500}
@@ -194,9 +195,9 @@ def test_a_line_is_a_row_in_quotes_too(path: Path) -> None:
 )
 def test_a_line_without_end_is_dropped(path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is the same wherever the line stands in the file and in its block."""
-    monkeypatch.setattr(lines, "LONGEST", 512)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 512)
     for block in (61, 512):
-        monkeypatch.setattr(lines, "BLOCK", block)
+        monkeypatch.setattr(lines, "BLOCK_BYTES", block)
         most = 512 // len("x".encode(encoding))
         for length in range(most - 4, most + 5):
             long = "1," + "x" * (length - 2)
@@ -207,8 +208,8 @@ def test_a_line_without_end_is_dropped(path: Path, encoding: str, monkeypatch: p
 
 
 def test_a_wide_table_has_long_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 8)
-    monkeypatch.setattr(lines, "BLOCK", 8)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 8)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 8)
     assert codes(path, PLAIN) == READ
 
 
@@ -277,7 +278,7 @@ def test_the_environment_has_its_own_exit_code(path: Path, monkeypatch: pytest.M
     def full(*_: object, **__: object) -> None:
         raise MemoryError(SECRET)
 
-    monkeypatch.setattr(read, "_joined", full)
+    monkeypatch.setattr(read, "_concatenate", full)
     with pytest.raises(ResourceError, match="memory") as caught:
         read_codes(source, SCHEMA)
     assert SECRET not in str(caught.value)
@@ -313,7 +314,7 @@ other = "0"
 def test_each_unit_keeps_its_first_rows(
     path: Path, rows: int, ages: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 32)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 32)
     people = "AGE,HOUSE\n1,a\n2,b\n3, a \n4,\n5,c\n6,a\n7,  \n"
     assert codes(path, people, schema=Schema.parse(BY_HOUSE.format(rows=rows))) == {"AGE": ages}
 

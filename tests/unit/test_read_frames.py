@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.errors import DataError, ResourceError
-from populace.private import sources
-from populace.private.read import check_header, open_source, read_codes
+from populace.core.errors import DataError, ResourceError
+from populace.private.read import sources
+from populace.private.read.rows_to_codes import check_header, open_source, read_codes
 from populace.schema.schema import Schema
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thinned import thinned
 
-from populace.private import lines
-from populace.private.delimited import DelimitedSource
-from populace.private.read import open_source, read_codes
+from populace.private.read import csv_lines as lines
+from populace.private.read.csv_source import CsvSource
+from populace.private.read.rows_to_codes import open_source, read_codes
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse("""
@@ -190,8 +190,8 @@ def check(folder: Path, odd: bytes, *, encoding: str, separator: str) -> None:
 
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 2048)
-    monkeypatch.setattr(lines, "BLOCK", 2048)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2048)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 2048)
 
 
 @pytest.mark.usefixtures("short_lines")
@@ -228,7 +228,7 @@ def test_many_hostile_lines_touch_no_other(
         company += [odd, rows[row]]
         expected += [*read(tmp_path, [odd], encoding=encoding, separator=separator), normal[row]]
     for block in (61, 500, 2048):
-        monkeypatch.setattr(lines, "BLOCK", block)
+        monkeypatch.setattr(lines, "BLOCK_BYTES", block)
         assert read(tmp_path, company, encoding=encoding, separator=separator) == expected
 
 
@@ -247,11 +247,11 @@ def test_no_bytes_touch_another_line(odd: bytes, encoding: str) -> None:
 @pytest.mark.slow
 def test_a_block_is_read_as_its_lines_are(block: bytes) -> None:
     """Arrow, on many lines at once, agrees with the rule for one line."""
-    split = [lines.split(line, separator=b",") for line in re.split(b"[\r\n]", block) if line]
+    split = [lines.split_fields(line, separator=b",") for line in re.split(b"[\r\n]", block) if line]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "people.csv"
         path.write_bytes(b"A,B\n" + block)
-        batches = list(DelimitedSource(path).batches(["A", "B"]))
+        batches = list(CsvSource(path).batches(["A", "B"]))
     read = [[row["A"], row["B"]] for batch in batches for row in batch.to_pylist()]
     assert read == [fields for fields in split if fields is not None and len(fields) == 2]
 

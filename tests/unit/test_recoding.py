@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace import pipeline
-from populace.errors import UsageError
-from populace.infer.model import Model
-from populace.infer.parted import parted_model
-from populace.infer.recoding import Merged, Recoding, recode_items
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.release.verify import verify
-from populace.schema.rules import Rule, Rules
+from populace.api import synthesize as pipeline
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.constraints.recoding import MergedColumn, Recoding, recode_items
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurement
+from populace.methods.dpsyn.dpsyn_model import dpsyn_model
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.verify.verify import verify
+from populace.schema.conditions.rules import Rule, Rules
 from populace.schema.schema import Schema
 
 FLAGS = ("any", "own", "state")
@@ -114,7 +114,7 @@ def test_rules_over_recoded_columns_allow_the_same_rows():
         "d": Grouping("d", (1, 0)),
     }
     held = np.array(list(product(range(3), range(2))))[[0, 1, 3, 4]]
-    recoding = Recoding(domain=domain, merged=(Merged("a + b", ("a", "b"), held),))
+    recoding = Recoding(domain=domain, merged=(MergedColumn("a + b", ("a", "b"), held),))
     for _ in range(20):
         rules = Rules(
             classes=classes,
@@ -139,7 +139,7 @@ def keeps(rules, row):
 def test_expanding_is_the_inverse_of_recoding():
     domain = Domain({"a": 2, "x": 5, "b": 3})
     held = np.array([[0, 2], [1, 0], [1, 1]])
-    recoding = Recoding(domain=domain, merged=(Merged("a + b", ("a", "b"), held),))
+    recoding = Recoding(domain=domain, merged=(MergedColumn("a + b", ("a", "b"), held),))
     codes = {"a + b": np.array([2, 0, 1, 1], np.uint8), "x": np.array([4, 3, 0, 1], np.uint8)}
     rows = recoding.expand(codes)
     assert list(rows) == ["a", "x", "b"]
@@ -150,21 +150,21 @@ def test_expanding_is_the_inverse_of_recoding():
     np.add.at(wanted, (codes["a + b"], codes["x"]), 1)
     assert np.array_equal(recoding.table(table, ("x", "b", "a")), wanted)
     with pytest.raises(UsageError):
-        Recoding(domain=domain, merged=(Merged("a + b", ("a", "b"), np.array([[0, 0], [0, 0]])),))
+        Recoding(domain=domain, merged=(MergedColumn("a + b", ("a", "b"), np.array([[0, 0], [0, 0]])),))
 
 
 def test_tables_that_tell_merged_columns_apart_are_left_alone(tmp_path):
     """Measurements of single columns of a group are read as they were made."""
     found = run("8", ledger=tmp_path / "l.db").measurements
-    recoding = parted_model(found.items, schema=SCHEMA, public=found.public).recoding
+    recoding = dpsyn_model(found.items, schema=SCHEMA, public=found.public).recoding
     assert recoding is not None
     single = Measurement(Marginal(("own",)), np.array([10, 5]), Fraction(1))
     assert recode_items([*found.items, single], recoding) is None
-    apart = parted_model([*found.items, single], schema=SCHEMA, public=found.public)
+    apart = dpsyn_model([*found.items, single], schema=SCHEMA, public=found.public)
     assert apart.recoding is None
     # Which combinations occur is no count of rows: the model is what it is without the public table.
     assert {table.max() for table in found.public.tables.values()} == {1}
-    without = parted_model([*found.items, single], schema=SCHEMA, public=None)
+    without = dpsyn_model([*found.items, single], schema=SCHEMA, public=None)
     assert apart.total == without.total
     assert list(apart.targets) == list(without.targets)
     assert all(np.array_equal(apart.targets[each], without.targets[each]) for each in apart.targets)
@@ -175,7 +175,7 @@ def test_tables_are_scaled_only_where_rows_without_a_code_stand_out_of_all_noise
     counts = np.array([[400, 100], [300, 100]])
 
     def scaled(held, *, rows, noise=1):
-        recoding = Recoding(domain=domain, merged=(Merged("a + b", ("a", "b"), np.array(held)),))
+        recoding = Recoding(domain=domain, merged=(MergedColumn("a + b", ("a", "b"), np.array(held)),))
         items = (
             Measurement(Marginal(("x",)), np.array([rows - 200, 200]), Fraction(noise)),
             Measurement(Marginal(("a", "b")), counts, Fraction(4)),

@@ -7,12 +7,12 @@ import pytest
 from ruled import allowed_rows, broken_rows, random_rules
 from thinned import thinned
 
-import populace.refine
-from populace import kernels
-from populace.errors import UsageError
-from populace.marginals import Domain, Grouping
-from populace.refine import SLOPE, RowFit, refine
-from populace.schema.rules import Rule, Rules
+import populace.sampling.fit_rows
+from populace._native import kernels
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain, Grouping
+from populace.sampling.fit_rows import DEFICIT_SLOPE, RowFit, fit_rows
+from populace.schema.conditions.rules import Rule, Rules
 
 
 def drawn(rng, domain, *, rows):
@@ -56,7 +56,7 @@ def distance(codes, targets, domain):
 
 
 # The plain loops are asked for here.
-pytestmark = pytest.mark.filterwarnings("ignore::populace.errors.NotCompiled")
+pytestmark = pytest.mark.filterwarnings("ignore::populace.core.errors.NotCompiled")
 
 
 @pytest.fixture(params=["compiled", "plain"])
@@ -92,9 +92,9 @@ def total_cost(codes, targets, domain):
         lack = np.abs(len(codes[clique[0]]) * table / table.sum() - counted(codes, clique, domain))
         steps = np.round(lack)
         near = lack - steps
-        whole += (SLOPE * near**2).sum()
+        whole += (DEFICIT_SLOPE * near**2).sum()
         for step in range(int(steps.max())):
-            whole += np.clip(SLOPE * (1 + 2 * (near + step)), -1, 1)[steps > step].sum()
+            whole += np.clip(DEFICIT_SLOPE * (1 + 2 * (near + step)), -1, 1)[steps > step].sum()
     return whole
 
 
@@ -103,7 +103,7 @@ def test_no_sweep_raises_the_cost(seed):
     costs, distances = [], []
     for sweeps in range(5):
         rng, domain, targets, codes = problem(seed)
-        refine(codes, targets=targets, domain=domain, sweeps=sweeps, rng=rng)
+        fit_rows(codes, targets=targets, domain=domain, sweeps=sweeps, rng=rng)
         costs.append(total_cost(codes, targets, domain))
         distances.append(distance(codes, targets, domain))
     assert (np.diff(costs) <= 1e-3).all()
@@ -119,7 +119,7 @@ def test_compiled_and_plain_loops_move_the_same_cells(monkeypatch, seed):
         rules = random_rules(rng, domain, count=3)
         cells = np.argwhere(allowed_rows(rules, domain))
         codes = dict(zip(domain, cells[rng.integers(0, len(cells), 1100)].T.astype(np.uint8), strict=True))
-        refine(codes, targets=targets, domain=domain, rules=rules, sweeps=2, rng=rng)
+        fit_rows(codes, targets=targets, domain=domain, rules=rules, sweeps=2, rng=rng)
         found.append(codes)
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
 
@@ -127,7 +127,7 @@ def test_compiled_and_plain_loops_move_the_same_cells(monkeypatch, seed):
 def test_a_seed_repeats_the_rows_and_another_changes_them():
     def rows(seed):
         _, domain, targets, codes = problem(7)
-        refine(codes, targets=targets, domain=domain, rng=np.random.default_rng(seed))
+        fit_rows(codes, targets=targets, domain=domain, rng=np.random.default_rng(seed))
         return np.stack(list(codes.values()))
 
     assert (rows(1) == rows(1)).all()
@@ -144,7 +144,7 @@ def test_rows_disturbed_a_little_come_back_to_their_tables(monkeypatch, seed):
         here = rng.choice(2000, 80, replace=False)
         codes[name][here] = rng.integers(0, size, 80)
     assert distance(codes, targets, domain) > 200
-    refine(codes, targets=targets, domain=domain, sweeps=20, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, sweeps=20, rng=rng)
     assert distance(codes, targets, domain) <= 20
 
 
@@ -162,7 +162,7 @@ def test_rules_hold_and_fixed_columns_stay(seed):
     targets = {clique: counted(mixed, clique, domain) + 0.1 for clique in combinations(domain, 2)}
     fixed = {str(name) for name in rng.choice(list(domain), 2, replace=False)}
     before = distance(codes, targets, domain)
-    refine(codes, targets=targets, domain=domain, rules=rules, fixed=fixed, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, rules=rules, fixed=fixed, rng=rng)
     assert set(broken_rows(codes, rules).values()) == {0}
     for name, column in zip(domain, start, strict=True):
         assert name not in fixed or (codes[name] == column).all()
@@ -182,22 +182,22 @@ def test_without_its_rule_a_column_would_have_moved():
     for held, expected in ((rules, [0, 0, 20]), (Rules(), [0, 10, 10])):
         codes = {"a": np.zeros(20, np.uint8), "b": np.zeros(20, np.uint8)}
         options = {"targets": targets, "domain": domain, "rules": held, "sweeps": 4}
-        refine(codes, **options, rng=np.random.default_rng(0))
+        fit_rows(codes, **options, rng=np.random.default_rng(0))
         counts = np.bincount(codes["a"], minlength=3).tolist()
         assert counts == expected or (held is rules and counts[1] == 0 and counts[2] > 8)
 
 
-@pytest.mark.parametrize(("slope", "least", "most"), [(SLOPE, 13, 23), (1.0, 0, 8)])
+@pytest.mark.parametrize(("slope", "least", "most"), [(DEFICIT_SLOPE, 13, 23), (1.0, 0, 8)])
 def test_rare_codes_keep_their_rows(monkeypatch, slope, least, most):
     """Cells that expect a third of a row each: costs straight to the middle let many of them outvote the column."""
-    monkeypatch.setattr(populace.refine, "SLOPE", slope)
+    monkeypatch.setattr(populace.sampling.fit_rows, "SLOPE", slope)
     rng, others = np.random.default_rng(0), [f"b{i}" for i in range(20)]
     domain = Domain({"a": 2, **dict.fromkeys(others, 60)})
     counts = np.array([982.0, 18.0])
     targets = {("a",): counts, **{("a", other): counts[:, None] * np.full(60, 1 / 60) for other in others}}
     codes = {other: (rng.permutation(1000) % 60).astype(np.uint8) for other in others}
     codes["a"] = (rng.permutation(1000) < 18).astype(np.uint8)
-    refine(codes, targets=targets, domain=domain, sweeps=3, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, sweeps=3, rng=rng)
     assert least <= codes["a"].sum() <= most
 
 
@@ -211,13 +211,13 @@ def test_later_parts_make_up_for_earlier_ones():
         here = slice(start, start + 50)
         fit.fit({name: column[here] for name, column in codes.items()}, sweeps=3, rng=rng)
         part = {name: column[here] for name, column in apart.items()}
-        refine(part, targets=targets, domain=domain, sweeps=3, rng=rng)
+        fit_rows(part, targets=targets, domain=domain, sweeps=3, rng=rng)
     assert distance(codes, targets, domain) < 0.25 * distance(apart, targets, domain)
     check_deficits(fit, codes, targets, domain, atol=1e-3)
 
 
 def test_files_longer_than_a_piece_fit_as_a_whole(monkeypatch):
-    monkeypatch.setattr(populace.refine, "PIECE", 64)
+    monkeypatch.setattr(populace.sampling.fit_rows, "PIECE", 64)
     rng, domain, targets, codes = problem(3, rows=1000)
     before = distance(codes, targets, domain)
     fit = RowFit(targets, domain=domain)
@@ -231,7 +231,7 @@ def test_a_heavier_target_is_met_first():
         domain = Domain({"a": 2, "b": 1})
         targets = {("a",): np.array([10.0, 90.0]), ("a", "b"): np.array([[90.0], [10.0]])}
         codes = {"a": rng.integers(0, 2, 100).astype(np.uint8), "b": np.zeros(100, np.uint8)}
-        refine(codes, targets=targets, domain=domain, weights={heavy: 3.0}, sweeps=4, rng=rng)
+        fit_rows(codes, targets=targets, domain=domain, weights={heavy: 3.0}, sweeps=4, rng=rng)
         assert abs(int(codes["a"].sum()) - ones) <= 1
 
 
@@ -240,13 +240,13 @@ def test_no_rows_no_targets_and_columns_of_one_code():
     rng, domain = np.random.default_rng(0), Domain({"a": 1, "b": 3})
     empty = {name: np.zeros(0, np.uint8) for name in domain}
     targets = {("a",): np.ones(1), ("a", "b"): np.ones((1, 3))}
-    refine(empty, targets=targets, domain=domain, rng=rng)
+    fit_rows(empty, targets=targets, domain=domain, rng=rng)
     codes = {"a": np.zeros(9, np.uint8), "b": np.zeros(9, np.uint32)}
-    refine(codes, targets={}, domain=domain, rng=rng)
-    refine(codes, targets=targets, domain=domain, sweeps=0, rng=rng)
-    refine(codes, targets=targets, domain=domain, fixed=("a", "b"), rng=rng)
+    fit_rows(codes, targets={}, domain=domain, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, sweeps=0, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, fixed=("a", "b"), rng=rng)
     assert not codes["b"].any()
-    refine(codes, targets=targets, domain=domain, sweeps=4, rng=rng)
+    fit_rows(codes, targets=targets, domain=domain, sweeps=4, rng=rng)
     assert np.bincount(codes["b"]).tolist() == [3, 3, 3]
     assert not codes["a"].any()
 
@@ -254,7 +254,7 @@ def test_no_rows_no_targets_and_columns_of_one_code():
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
 def test_codes_keep_their_type(kind):
     codes = {"a": np.zeros(10, kind)}
-    refine(codes, targets={("a",): np.ones(2)}, domain=Domain({"a": 2}), rng=np.random.default_rng(0))
+    fit_rows(codes, targets={("a",): np.ones(2)}, domain=Domain({"a": 2}), rng=np.random.default_rng(0))
     assert codes["a"].dtype == kind
     assert codes["a"].sum() == 5
 
@@ -264,7 +264,7 @@ def test_columns_of_very_many_codes():
     codes = {"a": np.zeros(30, np.uint32)}
     target = np.zeros(70_000)
     target[[3, 69_999]] = 1.0
-    refine(codes, targets={("a",): target}, domain=Domain({"a": 70_000}), rng=np.random.default_rng(0))
+    fit_rows(codes, targets={("a",): target}, domain=Domain({"a": 70_000}), rng=np.random.default_rng(0))
     assert np.unique(codes["a"], return_counts=True)[1].tolist() == [15, 15]
     assert set(codes["a"].tolist()) == {3, 69_999}
 
@@ -276,7 +276,7 @@ def test_a_rule_reaches_columns_without_a_target():
     rules = Rules(classes={name: Grouping(name, (0, 1)) for name in domain}, rules=(rule,))
     codes = {"a": np.zeros(40, np.uint8), "b": np.arange(40, dtype=np.uint8) % 2}
     targets = {("a",): np.array([0.0, 1.0])}
-    refine(codes, targets=targets, domain=domain, rules=rules, sweeps=3, rng=np.random.default_rng(0))
+    fit_rows(codes, targets=targets, domain=domain, rules=rules, sweeps=3, rng=np.random.default_rng(0))
     assert (codes["a"] == 1 - codes["b"]).all()
 
 
@@ -304,6 +304,6 @@ SOUND = {("a", "b"): np.ones((2, 3))}
 )
 def test_what_does_not_fit_together_is_refused(codes, targets, options):
     with pytest.raises(UsageError):
-        refine(
+        fit_rows(
             codes, targets=targets, domain=Domain({"a": 2, "b": 3}), rng=np.random.default_rng(0), **options
         )

@@ -11,28 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from populace.cli.main import main
-from populace.privacy.ledger import Ledger
-from populace.privacy.record import short_up
-from populace.release.statement import at_least
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import format_short_up
+from populace.release.statement.statement import round_up_to_float
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=10**6)
 
 
 @given(AMOUNTS)
 def test_a_number_for_json_is_never_below_the_exact_one_and_never_far_above(value: Fraction) -> None:
-    written = Fraction(json.dumps(at_least(value)))
+    written = Fraction(json.dumps(round_up_to_float(value)))
     assert value <= written <= value * (1 + Fraction(1, 2**51))
 
 
 @given(AMOUNTS)
 def test_six_digits_are_never_below_the_exact_number_and_never_far_above(value: Fraction) -> None:
-    assert value <= Fraction(short_up(value)) <= value * (1 + Fraction(1, 10**5))
+    assert value <= Fraction(format_short_up(value)) <= value * (1 + Fraction(1, 10**5))
 
 
 @pytest.mark.parametrize("text", ["0.1", "0.3", "1", "2.5", "1e-9", "1e-300"])
 def test_short_decimals_stay_as_they_are(text: str) -> None:
-    assert Fraction(json.dumps(at_least(Fraction(text)))) == Fraction(text)
-    assert short_up(Fraction(text)) == text
+    assert Fraction(json.dumps(round_up_to_float(Fraction(text)))) == Fraction(text)
+    assert format_short_up(Fraction(text)) == text
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("2/3", "1e-9"), ("1.00000001", "1/3000000007")])

@@ -1,4 +1,5 @@
-"""`nist2018` between its rounds: what keeps codes apart, how columns are asked again, and how tables are weighed."""
+"""`measure_nist2018` between its rounds: what keeps codes apart, how columns are asked again, and how tables
+are weighed."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import numpy as np
 import pytest
 from clerks import Clerk
 
-from populace.infer.coarse import parted
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.progress import silent
-from populace.schema.rules import Rule, Rules, Totals
-from populace.strategy import nist2018 as module
-from populace.strategy.nist2018 import compressed, nist2018
-from populace.strategy.rounds import Asked, Merge, Rounds
-from populace.strategy.workload import Workload
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.progress import silent
+from populace.inference.gls.coarse_tables import split_coarse_tables
+from populace.measurements.measurements import Measurement
+from populace.methods.nist2018 import nist2018 as module
+from populace.methods.nist2018.nist2018 import group_rare_columns, measure_nist2018
+from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
+from populace.methods.workload import Workload
+from populace.schema.conditions.rules import Rule, Rules, Totals
 
 SIZES = {"a": 8, "b": 3}
 # Three codes of the first column are frequent.
@@ -29,7 +30,7 @@ COLUMNS = [
 
 
 def groups(*, rounds=None, **facts):
-    found = compressed(Clerk(ROWS, sizes=SIZES, **facts), COLUMNS, rounds=rounds or Rounds())
+    found = group_rare_columns(Clerk(ROWS, sizes=SIZES, **facts), COLUMNS, rounds=rounds or QueryRounds())
     assert "b" not in found
     return found["a"].groups if "a" in found else None
 
@@ -52,9 +53,9 @@ def test_codes_that_a_rule_tells_apart_share_no_group():
 
 def test_codes_that_bins_of_a_marginal_tell_apart_share_no_group():
     bins = Grouping("a", (0, 0, 0, 0, 0, 1, 1, 1))
-    rounds = Rounds(coarse={frozenset(SIZES): (bins,)})
+    rounds = QueryRounds(coarse={frozenset(SIZES): (bins,)})
     assert groups(rounds=rounds) == (0, 3, 3, 1, 3, 4, 2, 4)
-    whole = Rounds(coarse=rounds.coarse, columns={"a": Asked(merge=Merge.NONE)})
+    whole = QueryRounds(coarse=rounds.coarse, columns={"a": ColumnQuery(merge=RareCodes.NONE)})
     assert groups(rounds=whole) == tuple(range(8))
 
 
@@ -62,7 +63,7 @@ def test_a_single_column_is_asked_again_in_its_codes():
     """Its groups save noise beside other columns; alone they would only hide codes."""
     clerk = Clerk(ROWS, sizes=SIZES, exact=True)
     wanted = Workload(weights={("a",): Fraction(1), ("a", "b"): Fraction(1)})
-    *_, alone, pair = nist2018(clerk, workload=wanted, progress=silent)
+    *_, alone, pair = measure_nist2018(clerk, workload=wanted, progress=silent)
     assert alone.marginal == Marginal(("a",))
     assert pair.marginal.grouping("a").size == 4
     assert clerk.used > Fraction(999, 1000)
@@ -78,7 +79,7 @@ def test_the_rows_of_a_tree_are_weighed_by_the_noise_of_sums(monkeypatch):
             return super().count(marginal) * (4 if marginal.clique == ("a",) else 1)
 
     clerk = Odd(ROWS, sizes=SIZES, exact=True)
-    nist2018(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
+    measure_nist2018(clerk, workload=Workload.pairs(clerk.domain), progress=silent)
     rows = COUNTS.sum()
     assert seen == [pytest.approx((4 * rows / 8 + rows / 3) / (1 / 8 + 1 / 3))]
 
@@ -93,7 +94,7 @@ def table(counts, variance, bins=HALVES):
 
 def test_coarse_tables_that_see_the_same_are_one_by_their_precision():
     items = [table([[10, 20], [30, 40]], 2), table([[16, 26], [36, 46]], 1)]
-    _, (found,) = parted(items, domain=DOMAIN, groupings={})
+    _, (found,) = split_coarse_tables(items, domain=DOMAIN, groupings={})
     np.testing.assert_allclose(found.values, [[14, 24], [34, 44]])
     assert found.variance == pytest.approx(2 / 3)
 
@@ -101,5 +102,5 @@ def test_coarse_tables_that_see_the_same_are_one_by_their_precision():
 def test_the_most_precise_of_coarse_tables_comes_last():
     items = [table([[10, 20], [30, 40]], 1), table([[10, 20], [30, 40]], 9, ENDS)]
     for given in (items, items[::-1]):
-        _, found = parted(given, domain=DOMAIN, groupings={})
+        _, found = split_coarse_tables(given, domain=DOMAIN, groupings={})
         assert [each.variance for each in found] == [9, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from populace.schema.coding import TableCodec
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 
 COLUMNS = """

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace import pipeline
-from populace.errors import ResourceError
-from populace.private import room
-from populace.release.drawing import Selection, expected_rows
-from populace.release.verify import verify
+from populace.api import synthesize as pipeline
+from populace.core.errors import ResourceError
+from populace.methods.registry import METHODS
+from populace.private import capacity as room
+from populace.release.row_selection import RowSelection, expected_row_count
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
-from populace.strategy.methods import METHODS
 
 SCHEMA = Schema.parse(
     '[table]\ndataset = "few"\n\n'
@@ -32,7 +32,7 @@ def rows(seed):
 @pytest.fixture
 def small(monkeypatch):
     """Memory for a thousand rows, four times over, of one table."""
-    most = room._fixed_bytes(SCHEMA) + room.HELD_TIMES * PER_ROW * 1000
+    most = room._fixed_bytes(SCHEMA) + room.COPIES_HELD * PER_ROW * 1000
     monkeypatch.setattr(room, "_memory", lambda: most)
 
 
@@ -64,10 +64,10 @@ def test_no_method_draws_more_rows_than_fit(method, small, tmp_path):
 
 
 def test_several_tables_share_the_memory_and_rows_asked_for_are_not_cut(small):
-    assert room.most_rows(SCHEMA) == 1000
-    assert room.most_rows(SCHEMA, tables=4) == 250
-    assert expected_rows(replace(SCHEMA, max_rows=10), 1e11) == 10
-    assert expected_rows(SCHEMA, 40.0, selection=Selection(where="a == 1", share=0.25)) == 10
+    assert room.max_synthetic_rows(SCHEMA) == 1000
+    assert room.max_synthetic_rows(SCHEMA, tables=4) == 250
+    assert expected_row_count(replace(SCHEMA, max_rows=10), 1e11) == 10
+    assert expected_row_count(SCHEMA, 40.0, selection=RowSelection(where="a == 1", share=0.25)) == 10
 
 
 def test_declared_totals_that_do_not_fit_are_refused_before_anything_is_spent(small, tmp_path):

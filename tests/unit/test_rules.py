@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from populace.errors import SchemaError
-from populace.schema.columns import Categorical
-from populace.schema.expressions import parse
-from populace.schema.ranges import Integer, Numeric
-from populace.schema.rulebook import Zero
+from populace.core.errors import SchemaError
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.schema import Schema
 
 ACS = """
@@ -49,7 +49,7 @@ else = { NOC = "0" }
 
 def condition(text: str, schema: Schema) -> np.ndarray:
     """The truth of a condition on one variable, code by code."""
-    ready = schema.layout.condition(parse(text), place="here")
+    ready = schema.layout.condition(parse_condition(text), place="here")
     (name,) = ready.variables
     return ready({name: np.arange(schema.domain[name])})
 
@@ -116,11 +116,15 @@ def test_tests_are_decided_on_codes(text: str, expected: list[int]) -> None:
 def test_bins_are_compared_at_their_edges() -> None:
     schema = Schema(
         columns={
-            "hours": Integer(name="hours", min=0, max=99, starts=(0, 20, 35, 36)),
-            "wage": Numeric(name="wage", edges=(Fraction(0), Fraction("7.5"), Fraction(20), Fraction(50))),
-            "capped": Numeric(name="capped", edges=(Fraction(0), Fraction(5), Fraction(9)), top=9, bottom=0),
-            "age": Integer(name="age", min=0, max=84, top=85),
-            "income": Integer(name="income", min=0, max=499, split=100),
+            "hours": IntegerColumn(name="hours", min=0, max=99, starts=(0, 20, 35, 36)),
+            "wage": DecimalColumn(
+                name="wage", edges=(Fraction(0), Fraction("7.5"), Fraction(20), Fraction(50))
+            ),
+            "capped": DecimalColumn(
+                name="capped", edges=(Fraction(0), Fraction(5), Fraction(9)), top=9, bottom=0
+            ),
+            "age": IntegerColumn(name="age", min=0, max=84, top=85),
+            "income": IntegerColumn(name="income", min=0, max=499, split=100),
         }
     )
     assert codes("hours < 20", schema) == [0]
@@ -171,14 +175,14 @@ def test_dates_are_compared_as_dates() -> None:
     assert codes("seen >= '2020-11-01'", schema) == [10, 11]
     assert codes("seen <= '2020-01-31'", schema) == [0]
     assert codes("at < '10:00'", schema) == [0, 1]
-    pair = schema.layout.condition(parse("born > died"), place="here")
+    pair = schema.layout.condition(parse_condition("born > died"), place="here")
     assert pair({"born": np.array([4, 4, 4, 366]), "died": np.array([3, 4, 366, 1])}).tolist() == [
         True,
         False,
         False,
         False,
     ]
-    same = schema.layout.condition(parse("born == died"), place="here")
+    same = schema.layout.condition(parse_condition("born == died"), place="here")
     assert same({"born": np.array([4, 4, 366]), "died": np.array([4, 5, 366])}).tolist() == [
         True,
         False,
@@ -261,25 +265,26 @@ def test_contradictions_are_found_when_a_schema_is_loaded(text: str, message: st
 
 def test_rules_over_too_many_classes_are_refused() -> None:
     columns = {
-        name: Integer(name=name, min=0, max=199, universe=None) for name in ("a", "b", "c", "d", "e", "f")
+        name: IntegerColumn(name=name, min=0, max=199, universe=None)
+        for name in ("a", "b", "c", "d", "e", "f")
     }
     pairs = " and ".join(f"{one} < {two}" for one, two in [("a", "b"), ("b", "c"), ("c", "d")])
     with pytest.raises(SchemaError, match="combinations of classes; 1048576 is the most"):
-        Schema(columns=columns, zeros=(Zero(when=pairs),))
-    wide = {name: Integer(name=name, min=0, max=4000) for name in ("a", "b")}
+        Schema(columns=columns, zeros=(StructuralZero(when=pairs),))
+    wide = {name: IntegerColumn(name=name, min=0, max=4000) for name in ("a", "b")}
     with pytest.raises(SchemaError, match="combinations of codes; 4194304 is the most"):
-        Schema(columns=wide, zeros=(Zero(when="a < b"),))
-    huge = {"a": Integer(name="a", min=0, max=10**7)}
+        Schema(columns=wide, zeros=(StructuralZero(when="a < b"),))
+    huge = {"a": IntegerColumn(name="a", min=0, max=10**7)}
     assert Schema(columns=huge).domain["a"] == 10**7 + 2
     with pytest.raises(SchemaError, match="codes; a rule or function can see"):
-        Schema(columns=huge, zeros=(Zero(when="a < 5"),))
+        Schema(columns=huge, zeros=(StructuralZero(when="a < 5"),))
 
 
 def test_long_chains_of_rules_are_seen_through() -> None:
     names = [f"c{i}" for i in range(12)]
-    columns = {name: Categorical(name=name, values=("1", "2")) for name in names}
-    chain = [Zero(when=f"{a} == '1' and {b} != '1'") for a, b in pairwise(names)]
-    ends = [Zero(when="c0 != '1'"), Zero(when="c11 == '1'")]
+    columns = {name: CategoricalColumn(name=name, values=("1", "2")) for name in names}
+    chain = [StructuralZero(when=f"{a} == '1' and {b} != '1'") for a, b in pairwise(names)]
+    ends = [StructuralZero(when="c0 != '1'"), StructuralZero(when="c11 == '1'")]
     assert Schema(columns=columns, zeros=(*chain, ends[0])).book.groups[0]["c11"] == 0
     with pytest.raises(SchemaError, match="no code"):
         Schema(columns=columns, zeros=(*chain, *ends))

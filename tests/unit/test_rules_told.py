@@ -10,10 +10,10 @@ import pytest
 
 import populace as pp
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.privacy.ledger import Ledger
-from populace.release.manifest import Manifest, digest
-from populace.release.verify import verify
+from populace.core.errors import UsageError
+from populace.privacy.ledger.ledger import Ledger
+from populace.release.manifest import Manifest, digest_file
+from populace.release.verify.verify import verify
 
 SCHEMA = """
 [table]
@@ -57,7 +57,7 @@ def reseal(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
     manifest = Manifest.load(folder)
     told = json.loads((folder / "manifest.json").read_text())
-    told["files"][name] = digest(folder / name)
+    told["files"][name] = digest_file(folder / name)
     (folder / "manifest.json").write_text(json.dumps(told))
     assert manifest.files.keys() == Manifest.load(folder).files.keys()
 

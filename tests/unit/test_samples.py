@@ -12,16 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from populace.pipeline import synthesize
-from populace.release.inside import first_outside
-from populace.samples.codebook import SCHEMA
-from populace.samples.draws import BELL_SHARES, BELL_VALUES
-from populace.samples.geography import AREAS, stratum_of
-from populace.samples.population import draw_people, population
-from populace.samples.survey import AREAS_DRAWN, draw_sample, sample
-from populace.schema.coding import TableCodec
-from populace.schema.ranges import Integer
+from populace.api.synthesize import synthesize
+from populace.release.verify.verify_values import find_column_outside
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
+from populace.simulation.geography import AREAS, stratum_of
+from populace.simulation.population import draw_population, simulate_population
+from populace.simulation.population_schema import POPULATION_SCHEMA
+from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
+from populace.simulation.sample_survey import AREAS_DRAWN, draw_sample, simulate_survey
 
 DIGEST = "1ca112c4958eb728edcfc9c807675b731e1fb5f7ae16256d0bdc87003dc5a51e"
 DESIGN = ["household_id", "stratum", "psu", "weight"]
@@ -30,12 +30,12 @@ WORKS = ["employed", "self-employed"]
 
 @pytest.fixture(scope="module")
 def everybody() -> pd.DataFrame:
-    return population()[0].to_pandas()
+    return simulate_population()[0].to_pandas()
 
 
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
-    return sample()[0].to_pandas()
+    return simulate_survey()[0].to_pandas()
 
 
 def amounts(frame: pd.DataFrame, name: str = "income") -> pd.Series:
@@ -44,23 +44,23 @@ def amounts(frame: pd.DataFrame, name: str = "income") -> pd.Series:
 
 
 def test_the_same_arguments_give_the_same_rows() -> None:
-    for draw in (population, sample):
+    for draw in (simulate_population, simulate_survey):
         assert draw(households=500)[0].equals(draw(households=500)[0])
         assert not draw(households=500)[0].equals(draw(households=500, seed=1)[0])
         assert draw(households=0)[0].num_rows == 0
-    assert not sample(households=500)[0].equals(sample(households=500, draw=2)[0])
+    assert not simulate_survey(households=500)[0].equals(simulate_survey(households=500, draw=2)[0])
 
 
 def test_the_same_rows_on_every_machine() -> None:
     """If this fails on one machine only, a function rounds differently there; a new model has a new digest."""
     found = hashlib.sha256()
-    for name, cells in sample()[0].to_pydict().items():
+    for name, cells in simulate_survey()[0].to_pydict().items():
         found.update("\n".join([name, *map(str, cells)]).encode())
     assert found.hexdigest() == DIGEST
 
 
 def test_every_value_is_in_the_schema() -> None:
-    table, schema = sample()
+    table, schema = simulate_survey()
     assert 6_000 <= table.num_rows <= 8_000
     assert table.column_names == [*DESIGN, *schema.columns]
     assert all(table[name].null_count == 0 for name in table.column_names)
@@ -75,10 +75,10 @@ def test_every_value_is_in_the_schema() -> None:
         below = [v if v in ("N", "refused", "unknown") else type(v)(min(int(v), top)) for v in values]
         assert below != values
         table = table.set_column(table.column_names.index(name), name, pa.array(below))
-    assert first_outside(table, schema=schema) is None
+    assert find_column_outside(table, schema=schema) is None
 
 
-@pytest.mark.parametrize("draw", [population, sample])
+@pytest.mark.parametrize("draw", [simulate_population, simulate_survey])
 @pytest.mark.slow
 def test_every_declared_rule_holds(draw: Callable[[], tuple[pa.Table, Schema]]) -> None:
     table, schema = draw()
@@ -94,7 +94,7 @@ def test_every_declared_rule_holds(draw: Callable[[], tuple[pa.Table, Schema]]) 
 
 
 def test_features_of_a_schema_are_all_in_use() -> None:
-    _, schema = population(households=0)
+    _, schema = simulate_population(households=0)
     kinds = {column.kind for column in schema.columns.values()}
     assert kinds == {"categorical", "ordinal", "integer", "numeric", "date"}
     assert list(schema.columns) != list(schema.variables)
@@ -102,10 +102,10 @@ def test_features_of_a_schema_are_all_in_use() -> None:
 
 
 def test_bins_are_few_and_keep_apart_what_must_be(people: pd.DataFrame) -> None:
-    _, schema = population(households=0)
+    _, schema = simulate_population(households=0)
     for name, edges in (("age", (3, 15, 18, 65)), ("hours", (40, 41)), ("income", (0, 1))):
         column = schema.columns[name]
-        assert isinstance(column, Integer)
+        assert isinstance(column, IntegerColumn)
         assert column.levels <= 22
         assert set(edges) <= set(column.starts)
     assert (people.hours == "40").mean() > 0.15
@@ -264,7 +264,7 @@ def test_weights_sum_to_the_population_on_average() -> None:
     Four totals, each within four standard errors of its mean: false alarm below 3 in 10,000 for a new seed. Without
     weights the rural share is far off, so the test can fail.
     """
-    everyone = draw_people()
+    everyone = draw_population()
     home = everyone.persons.household
     totals = np.stack(
         [
@@ -292,19 +292,19 @@ def test_weights_sum_to_the_population_on_average() -> None:
 
 
 def test_the_bell_is_a_normal_law() -> None:
-    shares = [NormalDist().cdf(value) for value in BELL_VALUES[1:-1]]
-    assert np.allclose(shares, BELL_SHARES[1:-1], atol=1e-5)
+    shares = [NormalDist().cdf(value) for value in NORMAL_QUANTILES[1:-1]]
+    assert np.allclose(shares, NORMAL_SHARES[1:-1], atol=1e-5)
 
 
 def test_small_populations_can_be_surveyed() -> None:
-    table, schema = sample(households=40)
+    table, schema = simulate_survey(households=40)
     assert isinstance(table, pa.Table)
-    assert first_outside(table, schema=schema) is None
+    assert find_column_outside(table, schema=schema) is None
 
 
 @pytest.mark.slow
 def test_a_release_of_the_survey_keeps_every_rule(tmp_path: Path) -> None:
-    people, schema = sample(households=5_000)
+    people, schema = simulate_survey(households=5_000)
     release = synthesize(people, schema=schema, epsilon="1", delta="1e-9", ledger=tmp_path / "ledger.db")
     assert release.table.column_names == list(schema.columns)
     assert set(TableCodec(schema).broken(release.synthetic).values()) == {0}
@@ -312,9 +312,9 @@ def test_a_release_of_the_survey_keeps_every_rule(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_households_can_be_the_unit(tmp_path: Path) -> None:
-    people, _ = sample(households=2_000)
+    people, _ = simulate_survey(households=2_000)
     household = 'unit = "household"\nrows_per_unit = 8\nid = "household_id"'
-    schema = Schema.parse(SCHEMA.replace('unit = "person"', household))
+    schema = Schema.parse(POPULATION_SCHEMA.replace('unit = "person"', household))
     release = synthesize(people, schema=schema, epsilon="10", delta="1e-9", ledger=tmp_path / "ledger.db")
     assert release.statement["unit"] == "household"
     assert release.statement["rows_per_unit"] == 8

@@ -11,9 +11,9 @@ import pytest
 import releases
 from test_verify import failed, put, reseal
 
-from populace.cli.stages import save_measured
-from populace.infer.intervals import intervals
-from populace.measurements import Measurements
+from populace.cli.stages import save_measurements
+from populace.inference.gls.count_intervals import count_intervals
+from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 
 
@@ -31,7 +31,7 @@ def rewrite(folder: Path, table: pa.Table) -> None:
 def test_every_saved_count_has_its_interval(release: Release, tmp_path: Path) -> None:
     folder = put(release, tmp_path / "out")
     cells = pq.read_table(folder / "measurements.parquet").to_pandas()
-    found = intervals(release.measurements)
+    found = count_intervals(release.measurements)
     for number, item in enumerate(release.measurements.items):
         here, interval = cells[cells.marginal == number], found.at(item.marginal)
         assert (here["count"] == item.counts.ravel()).all()
@@ -42,7 +42,7 @@ def test_every_saved_count_has_its_interval(release: Release, tmp_path: Path) ->
 
 
 def test_the_first_stage_writes_them_too(release: Release, tmp_path: Path) -> None:
-    save_measured(release.measurements, tmp_path / "measured")
+    save_measurements(release.measurements, tmp_path / "measured")
     names = ["marginal", "cell", "count", "estimate", "low", "high"]
     assert pq.read_schema(tmp_path / "measured" / "measurements.parquet").names == names
     assert Measurements.load(tmp_path / "measured").digest == release.measurements.digest

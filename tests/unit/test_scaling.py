@@ -7,13 +7,13 @@ import pytest
 from estimates import incidence, least_loss, margin, measured, random_counts
 from thinned import thinned
 
-from populace.infer.consistency import consistent_tables
-from populace.infer.objective import Objective
-from populace.infer.observations import observe
-from populace.infer.scaling import fit_tables
-from populace.infer.tables import Slot
-from populace.marginals import Domain, Marginal
-from populace.measurements import Measurement
+from populace.core.marginals import Domain, Marginal
+from populace.inference.factor import AxisMap
+from populace.inference.fit.junction_ipf import fit_junction_ipf
+from populace.inference.fit.objective import Objective
+from populace.inference.gls.consistency import fit_consistent_tables
+from populace.inference.gls.observations import observe
+from populace.measurements.measurements import Measurement
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 3})
 CYCLE = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a", "d")]
@@ -35,7 +35,7 @@ def enumerated(objective, flat):
     )
     shares = np.exp(weights - weights.max()).reshape(DOMAIN.shape(DOMAIN))
     for clique, allowed in objective.hard.items():
-        shares = shares * Slot.of(clique, inside=tuple(DOMAIN), domain=DOMAIN).spread(allowed)
+        shares = shares * AxisMap.of(clique, inside=tuple(DOMAIN), domain=DOMAIN).spread(allowed)
     return shares / shares.sum()
 
 
@@ -72,7 +72,7 @@ def test_exact_targets_are_met_in_two_sweeps_on_a_tree(seed):
     wanted = random_counts(np.random.default_rng(seed), DOMAIN, rows=10**6) + 1.0
     wanted /= wanted.sum()
     targets = {clique: margin(wanted, clique, DOMAIN) for clique in cliques}
-    found = enumerated(objective, fit_tables(objective, targets=targets, sweeps=2))
+    found = enumerated(objective, fit_junction_ipf(objective, targets=targets, sweeps=2))
     for clique, target in targets.items():
         np.testing.assert_allclose(margin(found, clique, DOMAIN), target, rtol=1e-9)
 
@@ -81,9 +81,9 @@ def test_exact_targets_are_met_in_two_sweeps_on_a_tree(seed):
 def test_soft_targets_end_near_the_least_loss_where_exact_ones_do_not(seed):
     observations, objective = problem(seed, rows=300, deviation=15)
     assert not objective.closed
-    agreed = consistent_tables(observations, domain=DOMAIN, total=300.0)
+    agreed = fit_consistent_tables(observations, domain=DOMAIN, total=300.0)
     least = least_loss(list(observations), DOMAIN, total=300.0)
-    flat = fit_tables(
+    flat = fit_junction_ipf(
         objective,
         targets={c: pull / 300 for c, pull in agreed.pulls.items()},
         soft={o.clique: np.sqrt(o.variance) / 300 for o in observations},
@@ -101,7 +101,7 @@ def test_contradicting_targets_leave_potentials_in_bounds():
     objective = Objective(observe(items, domain=domain, groupings={}), domain=domain, total=100.0)
     targets = {clique: table / 100 for clique, table in cliques.items()}
     soft = {clique: np.full((2, 2), 0.02) for clique in cliques}
-    long = fit_tables(objective, targets=targets, soft=soft, sweeps=5000, close=0.0)
+    long = fit_junction_ipf(objective, targets=targets, soft=soft, sweeps=5000, close=0.0)
     # Left alone they would drift by 1/6 of the rows over their softness in every sweep: to 40,000.
     assert np.ptp(long) < 1 / (0.01 * 0.02)
     # Nothing tells the three pairs apart, so each misses its table by as much as the others.

@@ -7,13 +7,13 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from populace import kernels
-from populace.infer import scaling
-from populace.infer.objective import Objective
-from populace.infer.observations import Observation
-from populace.infer.scaling import fit_tables
-from populace.infer.tables import Slot, walk
-from populace.marginals import Domain
+from populace._native import kernels
+from populace.core.marginals import Domain
+from populace.inference.factor import AxisMap, cell_strides
+from populace.inference.fit import junction_ipf as scaling
+from populace.inference.fit.junction_ipf import fit_junction_ipf
+from populace.inference.fit.objective import Objective
+from populace.inference.gls.observations import Observation
 
 pytestmark = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
 
@@ -48,7 +48,7 @@ def test_whole_ways_are_the_same(monkeypatch, seed, hard):
     objective, targets = objective_of(CLIQUES, hard=rules), targets_of(rng, least=0.0)
     targets["b", "e"][0, 0] = 0.0
     compiled, plain = (
-        fit(lambda: fit_tables(objective, targets=targets, sweeps=5))
+        fit(lambda: fit_junction_ipf(objective, targets=targets, sweeps=5))
         for fit in (lambda work: work(), lambda work: plainly(monkeypatch, work))
     )
     np.testing.assert_allclose(compiled, plain, rtol=1e-9, atol=1e-9)
@@ -64,7 +64,7 @@ def test_part_ways_are_the_same(monkeypatch, seed, floor):
     soft = {clique: rng.uniform(1e-4, 0.1, DOMAIN.shape(clique)) for clique in cliques}
     kept = {clique: targets[clique] for clique in cliques}
     compiled, plain = (
-        fit(lambda: fit_tables(objective, targets=kept, soft=soft, floor=floor, sweeps=7, close=0.0))
+        fit(lambda: fit_junction_ipf(objective, targets=kept, soft=soft, floor=floor, sweeps=7, close=0.0))
         for fit in (lambda work: work(), lambda work: plainly(monkeypatch, work))
     )
     np.testing.assert_allclose(compiled, plain, rtol=1e-9, atol=1e-9)
@@ -75,7 +75,9 @@ def test_both_say_how_much_was_moved(monkeypatch):
     """Where a target is all of a node, what was found is a view of what is scaled."""
     objective = objective_of([("d",)])
     stops = [
-        fit(lambda: fit_tables(objective, targets={("d",): np.array([0.9, 0.1])}, sweeps=50, close=0.85))
+        fit(
+            lambda: fit_junction_ipf(objective, targets={("d",): np.array([0.9, 0.1])}, sweeps=50, close=0.85)
+        )
         for fit in (lambda work: work(), lambda work: plainly(monkeypatch, work))
     ]
     np.testing.assert_allclose(*stops)
@@ -87,7 +89,7 @@ def _parts_plainly(monkeypatch, objective):
     targets = {("d",): np.array([0.5, 0.5])}
     return plainly(
         monkeypatch,
-        lambda: iter(list(scaling._parts(objective, objective.zeros(), targets=targets, soft=None))),
+        lambda: iter(list(scaling._target_visits(objective, objective.zeros(), targets=targets, soft=None))),
     )
 
 
@@ -103,11 +105,11 @@ def test_walks_are_slots():
                 other.reshape(-1),
                 made.reshape(-1),
                 work,
-                leaving=walk(clique, clique, DOMAIN.shape(clique)),
-                into=walk(clique, inside, DOMAIN.shape(inside)),
+                leaving=cell_strides(clique, clique, DOMAIN.shape(clique)),
+                into=cell_strides(clique, inside, DOMAIN.shape(inside)),
                 cells=cells,
             )
-            slot = Slot.of(clique, inside=inside, domain=DOMAIN)
+            slot = AxisMap.of(clique, inside=inside, domain=DOMAIN)
             np.testing.assert_allclose(made, table * slot.spread(other / slot.collapse(table)), rtol=1e-12)
 
 

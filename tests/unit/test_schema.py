@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import ResourceError, SchemaError
-from populace.schema.columns import Categorical, Ordinal, Origin
-from populace.schema.ranges import Beyond, Integer, Numeric
+from populace.core.errors import ResourceError, SchemaError
+from populace.schema.columns.column import CategoricalColumn, OrdinalColumn, Origin
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -64,18 +64,20 @@ def test_a_schema_says_what_its_file_says() -> None:
     schema = Schema.parse(ACS)
     assert schema.dataset == "acs-ma-2019"
     assert schema.max_rows == 10_000
-    assert schema.unit == Unit(name="person", rows=3, id="SERIALNO", neighbours=Neighbours.REPLACE_ONE)
+    assert schema.unit == PrivacyUnit(name="person", rows=3, id="SERIALNO", neighbours=Neighbours.REPLACE_ONE)
     assert list(schema.columns) == ["SEX", "EDU", "AGEP", "WKHP", "DENSITY", "PINCP"]
-    assert schema.columns["SEX"] == Categorical(
+    assert schema.columns["SEX"] == CategoricalColumn(
         name="SEX", values=("1", "2"), labels={"1": "male", "2": "female"}, origin=Origin.CODEBOOK
     )
-    assert schema.columns["EDU"] == Ordinal(name="EDU", values=("1", "2", "3"), missing=("N",), other="N")
-    assert schema.columns["AGEP"] == Integer(name="AGEP", min=0, max=99)
-    assert schema.columns["WKHP"] == Integer(
-        name="WKHP", min=0, max=99, starts=(0, 20, 35), missing=("-1",), beyond=Beyond.OTHER
+    assert schema.columns["EDU"] == OrdinalColumn(
+        name="EDU", values=("1", "2", "3"), missing=("N",), other="N"
+    )
+    assert schema.columns["AGEP"] == IntegerColumn(name="AGEP", min=0, max=99)
+    assert schema.columns["WKHP"] == IntegerColumn(
+        name="WKHP", min=0, max=99, starts=(0, 20, 35), missing=("-1",), beyond=OutOfRange.OTHER
     )
     density = schema.columns["DENSITY"]
-    assert isinstance(density, Numeric)
+    assert isinstance(density, DecimalColumn)
     assert density.edges == tuple(Fraction(i, 10) for i in range(26))
     assert dict(schema.domain) == {"SEX": 3, "EDU": 4, "AGEP": 101, "WKHP": 5, "DENSITY": 26, "PINCP": 5}
 

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.private.sources import BATCH_ROWS
-from populace.schema.codec import decode, encode
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Beyond, Integer, Numeric
-from populace.schema.texts import LONGEST_TEXT, texts
+from populace.private.read.sources import BATCH_ROWS
+from populace.schema.codec.cell_texts import MAX_TEXT_LENGTH, to_texts
+from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
 
-AGE = Integer(name="AGE", min=0, max=99, missing=("-9", "R"))
+AGE = IntegerColumn(name="AGE", min=0, max=99, missing=("-9", "R"))
 MISSING, REFUSED, OTHER = 100, 101, 102
 
 
 @pytest.mark.parametrize("text", ["17", " 17", "17.0", "+17", "17.", "1.7e1", "0017", "17 \t", "\u00a017"])
 def test_whole_numbers_have_many_spellings(text: str) -> None:
-    assert encode(AGE, pa.array([text])).tolist() == [17]
+    assert encode_values(AGE, pa.array([text])).tolist() == [17]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_whole_numbers_have_many_spellings(text: str) -> None:
     ],
 )
 def test_texts_in_an_integer_column(text: str, code: int) -> None:
-    assert encode(AGE, pa.array([text])).tolist() == [code]
-    assert encode(AGE, pa.array([text.encode()])).tolist() == [code]
-    assert encode(AGE, pa.array([text]).dictionary_encode()).tolist() == [code]
+    assert encode_values(AGE, pa.array([text])).tolist() == [code]
+    assert encode_values(AGE, pa.array([text.encode()])).tolist() == [code]
+    assert encode_values(AGE, pa.array([text]).dictionary_encode()).tolist() == [code]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_texts_in_an_integer_column(text: str, code: int) -> None:
     ids=lambda cells: str(cells.type),
 )
 def test_typed_columns_mean_the_same(cells: pa.Array) -> None:
-    assert encode(AGE, cells).tolist() == [17, MISSING, OTHER]
-    listed = Categorical(name="x", values=("17",), missing=("-9",))
-    assert encode(listed, cells).tolist() == [0, 1, 2]
+    assert encode_values(AGE, cells).tolist() == [17, MISSING, OTHER]
+    listed = CategoricalColumn(name="x", values=("17",), missing=("-9",))
+    assert encode_values(listed, cells).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -105,118 +105,141 @@ def test_typed_columns_mean_the_same(cells: pa.Array) -> None:
     ids=lambda cells: str(cells.type),
 )
 def test_what_has_no_place_goes_to_other(cells: pa.Array) -> None:
-    assert encode(AGE, cells).tolist() == [OTHER, OTHER]
-    assert encode(Categorical(name="x", values=("a",)), cells).tolist() == [1, 1]
+    assert encode_values(AGE, cells).tolist() == [OTHER, OTHER]
+    assert encode_values(CategoricalColumn(name="x", values=("a",)), cells).tolist() == [1, 1]
 
 
 def test_no_rows_have_no_codes() -> None:
     for column in (
         AGE,
-        Categorical(name="x", values=("a",)),
-        Numeric(name="x", edges=(Fraction(0), Fraction(1))),
+        CategoricalColumn(name="x", values=("a",)),
+        DecimalColumn(name="x", edges=(Fraction(0), Fraction(1))),
     ):
         for kind in (pa.string(), pa.int64(), pa.null(), pa.dictionary(pa.int32(), pa.string())):
-            assert encode(column, pa.array([], kind)).tolist() == []
-        assert len(decode(column, np.array([], dtype=np.uint8), rng=np.random.default_rng(1))) == 0
+            assert encode_values(column, pa.array([], kind)).tolist() == []
+        assert len(decode_codes(column, np.array([], dtype=np.uint8), rng=np.random.default_rng(1))) == 0
 
 
 def test_numbers_beyond_may_go_to_other() -> None:
-    column = Integer(name="x", min=0, max=9, beyond=Beyond.OTHER, other="3")
-    assert encode(column, pa.array(["-1", "9", "10", "inf", "x"])).tolist() == [3, 9, 3, 3, 3]
-    floats = Numeric(name="x", edges=(Fraction(0), Fraction(1)), beyond=Beyond.OTHER)
-    assert encode(floats, pa.array([-0.1, -0.0, 1.0, 1.1, np.inf, np.nan])).tolist() == [1, 0, 0, 1, 1, 1]
+    column = IntegerColumn(name="x", min=0, max=9, beyond=OutOfRange.OTHER, other="3")
+    assert encode_values(column, pa.array(["-1", "9", "10", "inf", "x"])).tolist() == [3, 9, 3, 3, 3]
+    floats = DecimalColumn(name="x", edges=(Fraction(0), Fraction(1)), beyond=OutOfRange.OTHER)
+    assert encode_values(floats, pa.array([-0.1, -0.0, 1.0, 1.1, np.inf, np.nan])).tolist() == [
+        1,
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_bins_hold_their_lower_edge_and_the_last_one_its_upper_edge() -> None:
-    column = Numeric(name="x", edges=(Fraction(0), Fraction(1, 10), Fraction(1)))
-    assert encode(column, pa.array(["0", "0.1", "0.09999", "1", "1.5", "-1"])).tolist() == [0, 1, 0, 1, 1, 0]
-    ages = Integer(name="x", min=0, max=30, starts=(0, 18))
-    assert encode(ages, pa.array([17, 18, 30, 31])).tolist() == [0, 1, 1, 1]
+    column = DecimalColumn(name="x", edges=(Fraction(0), Fraction(1, 10), Fraction(1)))
+    assert encode_values(column, pa.array(["0", "0.1", "0.09999", "1", "1.5", "-1"])).tolist() == [
+        0,
+        1,
+        0,
+        1,
+        1,
+        0,
+    ]
+    ages = IntegerColumn(name="x", min=0, max=30, starts=(0, 18))
+    assert encode_values(ages, pa.array([17, 18, 30, 31])).tolist() == [0, 1, 1, 1]
 
 
 def test_values_compare_as_text() -> None:
-    column = Categorical(name="x", values=("1", "01", "a", " a", "caf\u00e9", "2.50", "True"), missing=("",))
+    column = CategoricalColumn(
+        name="x", values=("1", "01", "a", " a", "caf\u00e9", "2.50", "True"), missing=("",)
+    )
     cells = ["1", "01", "a", " a", "a ", "A", "cafe\u0301", "1.0", "2.5", "2.50", "true", "", None, "007"]
-    assert encode(column, pa.array(cells)).tolist() == [0, 1, 2, 3, 2, 7, 4, 7, 5, 5, 6, 7, 7, 7]
-    assert encode(column, pa.array([1.0, 2.5, np.nan])).tolist() == [0, 5, 7]
-    assert encode(column, pa.array([True, False, None])).tolist() == [6, 7, 7]
+    assert encode_values(column, pa.array(cells)).tolist() == [0, 1, 2, 3, 2, 7, 4, 7, 5, 5, 6, 7, 7, 7]
+    assert encode_values(column, pa.array([1.0, 2.5, np.nan])).tolist() == [0, 5, 7]
+    assert encode_values(column, pa.array([True, False, None])).tolist() == [6, 7, 7]
 
 
 def test_values_that_only_look_alike_are_different() -> None:
-    column = Categorical(name="x", values=("fi", "A"))
-    assert encode(column, pa.array(["fi", "\ufb01", "\uff21", "a"])).tolist() == [0, 2, 2, 2]
+    column = CategoricalColumn(name="x", values=("fi", "A"))
+    assert encode_values(column, pa.array(["fi", "\ufb01", "\uff21", "a"])).tolist() == [0, 2, 2, 2]
 
 
 def test_days_are_written_as_days() -> None:
-    column = Categorical(
+    column = CategoricalColumn(
         name="x", values=("2020-01-31", "2020-01-31 12:30:00", "2020-01-31 12:30:00.5", "12:30:00")
     )
     noon = datetime.datetime(2020, 1, 31, 12, 30)
     day = datetime.datetime(2020, 1, 31)
     for unit in ("s", "ms", "us", "ns"):
-        assert encode(column, pa.array([day, noon], pa.timestamp(unit))).tolist() == [0, 1]
-    assert encode(column, pa.array([noon.replace(microsecond=500_000)])).tolist() == [2]
-    assert encode(column, pa.array([day.date()], pa.date32())).tolist() == [0]
-    assert encode(column, pa.array([day.date()], pa.date64())).tolist() == [0]
-    assert encode(column, pa.array([datetime.time(12, 30)])).tolist() == [3]
+        assert encode_values(column, pa.array([day, noon], pa.timestamp(unit))).tolist() == [0, 1]
+    assert encode_values(column, pa.array([noon.replace(microsecond=500_000)])).tolist() == [2]
+    assert encode_values(column, pa.array([day.date()], pa.date32())).tolist() == [0]
+    assert encode_values(column, pa.array([day.date()], pa.date64())).tolist() == [0]
+    assert encode_values(column, pa.array([datetime.time(12, 30)])).tolist() == [3]
 
 
 def test_a_decimal_comma_is_read_where_the_file_has_them() -> None:
-    column = Numeric(name="x", edges=(Fraction(0), Fraction(3), Fraction(4)), other="0")
-    assert encode(column, pa.array(["3,14", "-3,5e0", "3.14", "1,2,3"]), decimal=",").tolist() == [1, 0, 1, 0]
-    assert encode(column, pa.array(["3,14"])).tolist() == [0]
+    column = DecimalColumn(name="x", edges=(Fraction(0), Fraction(3), Fraction(4)), other="0")
+    assert encode_values(column, pa.array(["3,14", "-3,5e0", "3.14", "1,2,3"]), decimal=",").tolist() == [
+        1,
+        0,
+        1,
+        0,
+    ]
+    assert encode_values(column, pa.array(["3,14"])).tolist() == [0]
 
 
 def test_numbers_stay_numbers_and_words_make_texts() -> None:
     rng = np.random.default_rng(1)
-    numbers = Integer(name="x", min=0, max=9, missing=("-9",))
-    assert decode(numbers, np.array([3, 10, 11]), rng=rng).to_pylist() == [3, -9, None]
-    words = Integer(name="x", min=0, max=9, missing=("R",))
-    assert decode(words, np.array([3, 10, 11]), rng=rng).to_pylist() == ["3", "R", None]
-    floats = Numeric(name="x", edges=(Fraction(0), Fraction(1)), missing=("-9",))
-    assert decode(floats, np.array([1, 2]), rng=rng).to_pylist() == [-9.0, None]
+    numbers = IntegerColumn(name="x", min=0, max=9, missing=("-9",))
+    assert decode_codes(numbers, np.array([3, 10, 11]), rng=rng).to_pylist() == [3, -9, None]
+    words = IntegerColumn(name="x", min=0, max=9, missing=("R",))
+    assert decode_codes(words, np.array([3, 10, 11]), rng=rng).to_pylist() == ["3", "R", None]
+    floats = DecimalColumn(name="x", edges=(Fraction(0), Fraction(1)), missing=("-9",))
+    assert decode_codes(floats, np.array([1, 2]), rng=rng).to_pylist() == [-9.0, None]
 
 
 def test_draws_fill_their_bin_evenly() -> None:
     """Chi-square with 9 degrees of freedom on 10,000 draws; 33.72 is passed once in 10,000 seeds (seed 3)."""
     rng = np.random.default_rng(3)
-    ages = Integer(name="x", min=0, max=12, starts=(0, 10))
-    drawn = decode(ages, np.zeros(10_000, dtype=np.uint8), rng=rng).to_numpy()
-    floats = Numeric(name="x", edges=(Fraction(-5), Fraction(5), Fraction(6)))
-    spread = np.floor(decode(floats, np.zeros(10_000, dtype=np.uint8), rng=rng).to_numpy()) + 5
+    ages = IntegerColumn(name="x", min=0, max=12, starts=(0, 10))
+    drawn = decode_codes(ages, np.zeros(10_000, dtype=np.uint8), rng=rng).to_numpy()
+    floats = DecimalColumn(name="x", edges=(Fraction(-5), Fraction(5), Fraction(6)))
+    spread = np.floor(decode_codes(floats, np.zeros(10_000, dtype=np.uint8), rng=rng).to_numpy()) + 5
     for values in (drawn, spread):
         counts = np.bincount(values.astype(np.int64), minlength=10)
         assert len(counts) == 10
         assert ((counts - 1000) ** 2 / 1000).sum() < 33.72
-    assert set(decode(ages, np.ones(1000, dtype=np.uint8), rng=rng).to_pylist()) == {10, 11, 12}
+    assert set(decode_codes(ages, np.ones(1000, dtype=np.uint8), rng=rng).to_pylist()) == {10, 11, 12}
 
 
 def test_one_odd_cell_does_not_change_how_others_are_read() -> None:
     """The same cells beside a text, a missing or a huge cell: neighbours differ in one row only."""
-    for column in (AGE, Categorical(name="x", values=("17", "18.5"))):
-        alone = encode(column, pa.array([17, 18])).tolist()
-        assert encode(column, pa.array([17, 18, None])).tolist()[:2] == alone
-        assert encode(column, pa.array([17.0, 18.0, 0.5])).tolist()[:2] == alone
-        assert encode(column, pa.array(["17", "18", "x"])).tolist()[:2] == alone
-        assert encode(column, pa.array([Decimal(17), Decimal(18), Decimal("0.25")])).tolist()[:2] == alone
+    for column in (AGE, CategoricalColumn(name="x", values=("17", "18.5"))):
+        alone = encode_values(column, pa.array([17, 18])).tolist()
+        assert encode_values(column, pa.array([17, 18, None])).tolist()[:2] == alone
+        assert encode_values(column, pa.array([17.0, 18.0, 0.5])).tolist()[:2] == alone
+        assert encode_values(column, pa.array(["17", "18", "x"])).tolist()[:2] == alone
+        assert (
+            encode_values(column, pa.array([Decimal(17), Decimal(18), Decimal("0.25")])).tolist()[:2] == alone
+        )
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Paris"])
 def test_what_no_calendar_or_clock_shows_is_empty(zone: str | None) -> None:
     instants = pa.array([0, 2**63 - 1, -(2**63), 10**12, None], pa.int64()).view(pa.timestamp("s", zone))
-    assert texts(instants).is_valid().tolist() == [True, False, False, False, False]
+    assert to_texts(instants).is_valid().tolist() == [True, False, False, False, False]
     days = pa.array([0, 2**31 - 1, -(2**31), None], pa.int32()).view(pa.date32())
-    assert texts(days).tolist() == ["1970-01-01", None, None, None]
+    assert to_texts(days).tolist() == ["1970-01-01", None, None, None]
     times = pa.array([45_000, -1, 86_400, None], pa.int32()).view(pa.time32("s"))
-    assert texts(times).tolist() == ["12:30:00", None, None, None]
+    assert to_texts(times).tolist() == ["12:30:00", None, None, None]
 
 
 def test_a_text_longer_than_any_value_is_none() -> None:
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
-        cells = pa.array(["a", "x" * (LONGEST_TEXT + 1), "b" * LONGEST_TEXT]).cast(kind)
-        assert texts(cells).is_valid().tolist() == [True, False, True]
+        cells = pa.array(["a", "x" * (MAX_TEXT_LENGTH + 1), "b" * MAX_TEXT_LENGTH]).cast(kind)
+        assert to_texts(cells).is_valid().tolist() == [True, False, True]
 
 
 def test_the_longest_texts_of_a_batch_can_be_addressed_together() -> None:
     # Read as Windows-1252, a byte may become three; composed, a text may become three times as long.
-    assert BATCH_ROWS * 3 * LONGEST_TEXT < 2**31
+    assert BATCH_ROWS * 3 * MAX_TEXT_LENGTH < 2**31

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import SchemaError
-from populace.release.frame import read_table, write_table
-from populace.release.inside import first_outside
-from populace.schema.codec import arrow_type, decode, encode, labels
-from populace.schema.columns import Column
-from populace.schema.dates import Date, DateTime
-from populace.schema.ranges import Beyond
+from populace.core.errors import SchemaError
+from populace.release.table_files import read_table, write_table
+from populace.release.verify.verify_values import find_column_outside
+from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
+from populace.schema.columns.column import Column
+from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
+from populace.schema.columns.numeric_columns import OutOfRange
 from populace.schema.schema import Schema
 
 
@@ -53,29 +53,32 @@ BORN = column(
     ],
 )
 def test_days_as_texts(cell: str, code: int) -> None:
-    assert encode(BORN, pa.array([cell])).tolist() == [code]
-    assert encode(BORN, pa.array([cell.encode()])).tolist() == [code]
+    assert encode_values(BORN, pa.array([cell])).tolist() == [code]
+    assert encode_values(BORN, pa.array([cell.encode()])).tolist() == [code]
 
 
 def test_days_with_a_type_mean_the_same() -> None:
     days = [datetime.date(2019, 11, 30), datetime.date(2020, 2, 29), datetime.date(1900, 1, 1), None]
     expected = [0, 3, 5, 6]
-    assert encode(BORN, pa.array(days)).tolist() == expected
-    assert encode(BORN, pa.array(days, pa.date64())).tolist() == expected
+    assert encode_values(BORN, pa.array(days)).tolist() == expected
+    assert encode_values(BORN, pa.array(days, pa.date64())).tolist() == expected
     for unit in ("s", "ms", "us"):
-        assert encode(BORN, pa.array(days).cast(pa.timestamp(unit))).tolist() == expected
-    assert encode(BORN, pa.array(days).dictionary_encode()).tolist() == expected
+        assert encode_values(BORN, pa.array(days).cast(pa.timestamp(unit))).tolist() == expected
+    assert encode_values(BORN, pa.array(days).dictionary_encode()).tolist() == expected
     # No year of four digits: no date, as in a text.
-    assert encode(BORN, pa.array([2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32())).tolist() == [6, 6]
-    assert encode(BORN, pa.array([20200229, 0.5])).tolist() == [6, 6]
+    assert encode_values(BORN, pa.array([2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32())).tolist() == [
+        6,
+        6,
+    ]
+    assert encode_values(BORN, pa.array([20200229, 0.5])).tolist() == [6, 6]
 
 
 def test_labels_say_months_and_years() -> None:
-    assert labels(BORN) == (
+    assert code_labels(BORN) == (
         *("2019-11-20 – 2019-11-30", "2019-12", "2020-01", "2020-02", "2020-03", "1900-01-01", "(empty)"),
     )
     years = column('kind = "date"\nmin = "2019-01-01"\nmax = "2020-06-30"\nwidth = "year"\nother = "?"')
-    assert labels(years) == ("2019", "2020-01-01 – 2020-06-30", "?")
+    assert code_labels(years) == ("2019", "2020-01-01 – 2020-06-30", "?")
 
 
 @pytest.mark.parametrize(
@@ -112,24 +115,28 @@ def test_values_come_out_in_their_type_or_format(text: str, kind: str, values: l
     found = column(text)
     assert str(arrow_type(found)) == kind
     rng = np.random.default_rng(1)
-    assert decode(found, np.array([0, found.other_code]), rng=rng).to_pylist() == values
+    assert decode_codes(found, np.array([0, found.other_code]), rng=rng).to_pylist() == values
 
 
 def test_draws_fill_their_bin() -> None:
     """In 4000 draws from February every day turns up; a day is missed once in 10^50 seeds (seed 1)."""
-    drawn = decode(BORN, np.full(4000, 3), rng=np.random.default_rng(1)).to_pylist()
+    drawn = decode_codes(BORN, np.full(4000, 3), rng=np.random.default_rng(1)).to_pylist()
     assert set(drawn) == {datetime.date(2020, 2, day) for day in range(1, 30)}
 
 
 def test_formats_are_read_beside_iso() -> None:
-    found = Date(name="x", min=18262, max=18627, format="%d%b%y", beyond=Beyond.OTHER)
+    found = DateColumn(name="x", min=18262, max=18627, format="%d%b%y", beyond=OutOfRange.OTHER)
     cells = ["1jan20", "31DEC20", "2020-01-02", "01janvier20", "30feb20"]
-    assert encode(found, pa.array(cells)).tolist() == [0, 365, 1, 366, 366]
-    compact = Date(name="x", min=18262, max=18627, format="%m%d%Y")
+    assert encode_values(found, pa.array(cells)).tolist() == [0, 365, 1, 366, 366]
+    compact = DateColumn(name="x", min=18262, max=18627, format="%m%d%Y")
     # Numbers lose their leading nought.
-    assert encode(compact, pa.array([1022020, 12312020])).tolist() == [1, 365]
-    noon = DateTime(name="x", min=0, max=86399, starts=(0, 43200), format="%D %I%p")
-    assert encode(noon, pa.array(["01/01/70 12AM", "1/1/70 12pm", "1/1/70 13pm"])).tolist() == [0, 1, 2]
+    assert encode_values(compact, pa.array([1022020, 12312020])).tolist() == [1, 365]
+    noon = DateTimeColumn(name="x", min=0, max=86399, starts=(0, 43200), format="%D %I%p")
+    assert encode_values(noon, pa.array(["01/01/70 12AM", "1/1/70 12pm", "1/1/70 13pm"])).tolist() == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_day_at_the_end_of_moments_is_the_whole_day() -> None:
@@ -193,15 +200,15 @@ def test_released_moments_come_back_from_their_file(tmp_path: Path, name: str) -
     )
     rng = np.random.default_rng(1)
     codes = {key: rng.integers(0, each.size, 200) for key, each in schema.columns.items()}
-    table = pa.table({key: decode(each, codes[key], rng=rng) for key, each in schema.columns.items()})
+    table = pa.table({key: decode_codes(each, codes[key], rng=rng) for key, each in schema.columns.items()})
     write_table(table, tmp_path / name)
     again = read_table(tmp_path / name, schema=schema)
     assert again.equals(table)
-    assert first_outside(again, schema=schema) is None
+    assert find_column_outside(again, schema=schema) is None
     late = pa.table(
         {**dict(zip(table.column_names, table.columns, strict=True)), "d": [datetime.date(2021, 1, 1)] * 200}
     )
-    assert first_outside(late, schema=schema) == "d"
+    assert find_column_outside(late, schema=schema) == "d"
 
 
 def test_dates_in_a_file(tmp_path: Path) -> None:
@@ -213,5 +220,5 @@ def test_dates_in_a_file(tmp_path: Path) -> None:
 
 
 def test_the_last_day_of_the_calendar_has_a_label() -> None:
-    weeks = Date(name="x", min=2932890, max=2932896, starts=(2932890, 2932893))
-    assert labels(weeks) == ("9999-12-25 – 9999-12-27", "9999-12-28 – 9999-12-31", "(empty)")
+    weeks = DateColumn(name="x", min=2932890, max=2932896, starts=(2932890, 2932893))
+    assert code_labels(weeks) == ("9999-12-25 – 9999-12-27", "9999-12-28 – 9999-12-31", "(empty)")

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import SchemaError
-from populace.schema.codec import decode, encode, labels
-from populace.schema.columns import Categorical, Column, Origin
-from populace.schema.ranges import Beyond, Integer, Numeric
+from populace.core.errors import SchemaError
+from populace.schema.codec.decoder import code_labels, decode_codes, encode_values
+from populace.schema.columns.column import CategoricalColumn, Column, Origin
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.split_columns import join_codes, split_codes
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.reader import read_column
-from populace.schema.split import join_codes, split_codes
-from populace.schema.tables import Table
-from populace.schema.unknown import UnknownBins, UnknownValues
+from populace.schema.toml_table import TomlTable
 
 
 def column(*, folder: Path | None = None, learnt: bool = False, **items: object) -> Column:
-    return read_column("x", Table("[columns.x]", items), folder=folder, learnt=learnt)
+    return read_column("x", TomlTable("[columns.x]", items), folder=folder, learnt=learnt)
 
 
 def test_a_value_divided_and_top_coded_as_in_the_challenge_of_2018() -> None:
@@ -29,22 +29,23 @@ def test_a_value_divided_and_top_coded_as_in_the_challenge_of_2018() -> None:
     cells = [0, 4, 5, 24_999, 25_000, 1e40, 9_999_998, 9_999_999, None, "x"]
     codes = [0, 0, 1, 4999, 5000, 5000, 5001, 5002, 5003, 5003]
     assert (
-        encode(found, pa.array([str(cell) if cell is not None else None for cell in cells])).tolist() == codes
+        encode_values(found, pa.array([str(cell) if cell is not None else None for cell in cells])).tolist()
+        == codes
     )
-    assert encode(found, pa.array([24_999, 25_000, 9_999_998])).tolist() == [4999, 5000, 5001]
-    decoded = decode(found, np.array([1, 5000, 5001]), rng=np.random.default_rng(1)).to_pylist()
+    assert encode_values(found, pa.array([24_999, 25_000, 9_999_998])).tolist() == [4999, 5000, 5001]
+    decoded = decode_codes(found, np.array([1, 5000, 5001]), rng=np.random.default_rng(1)).to_pylist()
     assert decoded[0] in range(5, 10)
     assert decoded[1:] == [25_000, 9_999_998]
-    assert labels(found)[4999:5002] == ("24995–24999", "≥ 25000", "9999998")
+    assert code_labels(found)[4999:5002] == ("24995–24999", "≥ 25000", "9999998")
 
 
 def test_a_wage_split_in_two_as_in_the_challenge_of_2018() -> None:
     """INCWAGE: v // 100 below 5000 with a top code and a special code, and v % 100."""
     wage = column(kind="integer", min=0, top=5_000, split=100, missing=[999_999], other="999999")
-    assert isinstance(wage, Integer)
+    assert isinstance(wage, IntegerColumn)
     coarse, fine = wage.variables
     assert (coarse.name, coarse.size, fine.name, fine.size) == ("x // 100", 52, "x % 100", 100)
-    codes = encode(wage, pa.array([0, 123, 4999, 5000, 70_000, 999_999, None]))
+    codes = encode_values(wage, pa.array([0, 123, 4999, 5000, 70_000, 999_999, None]))
     parts = split_codes(wage, codes)
     assert [part.tolist() for part in parts] == [[0, 1, 49, 50, 50, 51, 51], [0, 23, 99, 0, 0, 0, 0]]
     assert join_codes(wage, *parts).tolist() == codes.tolist()
@@ -53,7 +54,7 @@ def test_a_wage_split_in_two_as_in_the_challenge_of_2018() -> None:
 
 
 def test_split_special_numbers_may_look_like_quotients() -> None:
-    odd = Integer(
+    odd = IntegerColumn(
         name="x", min=950, max=1999, split=100, missing=("12",), universe="a", outside="0", other="1000"
     )
     coarse = odd.variables[0]
@@ -65,41 +66,53 @@ def test_split_special_numbers_may_look_like_quotients() -> None:
 
 
 def test_numbers_beyond_a_top_code_are_in_it_whatever_beyond_says() -> None:
-    found = Integer(name="x", min=0, max=99, bottom=10, top=90, beyond=Beyond.OTHER)
+    found = IntegerColumn(name="x", min=0, max=99, bottom=10, top=90, beyond=OutOfRange.OTHER)
     assert (found.min, found.max, found.size) == (10, 90, 82)
-    assert encode(found, pa.array([-5, 10, 11, 89, 95, 1000])).tolist() == [0, 0, 1, 79, 80, 80]
-    half = Integer(name="x", min=0, max=99, top=90, beyond=Beyond.OTHER)
-    assert encode(half, pa.array([-1, 99])).tolist() == [half.other_code, 90]
-    floats = Numeric(name="x", edges=(0, Fraction(1, 2), 1), bottom=Fraction(0), top=Fraction(1))
-    assert encode(floats, pa.array([-1, 0, 1e-9, 0.5, 0.99, 1, np.inf])).tolist() == [0, 0, 1, 2, 2, 3, 3]
-    assert labels(floats)[:4] == ("≤ 0", "(0, 0.5)", "[0.5, 1)", "≥ 1")
+    assert encode_values(found, pa.array([-5, 10, 11, 89, 95, 1000])).tolist() == [0, 0, 1, 79, 80, 80]
+    half = IntegerColumn(name="x", min=0, max=99, top=90, beyond=OutOfRange.OTHER)
+    assert encode_values(half, pa.array([-1, 99])).tolist() == [half.other_code, 90]
+    floats = DecimalColumn(name="x", edges=(0, Fraction(1, 2), 1), bottom=Fraction(0), top=Fraction(1))
+    assert encode_values(floats, pa.array([-1, 0, 1e-9, 0.5, 0.99, 1, np.inf])).tolist() == [
+        0,
+        0,
+        1,
+        2,
+        2,
+        3,
+        3,
+    ]
+    assert code_labels(floats)[:4] == ("≤ 0", "(0, 0.5)", "[0.5, 1)", "≥ 1")
     assert [floats.bounds(level) for level in (0, 1, 3)] == [(0, 0), (0, Fraction(1, 2)), (1, 1)]
 
 
 def test_decimals_are_written_where_the_column_is_text() -> None:
     rng = np.random.default_rng(1)
-    whole = Integer(name="x", min=-1, max=5000, decimals=1, missing=("R",))
-    assert decode(whole, np.array([0, 5001]), rng=rng).to_pylist() == ["-1.0", "5000.0"]
-    assert encode(whole, pa.array(["-1.0", "5000.0"])).tolist() == [0, 5001]
-    cents = Numeric(name="x", edges=(Fraction(-1), Fraction("0.05"), Fraction(1)), decimals=2, missing=("R",))
-    drawn = decode(cents, np.repeat([0, 1], 500), rng=rng).to_pylist()
+    whole = IntegerColumn(name="x", min=-1, max=5000, decimals=1, missing=("R",))
+    assert decode_codes(whole, np.array([0, 5001]), rng=rng).to_pylist() == ["-1.0", "5000.0"]
+    assert encode_values(whole, pa.array(["-1.0", "5000.0"])).tolist() == [0, 5001]
+    cents = DecimalColumn(
+        name="x", edges=(Fraction(-1), Fraction("0.05"), Fraction(1)), decimals=2, missing=("R",)
+    )
+    drawn = decode_codes(cents, np.repeat([0, 1], 500), rng=rng).to_pylist()
     assert all(len(text.partition(".")[2]) == 2 for text in drawn)
     assert {"-1.00", "-0.01", "0.00", "0.04", "0.05", "0.99"} <= set(drawn)
-    tenths = Numeric(name="x", edges=(Fraction(0), Fraction(1)), decimals=1)
-    assert set(decode(tenths, np.zeros(500, dtype=int), rng=rng).to_pylist()) == {i / 10 for i in range(10)}
+    tenths = DecimalColumn(name="x", edges=(Fraction(0), Fraction(1)), decimals=1)
+    assert set(decode_codes(tenths, np.zeros(500, dtype=int), rng=rng).to_pylist()) == {
+        i / 10 for i in range(10)
+    }
 
 
 def test_rows_outside_the_universe_have_a_code() -> None:
     found = column(kind="integer", min=0, max=9, missing=["R"], universe="AGE >= 15", outside="N")
     assert found.specials == ("R", "N", "")
     assert (found.outside_code, found.other_code) == (11, 12)
-    assert encode(found, pa.array(["3", "R", "N", None])).tolist() == [3, 10, 11, 12]
+    assert encode_values(found, pa.array(["3", "R", "N", None])).tolist() == [3, 10, 11, 12]
 
 
 def test_a_map_gives_a_function_its_values(tmp_path: Path) -> None:
     (tmp_path / "map.json").write_text('{"0170": "farm", "0180": "farm", "N": "N"}')
     found = column(folder=tmp_path, kind="categorical", function_of=["INDP"], map="map.json", missing=["N"])
-    assert isinstance(found, Categorical)
+    assert isinstance(found, CategoricalColumn)
     assert (found.values, found.map[("0180",)]) == (("farm",), "farm")
     (tmp_path / "map.json").write_text('[["a", 1, true], ["b", 2.50, false]]')
     two = column(folder=tmp_path, kind="categorical", function_of=["y", "z"], map="map.json")
@@ -196,7 +209,7 @@ def test_values_to_be_learnt() -> None:
     draft = column(kind="categorical", values="learn", missing=["R"], other="else")
     assert isinstance(draft, UnknownValues)
     assert (draft.unknown, draft.size, draft.draft) == (True, 2, draft)
-    assert encode(draft, pa.array(["a", "R", None])).tolist() == [1, 0, 1]
+    assert encode_values(draft, pa.array(["a", "R", None])).tolist() == [1, 0, 1]
     learnt = draft.learnt(["b", "a", "R", "else", "b"])
     assert (learnt.values, learnt.origin, learnt.unknown) == (("b", "a"), Origin.LEARNT, False)
     assert learnt.draft == draft
@@ -211,14 +224,14 @@ def test_bins_to_be_learnt() -> None:
     draft = column(kind="integer", min=0, max=100, bins="learn", missing=["R"])
     assert isinstance(draft, UnknownBins)
     assert (draft.kind, draft.size, draft.level("100"), draft.level("0.5")) == ("integer", 3, 0, None)
-    assert encode(draft, pa.array(["50", "R", "900"])).tolist() == [0, 1, 0]
+    assert encode_values(draft, pa.array(["50", "R", "900"])).tolist() == [0, 1, 0]
     learnt = draft.learnt([Fraction(15, 2), Fraction(50), Fraction(-3), Fraction(200)])
-    assert isinstance(learnt, Integer)
+    assert isinstance(learnt, IntegerColumn)
     assert (list(learnt.starts), learnt.max, learnt.draft) == ([0, 8, 50], 100, draft)
     floats = column(kind="numeric", min=0, max=1, bins="learn", decimals=1)
     assert isinstance(floats, UnknownBins)
     close = floats.learnt([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30), Fraction(1, 10**9)])
-    assert isinstance(close, Numeric)
+    assert isinstance(close, DecimalColumn)
     assert close.edges == (0, Fraction(3, 10), 1)
     plain = UnknownBins(name="x", min=Fraction(0), max=Fraction(1))
     assert plain.learnt([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30)]).levels == 2

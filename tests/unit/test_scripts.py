@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from populace.errors import ResourceError
-from populace.report import scripts
+from populace.core.errors import ResourceError
+from populace.release.report import vega_scripts as scripts
 
 MADE = "draw('<!-- </script> é\r\n');\n"
 SAFE = "draw('<\\!-- <\\/script> é\r\n');\n"
@@ -31,7 +31,7 @@ def made(monkeypatch, tmp_path) -> list[str]:
 
 def fresh() -> str:
     """Return the scripts as a new process would."""
-    return scripts.script.__wrapped__()
+    return scripts.load_scripts.__wrapped__()
 
 
 def kept(tmp_path: Path) -> Path:
@@ -71,7 +71,7 @@ def test_kept_ones_that_may_be_others_are_not_used(fault, made, tmp_path, monkey
         ours = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: ours + 1)
     else:
-        monkeypatch.setattr(scripts, "WANTED", "window.other = vegaEmbed;")
+        monkeypatch.setattr(scripts, "BUNDLE_CODE", "window.other = vegaEmbed;")
     assert fresh() == SAFE
     assert len(made) == 2
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from ruled import broken_rows
 
-from populace.generate import generate
-from populace.infer.fit import fit
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.schema.rules import Rule, Rules, Totals
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.measurements.measurements import Measurement
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.conditions.rules import Rule, Rules, Totals
 
 DOMAIN = Domain({"a": 3, "b": 3})
 CLASSES = {name: Grouping(name, (0, 1, 2)) for name in DOMAIN}
@@ -27,11 +27,11 @@ def test_few_rows_miss_a_total_rather_than_break_a_rule(rows):
     """With ten rows every total is met; with fewer, the totals of one column may not suit those of the other."""
     counts = np.array([2, 3, 5])
     known = tuple(Totals(clique=(n,), counts=c) for n, c in (("a", counts), ("b", counts[::-1])))
-    model = fit(
+    model = fit_least_squares(
         [Measurement(Marginal(()), np.array(10), Fraction(4))], domain=DOMAIN, rules=TIED, totals=known
     )
     for seed in range(30):
-        (codes,) = generate(model, rows=rows, rng=np.random.default_rng(seed))
+        (codes,) = draw_rows(model, rows=rows, rng=np.random.default_rng(seed))
         assert sum(broken_rows(codes, TIED).values()) == 0
         assert len(codes["a"]) == rows
         if rows == 10:

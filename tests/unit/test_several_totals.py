@@ -14,14 +14,14 @@ from thinned import thinned
 
 import populace as pp
 from populace.cli.main import main
-from populace.errors import UsageError
-from populace.infer import together
-from populace.infer.exchange import exchange
-from populace.infer.together import check_together
-from populace.marginals import Domain
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.schema.rules import Totals
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain
+from populace.inference.constraints import totals_feasibility as together
+from populace.inference.constraints.totals_feasibility import check_totals_feasible
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.sampling.swap_rows import swap_rows
+from populace.schema.conditions.rules import Totals
 
 # Without exchanges rows are left over in all of these.
 SEEDS = (4, 9, 12, 22)
@@ -57,11 +57,11 @@ def test_totals_are_refused_exactly_where_no_table_has_them(seed: int) -> None:
         others = tuple(axis for axis, name in enumerate(domain) if name not in clique)
         totals.append(Totals(clique=clique, counts=joint.sum(axis=others)))
     if solvable(totals, allowed, domain):
-        check_together(totals, rules=rules, domain=domain)
+        check_totals_feasible(totals, rules=rules, domain=domain)
     else:
         assert not seed % 2
         with pytest.raises(UsageError, match="no table has the totals"):
-            check_together(totals, rules=rules, domain=domain)
+            check_totals_feasible(totals, rules=rules, domain=domain)
 
 
 SCHEMA = """
@@ -111,8 +111,8 @@ def test_totals_that_just_fit_are_met(tmp_path: Path) -> None:
 
 def test_large_tables_of_totals_are_left_to_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pp.Schema.parse(SCHEMA % (90, 10, 90, 10))
-    monkeypatch.setattr(together, "MOST_CELLS", 1)
-    check_together(schema.totals, rules=schema.rules, domain=schema.domain)
+    monkeypatch.setattr(together, "MAX_PROGRAMME_CELLS", 1)
+    check_totals_feasible(schema.totals, rules=schema.rules, domain=schema.domain)
 
 
 def test_rows_are_exchanged_as_seldom_as_can_be() -> None:
@@ -121,7 +121,7 @@ def test_rows_are_exchanged_as_seldom_as_can_be() -> None:
     have = [np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1])]
     spare = [np.array([0, 1, 0]), np.array([0, 0, 1])]
     wanted = [np.array([2, 2]), np.array([1, 3])]
-    given, taken = exchange(have, spare, wanted=wanted, rng=rng) or (None, None)
+    given, taken = swap_rows(have, spare, wanted=wanted, rng=rng) or (None, None)
     assert len(given) == len(taken) == 1
     for own, other, counts in zip(have, spare, wanted, strict=True):
         own = own.copy()
@@ -132,7 +132,7 @@ def test_rows_are_exchanged_as_seldom_as_can_be() -> None:
 def test_rows_that_cannot_help_are_not_exchanged() -> None:
     have, spare = [np.array([0, 0]), np.array([0, 1])], [np.array([0]), np.array([0])]
     wanted = [np.array([1, 1]), np.array([1, 1])]
-    assert exchange(have, spare, wanted=wanted, rng=np.random.default_rng(1)) is None
+    assert swap_rows(have, spare, wanted=wanted, rng=np.random.default_rng(1)) is None
 
 
 def overlapping(seed: int) -> tuple[pd.DataFrame, list[list[str]], str]:

@@ -7,16 +7,22 @@ from fractions import Fraction
 
 import pytest
 
-from populace.errors import LedgerError
-from populace.marginals import Marginal
-from populace.privacy.loss import Currency, price
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend, Stability
-from populace.privacy.spends import SpendRecord
-from populace.privacy.stability import key_delta
-from populace.privacy.steps import LOG_STEPS, SCORE_STEPS, STEPS
-from populace.private.checks import named
-from populace.schema.unit import Neighbours, Unit
-from populace.survey.sums import Factor, Sum
+from populace.core.errors import LedgerError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    PartitionSelection,
+    Spend,
+)
+from populace.privacy.accounting.partition_selection import delta_price
+from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.private.question_checks import describe_question
+from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.survey.sums import Sum, SumFactor
 
 WIDE = DiscreteGaussian(Fraction(400))
 # What is asked, under which law, and how far r rows move it: in L1, and in squared L2.
@@ -24,26 +30,26 @@ QUESTIONS = {
     "measure": ("measure", WIDE, False),
     "score": ("score", WIDE, True),
     "choose": ("choose", Exponential(Fraction(1, 10)), True),
-    "values": ("discover", Stability(DiscreteGaussian(Fraction(400)), 200), False),
+    "values": ("discover", PartitionSelection(DiscreteGaussian(Fraction(400)), 200), False),
     "bins": ("discover", WIDE, False),
 }
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize(("verb", "law", "score"), QUESTIONS.values(), ids=QUESTIONS)
-def test_less_than_a_unit_can_move_is_refused(verb, law, score, neighbours, rows):
-    unit = Unit(name="person", rows=rows, id="p", neighbours=neighbours)
+@pytest.mark.parametrize(("verb", "mechanism", "score"), QUESTIONS.values(), ids=QUESTIONS)
+def test_less_than_a_unit_can_move_is_refused(verb, mechanism, score, neighbours, rows):
+    unit = PrivacyUnit(name="person", rows=rows, id="p", neighbours=neighbours)
     twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     l1 = twice * rows
     l2_squared = l1**2 if score else twice * rows**2
 
     def check(spend: Spend) -> None:
         SpendRecord(
-            spend=spend, price=price(spend, currency=Currency.GDP), delta=key_delta(law, unit=unit)
+            spend=spend, price=price(spend, currency=Currency.GDP), delta=delta_price(mechanism, unit=unit)
         ).check(unit=unit, currency=Currency.GDP, run="r")
 
-    right = Spend(verb=verb, what="x", law=law, answers=1, l1=l1, l2_squared=l2_squared)
+    right = Spend(verb=verb, what="x", mechanism=mechanism, answers=1, l1=l1, l2_squared=l2_squared)
     check(right)
     if l2_squared > 1:
         with pytest.raises(LedgerError, match="for less than one person can move"):
@@ -53,10 +59,10 @@ def test_less_than_a_unit_can_move_is_refused(verb, law, score, neighbours, rows
             check(replace(right, l1=l1 - 1))
 
 
-INCOME = Sum(factors=(Factor(column="INC", low=Fraction(0), high=Fraction(9)),), where='NAME == "a\nb"')
+INCOME = Sum(factors=(SumFactor(column="INC", low=Fraction(0), high=Fraction(9)),), where='NAME == "a\nb"')
 STEPPED = {
-    "a sum": ("measure", named([INCOME], many="sums"), DiscreteLaplace(Fraction(9)), STEPS),
-    "sums": ("measure", named([INCOME, INCOME], many="sums"), WIDE, STEPS),
+    "a sum": ("measure", describe_question([INCOME], many="sums"), DiscreteLaplace(Fraction(9)), STEPS),
+    "sums": ("measure", describe_question([INCOME, INCOME], many="sums"), WIDE, STEPS),
     "the size of a bound": (
         "score",
         f"size of the bound on {INCOME}",
@@ -68,13 +74,13 @@ STEPPED = {
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize(("verb", "what", "law", "steps"), STEPPED.values(), ids=STEPPED)
-def test_what_is_told_in_steps_is_booked_in_steps(verb, what, law, steps, neighbours):
+@pytest.mark.parametrize(("verb", "what", "mechanism", "steps"), STEPPED.values(), ids=STEPPED)
+def test_what_is_told_in_steps_is_booked_in_steps(verb, what, mechanism, steps, neighbours):
     """A sum booked as if it were a count would cost a 16-millionth of what it tells."""
-    unit = Unit(name="person", rows=2, id="p", neighbours=neighbours)
+    unit = PrivacyUnit(name="person", rows=2, id="p", neighbours=neighbours)
     full = steps * unit.marginal_l1
     for l1, l2_squared in ((full, full**2), (unit.marginal_l1, unit.marginal_l1**2), (full, full**2 - 1)):
-        spend = Spend(verb=verb, what=what, law=law, answers=1, l1=l1, l2_squared=l2_squared)
+        spend = Spend(verb=verb, what=what, mechanism=mechanism, answers=1, l1=l1, l2_squared=l2_squared)
         record = SpendRecord(spend=spend, price=price(spend, currency=Currency.GDP))
         assert SpendRecord.booked(record.to_json()) == record
         if (l1, l2_squared) == (full, full**2):
@@ -86,5 +92,5 @@ def test_what_is_told_in_steps_is_booked_in_steps(verb, what, law, steps, neighb
 
 @pytest.mark.parametrize("name", ["sum of INC", "3 sums"])
 def test_a_column_is_never_taken_for_a_sum(name):
-    what = named([Marginal((name,))])
-    assert Spend(verb="measure", what=what, law=WIDE, answers=1, l1=1, l2_squared=1).steps == 1
+    what = describe_question([Marginal((name,))])
+    assert Spend(verb="measure", what=what, mechanism=WIDE, answers=1, l1=1, l2_squared=1).steps == 1

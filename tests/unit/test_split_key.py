@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import ResourceError, UsageError
-from populace.privacy import partition
-from populace.privacy.entropy import SystemEntropy
-from populace.privacy.partition import SplitKey
+from populace.core.errors import ResourceError, UsageError
+from populace.privacy.noise import split_key as partition
+from populace.privacy.noise.entropy import SystemEntropy
+from populace.privacy.noise.split_key import SplitKey
 
 
 def kept(path: Path) -> list[int]:
@@ -87,4 +87,4 @@ def test_what_is_no_key_is_refused_at_once(kind: str, tmp_path: Path) -> None:
 
 
 def test_drafts_have_the_name_that_clean_knows() -> None:
-    assert partition.DRAFT == ".populace-key-"
+    assert partition.DRAFT_PREFIX == ".populace-key-"

@@ -12,24 +12,24 @@ import pytest
 from ledgers import append_raw, forge, reserve, rows
 from thinned import thinned
 
-from populace.errors import LedgerError, OverBudget, UsageError
-from populace.privacy.budget import Budget
-from populace.privacy.events import Event, Kind
-from populace.privacy.ledger import Ledger
-from populace.privacy.loss import Currency, gdp_delta, price
-from populace.privacy.mechanisms import (
+from populace.core.errors import LedgerError, OverBudget, UsageError
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
-    GaussianWithin,
+    EpsilonDeltaGaussian,
     Noise,
+    PartitionSelection,
     Spend,
-    Stability,
-    law_from_json,
+    mechanism_from_json,
 )
-from populace.privacy.record import RunRecord
-from populace.privacy.spends import SpendRecord
-from populace.privacy.stability import key_delta, least_threshold, told_probability
-from populace.schema.unit import Neighbours, Unit
+from populace.privacy.accounting.partition_selection import delta_price, min_threshold, reveal_probability
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import RunRecord
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 NOISES = [
     DiscreteGaussian(Fraction(1, 10)),
@@ -42,7 +42,7 @@ NOISES = [
     DiscreteGaussian(Fraction(400)),
 ]
 DELTAS = [Fraction(1, 20), Fraction(1, 10**3), Fraction(1, 10**9), Fraction(1, 10**30)]
-PERSON = Unit(name="person", rows=3, id="p")
+PERSON = PrivacyUnit(name="person", rows=3, id="p")
 REPLACED = replace(PERSON, neighbours=Neighbours.REPLACE_ONE)
 
 
@@ -87,7 +87,7 @@ def worst(noise: Noise, threshold: int, rows: int) -> mp.mpf:
 def test_the_probability_is_that_of_the_worst_multiset(noise, rows):
     """The two ends (one key of r rows, r keys of one row) bound every spread, and to the last digit."""
     for threshold in (rows, rows + 1, rows + 4, rows + 30):
-        found = told_probability(Stability(noise, threshold), rows=rows)
+        found = reveal_probability(PartitionSelection(noise, threshold), rows=rows)
         exact = max(worst(noise, threshold, rows), mp.mpf(2) ** -1024)
         with mp.workdps(60):
             excess = mp.mpf(found.numerator) / found.denominator / exact - 1
@@ -97,17 +97,17 @@ def test_the_probability_is_that_of_the_worst_multiset(noise, rows):
 @pytest.mark.parametrize("rows", [1, 3, 12])
 def test_both_ends_matter(rows):
     """Many keys of one row are worst for wide noise, one key of many rows for narrow noise."""
-    apart = Stability(DiscreteGaussian(Fraction(400)), 60)
-    together = Stability(DiscreteGaussian(Fraction(1)), rows + 4)
-    assert told_probability(apart, rows=rows) >= float(rows * tail(apart.noise, 59)) * 0.99
-    assert told_probability(together, rows=rows) >= float(tail(together.noise, 4)) * 0.999
+    apart = PartitionSelection(DiscreteGaussian(Fraction(400)), 60)
+    together = PartitionSelection(DiscreteGaussian(Fraction(1)), rows + 4)
+    assert reveal_probability(apart, rows=rows) >= float(rows * tail(apart.noise, 59)) * 0.99
+    assert reveal_probability(together, rows=rows) >= float(tail(together.noise, 4)) * 0.999
 
 
 @pytest.mark.parametrize("noise", thinned(NOISES, to=3), ids=str)
 @pytest.mark.parametrize("delta", thinned(DELTAS, to=2), ids=lambda delta: f"{float(delta):g}")
-@pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+@pytest.mark.parametrize("unit", [PrivacyUnit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
 def test_the_threshold_is_the_least_that_fits(noise, delta, unit):
-    threshold = least_threshold(noise, delta=delta, unit=unit)
+    threshold = min_threshold(noise, delta=delta, unit=unit)
     twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     with mp.workdps(60):
         most = mp.mpf(delta.numerator) / delta.denominator / twice
@@ -119,7 +119,7 @@ def test_the_threshold_is_the_least_that_fits(noise, delta, unit):
 def test_wide_noise_is_bounded_closely():
     """Beyond the terms that are summed, an integral bounds the rest: never below, and by less than one in 10,000."""
     noise = DiscreteGaussian(Fraction(4 * 10**6))
-    found = told_probability(Stability(noise, 3000), rows=1)
+    found = reveal_probability(PartitionSelection(noise, 3000), rows=1)
     exact = tail(noise, 2999)
     assert exact <= float(found) * (1 + 1e-12)
     assert float(found) < exact * 1.0001
@@ -139,54 +139,54 @@ def test_what_lies_behind_the_terms_of_wide_noise_is_booked():
         return (area + term / 2 + term * first / spread**2 / 12) / (spread * mp.sqrt(2 * mp.pi))
 
     with mp.workdps(40):
-        threshold = least_threshold(noise, delta=delta, unit=Unit())
-        found = told_probability(Stability(noise, threshold), rows=1)
+        threshold = min_threshold(noise, delta=delta, unit=PrivacyUnit())
+        found = reveal_probability(PartitionSelection(noise, threshold), rows=1)
         excess = mp.mpf(found.numerator) / found.denominator / wide(threshold - 1) - 1
         assert 0 <= excess < 1e-4
         assert wide(threshold - 1) <= 1e-9 < wide(threshold - 2)
 
 
 def test_a_tiny_probability_is_booked_as_a_short_number():
-    found = told_probability(Stability(DiscreteGaussian(Fraction(1)), 10**4), rows=1)
+    found = reveal_probability(PartitionSelection(DiscreteGaussian(Fraction(1)), 10**4), rows=1)
     assert found == Fraction(1, 2**1024)
 
 
 def test_a_threshold_below_the_rows_of_a_unit_hides_nothing():
-    assert told_probability(Stability(DiscreteGaussian(Fraction(1)), 2), rows=3) == 1
-    assert key_delta(Stability(DiscreteGaussian(Fraction(1)), 2), unit=REPLACED) == 2
-    assert key_delta(DiscreteGaussian(Fraction(1)), unit=PERSON) == 0
+    assert reveal_probability(PartitionSelection(DiscreteGaussian(Fraction(1)), 2), rows=3) == 1
+    assert delta_price(PartitionSelection(DiscreteGaussian(Fraction(1)), 2), unit=REPLACED) == 2
+    assert delta_price(DiscreteGaussian(Fraction(1)), unit=PERSON) == 0
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(-1)])
 def test_no_delta_no_threshold(delta):
     with pytest.raises(UsageError, match="no threshold"):
-        least_threshold(DiscreteGaussian(Fraction(1)), delta=delta, unit=Unit())
+        min_threshold(DiscreteGaussian(Fraction(1)), delta=delta, unit=PrivacyUnit())
 
 
 def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
-    law = Stability(DiscreteGaussian(Fraction(25, 2)), 40)
-    assert law_from_json(law.to_json()) == law
+    mechanism = PartitionSelection(DiscreteGaussian(Fraction(25, 2)), 40)
+    assert mechanism_from_json(mechanism.to_json()) == mechanism
     for currency in (Currency.GDP, Currency.ZCDP):
-        assert price(asked(law), currency=currency) == price(
+        assert price(asked(mechanism), currency=currency) == price(
             asked(DiscreteGaussian(Fraction(25, 2))), currency=currency
         )
     with pytest.raises(UsageError, match="pure"):
-        price(asked(law), currency=Currency.PURE)
-    pure = Stability(DiscreteLaplace(Fraction(7, 2)), 40)
-    assert law_from_json(pure.to_json()) == pure
+        price(asked(mechanism), currency=Currency.PURE)
+    pure = PartitionSelection(DiscreteLaplace(Fraction(7, 2)), 40)
+    assert mechanism_from_json(pure.to_json()) == pure
     for currency in Currency:
         assert price(asked(pure), currency=currency) == price(asked(pure.noise), currency=currency)
     for both in ({"variance": "9", "scale": "3"}, {}):
         with pytest.raises(ValueError, match="one law"):
-            law_from_json({"law": "stability", "threshold": "40", **both})
+            mechanism_from_json({"law": "stability", "threshold": "40", **both})
 
 
-def asked(law, *, unit=None, verb="discover"):
-    unit = unit or Unit()
+def asked(mechanism, *, unit=None, verb="discover"):
+    unit = unit or PrivacyUnit()
     return Spend(
         verb=verb,
         what="values of 'city'",
-        law=law,
+        mechanism=mechanism,
         answers=1,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,
@@ -194,47 +194,49 @@ def asked(law, *, unit=None, verb="discover"):
 
 
 @pytest.mark.parametrize(
-    ("verb", "law"),
+    ("verb", "mechanism"),
     [
-        ("measure", Stability(DiscreteGaussian(Fraction(1)), 5)),
-        ("score", Stability(DiscreteGaussian(Fraction(1)), 5)),
+        ("measure", PartitionSelection(DiscreteGaussian(Fraction(1)), 5)),
+        ("score", PartitionSelection(DiscreteGaussian(Fraction(1)), 5)),
         ("dig", Fraction(1)),
     ],
 )
-def test_keys_are_only_told_by_discover(verb, law):
+def test_keys_are_only_told_by_discover(verb, mechanism):
     with pytest.raises(UsageError):
-        asked(law, verb=verb)
+        asked(mechanism, verb=verb)
 
 
 @pytest.mark.parametrize("told", ["5/2", "0", "-3", "1e3"])
 def test_a_threshold_is_a_whole_number_above_zero(told):
     with pytest.raises((UsageError, ValueError)):
-        law_from_json({"law": "stability", "variance": "1", "threshold": told})
+        mechanism_from_json({"law": "stability", "variance": "1", "threshold": told})
     with pytest.raises(UsageError):
-        Stability(DiscreteGaussian(Fraction(1)), True)
+        PartitionSelection(DiscreteGaussian(Fraction(1)), True)
 
 
 def test_keys_are_not_told_with_noise_that_takes_a_part_of_delta_itself():
     """The books charge what a threshold takes; what the noise names would be on top of it."""
     with pytest.raises(UsageError, match="keys cannot be told"):
-        Stability(GaussianWithin(Fraction(100), Fraction(1, 100)), 200)
+        PartitionSelection(EpsilonDeltaGaussian(Fraction(100), Fraction(1, 100)), 200)
     with pytest.raises(UsageError, match="has no 'delta'"):
-        law_from_json({"law": "stability", "variance": "100", "delta": "1/100", "threshold": "200"})
+        mechanism_from_json({"law": "stability", "variance": "100", "delta": "1/100", "threshold": "200"})
 
 
 def test_a_budget_makes_the_law_that_a_share_and_a_part_of_delta_pay_for():
     budget = Budget.of(Fraction(1), Fraction(1, 10**9), unit=PERSON)
-    law = budget.key_law(Fraction(1, 20), delta=Fraction(1, 10**10))
-    share = budget.share(asked(law, unit=PERSON))
+    mechanism = budget.key_mechanism(Fraction(1, 20), delta=Fraction(1, 10**10))
+    share = budget.share(asked(mechanism, unit=PERSON))
     assert Fraction(499, 10_000) < share <= Fraction(1, 20)
-    assert key_delta(law, unit=PERSON) <= Fraction(1, 10**10)
-    assert key_delta(Stability(DiscreteGaussian(law.variance), law.threshold - 1), unit=PERSON) > Fraction(
-        1, 10**10
-    )
+    assert delta_price(mechanism, unit=PERSON) <= Fraction(1, 10**10)
+    assert delta_price(
+        PartitionSelection(DiscreteGaussian(mechanism.variance), mechanism.threshold - 1), unit=PERSON
+    ) > Fraction(1, 10**10)
     pure = Budget.of(Fraction(1), Fraction(0), unit=PERSON)
-    assert pure.key_law(Fraction(1, 20), delta=Fraction(1, 10**10)).noise == DiscreteLaplace(Fraction(60))
+    assert pure.key_mechanism(Fraction(1, 20), delta=Fraction(1, 10**10)).noise == DiscreteLaplace(
+        Fraction(60)
+    )
     with pytest.raises(UsageError, match="no threshold"):
-        pure.key_law(Fraction(1, 20), delta=Fraction(0))
+        pure.key_mechanism(Fraction(1, 20), delta=Fraction(0))
 
 
 KEYS = Fraction("1e-10")
@@ -243,10 +245,10 @@ KEYS = Fraction("1e-10")
 class TestBooks:
     """Rows: 1 open, 2 reserve, 3 spend."""
 
-    def law(self, run, *, share=Fraction(1, 10), delta=KEYS):
-        return run.left.key_law(share, delta=delta)
+    def mechanism(self, run, *, share=Fraction(1, 10), delta=KEYS):
+        return run.left.key_mechanism(share, delta=delta)
 
-    @pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+    @pytest.mark.parametrize("unit", [PrivacyUnit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
     def test_a_part_of_delta_is_set_aside_and_spent(self, ledger, unit):
         ledger.open_account("adult", epsilon="1", delta="1e-9", neighbours=unit.neighbours)
         run = reserve(ledger, unit=unit, keys=KEYS)
@@ -254,48 +256,48 @@ class TestBooks:
         assert record.guarantee == (1, Fraction("1e-9"))
         assert gdp_delta(record.cap, epsilon=Fraction(1)) <= Fraction("9e-10")
         assert gdp_delta(record.cap * Fraction("1.0001"), epsilon=Fraction(1)) > Fraction("9e-10")
-        law = self.law(run)
-        run.charge(asked(law, unit=unit))
+        mechanism = self.mechanism(run)
+        run.charge(asked(mechanism, unit=unit))
         booked = Ledger.existing(ledger.path).record(run.id)
-        assert booked.spends[0].delta == key_delta(law, unit=unit) <= KEYS
+        assert booked.spends[0].delta == delta_price(mechanism, unit=unit) <= KEYS
         assert booked.left.keys == KEYS - booked.spends[0].delta
         assert booked.left.cap == record.cap - booked.spends[0].price
         with pytest.raises(OverBudget, match="set aside is left"):
-            run.charge(asked(law, unit=unit))
+            run.charge(asked(mechanism, unit=unit))
         assert len(run.spends()) == 1
         assert RunRecord.from_json(booked.to_json()) == booked
         booked.check()
 
     def test_noise_takes_the_part_that_it_names_and_no_more_than_there_is(self, ledger):
         run = reserve(ledger, keys=Fraction("1e-9"))
-        law = GaussianWithin(Fraction(10**6), Fraction("6e-10"))
-        run.charge(asked(law, verb="measure"))
+        mechanism = EpsilonDeltaGaussian(Fraction(10**6), Fraction("6e-10"))
+        run.charge(asked(mechanism, verb="measure"))
         with pytest.raises(OverBudget, match="4e-10 of the 1e-9 set aside is left") as refused:
-            run.charge(asked(law, verb="measure"))
+            run.charge(asked(mechanism, verb="measure"))
         assert "for keys" not in str(refused.value)
-        assert run.record().used_keys == Fraction("6e-10")
+        assert run.record().used_delta_reserve == Fraction("6e-10")
 
     def test_keys_without_a_part_of_delta_are_refused(self, ledger):
         run = reserve(ledger)
         with pytest.raises(OverBudget, match="0 set aside"):
-            run.charge(asked(Stability(DiscreteGaussian(Fraction(10**6)), 10**4)))
+            run.charge(asked(PartitionSelection(DiscreteGaussian(Fraction(10**6)), 10**4)))
 
-    @pytest.mark.parametrize("unit", [Unit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
+    @pytest.mark.parametrize("unit", [PrivacyUnit(), PERSON, REPLACED], ids=["row", "person", "replaced"])
     def test_with_all_of_delta_set_aside_the_rest_is_pure(self, ledger, unit):
         ledger.open_account("adult", epsilon="1", delta="1e-9", neighbours=unit.neighbours)
         run = reserve(ledger, unit=unit, keys=Fraction("1e-9"))
         assert (run.budget.currency, run.budget.cap) == (Currency.PURE, 1)
-        law = self.law(run, share=Fraction(1), delta=Fraction("1e-9"))
-        assert law.noise == DiscreteLaplace(Fraction(unit.marginal_l1))
-        run.charge(asked(law, unit=unit))
+        mechanism = self.mechanism(run, share=Fraction(1), delta=Fraction("1e-9"))
+        assert mechanism.noise == DiscreteLaplace(Fraction(unit.marginal_l1))
+        run.charge(asked(mechanism, unit=unit))
         booked = Ledger.existing(ledger.path).record(run.id)
         assert booked.guarantee == (1, Fraction("1e-9"))
         assert booked.used == 1
-        assert Fraction("0.3e-9") < booked.used_keys <= booked.keys
+        assert Fraction("0.3e-9") < booked.used_delta_reserve <= booked.keys
         assert RunRecord.from_json(booked.to_json()) == booked
         booked.check()
         with pytest.raises(UsageError, match="pure"):
-            run.charge(asked(Stability(DiscreteGaussian(Fraction(10**6)), 10**4), unit=unit))
+            run.charge(asked(PartitionSelection(DiscreteGaussian(Fraction(10**6)), 10**4), unit=unit))
 
     @pytest.mark.parametrize("keys", ["2e-9", "-1e-10"])
     def test_no_more_than_delta_is_set_aside(self, ledger, keys):
@@ -320,15 +322,19 @@ class TestBooks:
 
     def test_forged_rows_are_refused(self, ledger):
         run = reserve(ledger, keys=KEYS)
-        law = self.law(run)
-        run.charge(asked(law))
+        mechanism = self.mechanism(run)
+        run.charge(asked(mechanism))
         told = SpendRecord.from_json(run.spends()[0].to_json())
-        lower = replace(law, threshold=law.threshold - 1).to_json()
+        lower = replace(mechanism, threshold=mechanism.threshold - 1).to_json()
         for row, changes, match in (
             (3, {"delta": str(told.delta / 2)}, "part of delta"),
             (3, {"delta": "0"}, "part of delta"),
             (3, {"law": lower}, "part of delta"),
-            (3, {"law": replace(law, noise=DiscreteGaussian(law.variance / 2)).to_json()}, "below its price"),
+            (
+                3,
+                {"law": replace(mechanism, noise=DiscreteGaussian(mechanism.variance / 2)).to_json()},
+                "below its price",
+            ),
             (3, {"delta": str(2 * KEYS)}, "set aside"),
             (3, {"note": "free"}, "'note', which this version does not know"),
             (2, {"keys": str(told.delta / 2)}, "set aside"),
@@ -346,9 +352,9 @@ class TestBooks:
 
     def test_a_second_spend_beyond_the_part_is_refused_when_read(self, ledger):
         run = reserve(ledger, keys=KEYS)
-        run.charge(asked(self.law(run)))
+        run.charge(asked(self.mechanism(run)))
         body = run.spends()[0].to_json()
-        append_raw(ledger.path, Event(kind=Kind.SPEND, dataset="adult", run=run.id, body=body))
+        append_raw(ledger.path, Event(kind=EventKind.SPEND, dataset="adult", run=run.id, body=body))
         self.refused(ledger, "set aside is left")
 
 
@@ -356,7 +362,7 @@ def restore(path, log):
     import sqlite3
     from contextlib import closing
 
-    from populace.privacy import ledger_file
+    from populace.privacy.ledger import ledger_file
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("delete from events")
@@ -371,6 +377,6 @@ def restore(path, log):
 def test_the_figures_of_the_decision_note_hold(part, threshold, taken):
     """docs/decisions/learnt-domains.md: rows that a value needs, and per cent of the cap, at ε = 1 and δ = 1e-9."""
     delta, part = Fraction("1e-9"), Fraction(part)
-    whole, left = (Budget.of(Fraction(1), delta * share, unit=Unit()) for share in (1, 1 - part))
-    assert left.key_law(Fraction(6, 100), delta=delta * part).threshold == threshold
+    whole, left = (Budget.of(Fraction(1), delta * share, unit=PrivacyUnit()) for share in (1, 1 - part))
+    assert left.key_mechanism(Fraction(6, 100), delta=delta * part).threshold == threshold
     assert round(100 * float(1 - left.cap / whole.cap), 1) == taken

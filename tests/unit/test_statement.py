@@ -17,36 +17,36 @@ import releases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.marginals import Marginal
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import (
+from populace.api.synthesize import measure
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
-    GaussianWithin,
+    EpsilonDeltaGaussian,
     Noise,
+    PartitionSelection,
     Spend,
-    Stability,
 )
-from populace.privacy.noise import ExactNoise
-from populace.privacy.record import RunRecord
-from populace.privacy.samplers import discrete_gaussian, discrete_laplace
-from populace.release.answers import Answers
-from populace.release.cost import MOST_STAGES, reach, stages
-from populace.release.page import markdown
-from populace.release.statement import (
-    STAMP,
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.run_record import RunRecord
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.samplers import draw_discrete_gaussian, draw_discrete_laplace
+from populace.release.statement.cost import MAX_STAGES, margin_of_error, summarize_spends
+from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.statement import (
+    REHEARSAL_STAMP,
     RowsFrom,
     Statement,
-    at_most,
-    exact_text,
-    power,
-    promise,
-    state,
+    bound_membership_power,
+    compute_statement,
+    describe_guarantee,
+    format_exact,
+    round_down_to_float,
 )
+from populace.release.statement.statement_markdown import render_markdown
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, Unit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 KEYS = {
     "epsilon", "delta", "neighbours", "unit", "rows_per_unit", "dataset", "total", "spends", "domains", "not_covered",
@@ -67,11 +67,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Schema]:
 
 
 def told(record: RunRecord, schema: Schema) -> Statement:
-    return state(record, schema=schema, answers=Answers(), rows=100, rows_from=RowsFrom.NOISE)
+    return compute_statement(
+        record, schema=schema, answers=MeasuredContent(), rows=100, rows_from=RowsFrom.NOISE
+    )
 
 
 def paged(statement: Statement) -> str:
-    return markdown(statement, measured=MEASURED, version="0.0")
+    return render_markdown(statement, measured=MEASURED, version="0.0")
 
 
 @pytest.mark.parametrize(
@@ -79,15 +81,22 @@ def paged(statement: Statement) -> str:
     [
         ([], {"unused": "0.01"}, "all of it set aside and not used"),
         ([DiscreteLaplace(Fraction(9))], {"unused": "0.01"}, "all of it set aside and not used"),
-        ([GaussianWithin(Fraction(400), Fraction(1, 100))], {"noise": "0.01"}, "all of it for noise"),
+        ([EpsilonDeltaGaussian(Fraction(400), Fraction(1, 100))], {"noise": "0.01"}, "all of it for noise"),
         (
-            [GaussianWithin(Fraction(400), Fraction(1, 400))],
+            [EpsilonDeltaGaussian(Fraction(400), Fraction(1, 400))],
             {"noise": "0.0025", "unused": "0.0075"},
             "not used",
         ),
-        ([Stability(DiscreteLaplace(Fraction(9)), 200)], {"keys": "0.01"}, "all of it for values or rows"),
         (
-            [GaussianWithin(Fraction(400), Fraction(1, 400)), Stability(DiscreteLaplace(Fraction(9)), 200)],
+            [PartitionSelection(DiscreteLaplace(Fraction(9)), 200)],
+            {"keys": "0.01"},
+            "all of it for values or rows",
+        ),
+        (
+            [
+                EpsilonDeltaGaussian(Fraction(400), Fraction(1, 400)),
+                PartitionSelection(DiscreteLaplace(Fraction(9)), 200),
+            ],
             {"noise": "0.0025", "keys": "0.0075"},
             "of which 0.0075 for values or rows that one person alone has, and 0.0025 for noise",
         ),
@@ -96,21 +105,25 @@ def paged(statement: Statement) -> str:
 )
 def test_delta_went_where_the_laws_of_the_spends_say(laws, parts, words, made, tmp_path):
     """Whatever the method is called: noise that names a part of δ is noise, and a threshold is for keys."""
-    unit = Unit(name="person")
+    unit = PrivacyUnit(name="person")
     common = {"unit": unit, "schema_digest": "", "rehearsal": False, "method": "whatever"}
     run = Ledger.open(tmp_path / "l.db").reserve(
         "d", epsilon=1, delta="0.01", keys=Fraction(1, 100), **common
     )
-    for law in laws:
-        verb = "discover" if isinstance(law, Stability) else "measure"
-        run.charge(Spend(verb=verb, what="x", law=law, answers=1, l1=1, l2_squared=1))
+    for mechanism in laws:
+        verb = "discover" if isinstance(mechanism, PartitionSelection) else "measure"
+        run.charge(Spend(verb=verb, what="x", mechanism=mechanism, answers=1, l1=1, l2_squared=1))
     statement = told(run.record(), made[1])
     found = statement["delta_parts"]
-    took = [charged.delta for charged in run.record().spends if isinstance(charged.spend.law, Stability)]
+    took = [
+        charged.delta
+        for charged in run.record().spends
+        if isinstance(charged.spend.mechanism, PartitionSelection)
+    ]
     assert Fraction(found.pop("keys_used")) == sum(took) <= Fraction(found["keys"])
     assert found == {"noise": "0", "keys": "0", "unused": "0"} | parts
     assert sum(map(Fraction, found.values())) == Fraction(statement["delta_exact"])
-    assert words in markdown(statement, measured=[Marginal(("age",))], version="0.0")
+    assert words in render_markdown(statement, measured=[Marginal(("age",))], version="0.0")
 
 
 def test_the_statement_has_every_key_and_survives_json(made: tuple[RunRecord, Schema]) -> None:
@@ -144,7 +157,8 @@ def test_shares_add_up_to_what_was_used(made: tuple[RunRecord, Schema]) -> None:
     statement = told(record, schema)
     assert math.isclose(sum(line["share"] for line in statement["spends"]), statement["used"]["share"])
     assert math.isclose(
-        sum(stage.share for stage in stages(statement, measured=MEASURED)), statement["used"]["share"]
+        sum(stage.share for stage in summarize_spends(statement, measured=MEASURED)),
+        statement["used"]["share"],
     )
     assert sum((Fraction(line["price"]) for line in statement["spends"]), Fraction(0)) == record.used
     assert 0.9 < statement["used"]["share"] <= 1
@@ -165,20 +179,20 @@ def test_shares_of_many_stages_add_up_too(tmp_path: Path) -> None:
         noise=ExactNoise(RehearsalEntropy(1)),
     )
     statement = told(run.record, run.schema)
-    found = stages(statement, measured=[item.marginal for item in run.items])
-    assert len(found) <= MOST_STAGES < len(statement["spends"])
+    found = summarize_spends(statement, measured=[item.marginal for item in run.items])
+    assert len(found) <= MAX_STAGES < len(statement["spends"])
     assert math.isclose(sum(stage.share for stage in found), statement["used"]["share"])
 
 
 def test_what_was_asked_is_told_in_columns_and_pairs(made: tuple[RunRecord, Schema]) -> None:
     statement = told(*made)
-    assert [stage.label for stage in stages(statement, measured=MEASURED)] == [
+    assert [stage.label for stage in summarize_spends(statement, measured=MEASURED)] == [
         "measure number of rows",
         "measure 5 columns",
         "choose 4 times one pair; 4 pairs were chosen",
         "measure 4 pairs",
     ]
-    assert [stage.label for stage in stages(statement, measured=())] == [
+    assert [stage.label for stage in summarize_spends(statement, measured=())] == [
         "measure number of rows",
         "measure 5 tables",
         "choose 4 times one pair",
@@ -223,19 +237,19 @@ def test_choices_of_none_and_repeats_are_told(
         for charged in record.spends
     )
     statement = told(replace(record, spends=spends), schema)
-    found = [stage.label for stage in stages(statement, measured=[*MEASURED[:6], *measured])]
+    found = [stage.label for stage in summarize_spends(statement, measured=[*MEASURED[:6], *measured])]
     assert found[2:] == [f"choose {expected[0]}", f"measure {expected[1]}"]
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(740)), DiscreteLaplace(Fraction(21))])
-def test_noise_stays_within_its_reach_19_times_of_20(law: Noise) -> None:
+@pytest.mark.parametrize("mechanism", [DiscreteGaussian(Fraction(740)), DiscreteLaplace(Fraction(21))])
+def test_noise_stays_within_its_reach_19_times_of_20(mechanism: Noise) -> None:
     """Of 40000 draws, 38000 expected within; seed 2, bands of five standard deviations, less what whole rows add."""
     entropy = RehearsalEntropy(2)
-    if isinstance(law, DiscreteGaussian):
-        noise = discrete_gaussian(law.variance, size=40_000, entropy=entropy)
+    if isinstance(mechanism, DiscreteGaussian):
+        noise = draw_discrete_gaussian(mechanism.variance, size=40_000, entropy=entropy)
     else:
-        noise = discrete_laplace(law.scale, size=40_000, entropy=entropy)
-    within = int((np.abs(noise) <= reach(law)).sum())
+        noise = draw_discrete_laplace(mechanism.scale, size=40_000, entropy=entropy)
+    within = int((np.abs(noise) <= margin_of_error(mechanism)).sum())
     assert 38_000 - 220 < within < 38_000 + 220 + 40_000 * 0.005
 
 
@@ -255,9 +269,9 @@ def test_weak_promises_are_called_weak(
 ) -> None:
     record, schema = made
     statement = told(replace(record, epsilon=Fraction(epsilon), delta=Fraction(delta)), schema)
-    assert words in promise(statement)
+    assert words in describe_guarantee(statement)
     assert len(statement["warnings"]) == warned
-    assert ("nearly the same" in promise(statement)) == (epsilon == "1")
+    assert ("nearly the same" in describe_guarantee(statement)) == (epsilon == "1")
     assert all(f"**{warning}**" in paged(statement) for warning in statement["warnings"])
 
 
@@ -268,7 +282,9 @@ def test_delta_is_large_beside_many_rows(made: tuple[RunRecord, Schema]) -> None
         (10**9, RowsFrom.NOISE, 1),
         (10**9, RowsFrom.CURATOR, 0),
     ):
-        statement = state(record, schema=schema, answers=Answers(), rows=rows, rows_from=origin)
+        statement = compute_statement(
+            record, schema=schema, answers=MeasuredContent(), rows=rows, rows_from=origin
+        )
         assert len(statement["warnings"]) == warned
 
 
@@ -278,7 +294,7 @@ def test_a_unit_called_row_reads_well(
     made: tuple[RunRecord, Schema], rows: int, id_column: str | None, neighbours: Neighbours
 ) -> None:
     record, schema = made
-    unit = Unit(name="row", rows=rows, id=id_column, neighbours=neighbours)
+    unit = PrivacyUnit(name="row", rows=rows, id=id_column, neighbours=neighbours)
     page = paged(told(replace(record, unit=unit), schema))
     for clumsy in ("no row has", "row who", "every row apart", "| row, at most 1 row"):
         assert clumsy not in page
@@ -296,7 +312,7 @@ def test_the_page_gives_values_and_says_where_to_look_further(made: tuple[RunRec
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**6))
 def test_the_json_number_is_never_above_the_exact_one_and_never_far_below(value: Fraction) -> None:
-    number = at_most(value)
+    number = round_down_to_float(value)
     written = Fraction(json.dumps(number))
     assert written <= value
     assert written >= value * (1 - Fraction(1, 2**51))
@@ -305,9 +321,9 @@ def test_the_json_number_is_never_above_the_exact_one_and_never_far_below(value:
 @pytest.mark.parametrize("text", ["0.1", "0.3", "1", "10", "1e-9", "1e-300", "2.5", "1/3"])
 def test_exact_texts_are_exact_and_short(text: str) -> None:
     value = Fraction(text)
-    assert Fraction(exact_text(value)) == value
-    assert exact_text(value) == text
-    assert float(Fraction(text)) >= at_most(value)
+    assert Fraction(format_exact(value)) == value
+    assert format_exact(value) == text
+    assert float(Fraction(text)) >= round_down_to_float(value)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-3"), ("0.1", "1e-2"), ("5", "1e-4"), ("2", "0")])
@@ -316,29 +332,31 @@ def test_the_plain_reading_is_the_exact_trade_off(tmp_path: Path, epsilon: str, 
     table, schema = releases.small_sample(("sex",), households=20)
     record = releases.measure(table, schema, ledger=tmp_path / "l.db", epsilon=epsilon, delta=delta).record
     alphas = np.concatenate([np.geomspace(1e-9, 0.5, 4000), np.linspace(0.5, 0.999, 500)])
-    excess = max(power(record, false_alarms=a) - math.exp(float(epsilon)) * a for a in alphas)
+    excess = max(
+        bound_membership_power(record, false_alarms=a) - math.exp(float(epsilon)) * a for a in alphas
+    )
     assert excess <= float(delta) * (1 + 1e-6) + 1e-12
     assert excess >= float(delta) * 0.99 - 1e-9
 
 
 def test_the_reading_is_rounded_up(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
-    found = power(record, false_alarms=0.05)
+    found = bound_membership_power(record, false_alarms=0.05)
     assert 0.071 < found < 0.072
     assert "at most 7.2 of 100" in told(record, schema)["reading"]
 
 
 def test_replace_one_and_ids_are_told(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
-    unit = Unit(name="household", rows=3, id="home", neighbours=Neighbours.REPLACE_ONE)
+    unit = PrivacyUnit(name="household", rows=3, id="home", neighbours=Neighbours.REPLACE_ONE)
     statement = told(replace(record, unit=unit), schema)
-    assert "any one household with up to 3 rows been replaced by another" in promise(statement)
+    assert "any one household with up to 3 rows been replaced by another" in describe_guarantee(statement)
     assert "which of two versions of one household" in statement["reading"]
     assert any("“home”" in line for line in statement["not_covered"])
     assert statement["rows_per_unit"] == 3
     trusted = told(record, schema)
     assert any("trusted, not checked" in line for line in trusted["not_covered"])
-    assert "added to the data or taken out of it" in promise(trusted)
+    assert "added to the data or taken out of it" in describe_guarantee(trusted)
 
 
 def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
@@ -355,8 +373,12 @@ def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
 
 def test_the_origin_of_the_number_of_rows(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
-    noisy = state(record, schema=schema, answers=Answers(), rows=5, rows_from=RowsFrom.NOISE)["total"]
-    chosen = state(record, schema=schema, answers=Answers(), rows=5, rows_from=RowsFrom.CURATOR)["total"]
+    noisy = compute_statement(
+        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowsFrom.NOISE
+    )["total"]
+    chosen = compute_statement(
+        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowsFrom.CURATOR
+    )["total"]
     assert (noisy["origin"], chosen["origin"]) == ("noisy", "chosen by the curator")
     assert noisy["rows"] == chosen["rows"] == 5
 
@@ -364,11 +386,11 @@ def test_the_origin_of_the_number_of_rows(made: tuple[RunRecord, Schema]) -> Non
 def test_a_rehearsal_is_stamped_everywhere(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
     statement = told(replace(record, rehearsal=True), schema)
-    assert statement["stamp"] == STAMP == "REHEARSAL – noise was repeatable; not private"
-    assert STAMP in paged(statement).splitlines()[0]
-    assert STAMP in statement["not_covered"][0]
-    assert promise(statement).startswith("Nothing is promised")
-    assert STAMP not in paged(told(record, schema))
+    assert statement["stamp"] == REHEARSAL_STAMP == "REHEARSAL – noise was repeatable; not private"
+    assert REHEARSAL_STAMP in paged(statement).splitlines()[0]
+    assert REHEARSAL_STAMP in statement["not_covered"][0]
+    assert describe_guarantee(statement).startswith("Nothing is promised")
+    assert REHEARSAL_STAMP not in paged(told(record, schema))
 
 
 def test_the_page_is_one_page_even_for_many_columns(made: tuple[RunRecord, Schema]) -> None:

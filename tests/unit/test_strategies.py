@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.measurements.measurements import Measurement
+from populace.methods.mst import pair_candidates
+from populace.methods.registry import METHODS, resolve_name
+from populace.methods.selection.merge_rare_codes import merge_into_rest, merge_neighbours, merge_rare_codes
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.strategy.compress import compress, merge_neighbours, merge_rare
-from populace.strategy.methods import METHODS, method_named
-from populace.strategy.mst import pair_candidates
 
 
 def run(table, *, sizes, method, tmp_path, epsilon="5", delta="1e-6", seed=1):
@@ -80,17 +80,17 @@ WITH_DELTA = sorted({*METHODS} - {"dpsyn"})
 
 
 @pytest.mark.parametrize(
-    ("method", "delta", "law"),
+    ("method", "delta", "mechanism"),
     [
         *((method, "1e-6", LAWS.get((method, "1e-6"), DiscreteGaussian)) for method in WITH_DELTA),
         *((method, "0", LAWS.get((method, "0"), DiscreteLaplace)) for method in WITHOUT_DELTA),
     ],
 )
 @pytest.mark.parametrize("rows", [300, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (0, 1))])
-def test_the_whole_budget_is_used_and_no_more(method, delta, law, rows, tmp_path):
+def test_the_whole_budget_is_used_and_no_more(method, delta, mechanism, rows, tmp_path):
     found = run(chain(rows), sizes=SIZES, method=method, tmp_path=tmp_path, epsilon="1", delta=delta)
     assert Fraction(98, 100) < found.record.used / found.record.cap <= 1
-    assert isinstance(found.record.spends[0].spend.law, law)
+    assert isinstance(found.record.spends[0].spend.mechanism, mechanism)
 
 
 @pytest.mark.parametrize("method", WITHOUT_DELTA)
@@ -100,7 +100,7 @@ def test_one_column_is_enough(method, tmp_path):
 
 
 def test_auto_is_recorded_as_what_ran(tmp_path):
-    assert run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == method_named("auto")
+    assert run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == resolve_name("auto")
 
 
 def column(name, counts, variance=4):
@@ -112,9 +112,9 @@ def alike(codes):
 
 
 def test_compression_keeps_frequent_codes_apart():
-    assert merge_rare(column("a", [100, 1, 90, -3]), alike(4)) == [0, 2, 1, 2]
-    assert merge_rare(column("a", [1, 2, 3]), alike(3)) == [0, 0, 0]
-    assert merge_rare(column("a", [100, 90]), alike(2)) == [0, 1]
+    assert merge_into_rest(column("a", [100, 1, 90, -3]), alike(4)) == [0, 2, 1, 2]
+    assert merge_into_rest(column("a", [1, 2, 3]), alike(3)) == [0, 0, 0]
+    assert merge_into_rest(column("a", [100, 90]), alike(2)) == [0, 1]
     assert merge_neighbours(column("a", [0, 0, 100, 1, 1, 80, 3, 3, 5]), alike(9)) == [
         *(0, 0, 0, 0, 0),
         *(1, 2, 2, 2),
@@ -124,14 +124,16 @@ def test_compression_keeps_frequent_codes_apart():
 
 
 def test_compression_names_only_columns_that_shrink():
-    assert compress([column("a", [50, 60]), column("b", [50, 1, 2])], ordered=(), classes={}) == (
+    assert merge_rare_codes([column("a", [50, 60]), column("b", [50, 1, 2])], ordered=(), classes={}) == (
         Grouping("b", (0, 1, 1)),
     )
-    assert compress([column("b", [50, 1, 60])], ordered=(), classes={}) == ()
-    assert compress([column("b", [50, 1, 60])], ordered={"b"}, classes={}) == (Grouping("b", (0, 0, 1)),)
+    assert merge_rare_codes([column("b", [50, 1, 60])], ordered=(), classes={}) == ()
+    assert merge_rare_codes([column("b", [50, 1, 60])], ordered={"b"}, classes={}) == (
+        Grouping("b", (0, 0, 1)),
+    )
 
 
-@pytest.mark.parametrize("merge", [merge_rare, merge_neighbours])
+@pytest.mark.parametrize("merge", [merge_into_rest, merge_neighbours])
 @pytest.mark.parametrize("seed", thinned(range(30), to=10))
 def test_compression_never_joins_what_a_rule_tells_apart(merge, seed):
     rng = np.random.default_rng(seed)
@@ -141,7 +143,7 @@ def test_compression_never_joins_what_a_rule_tells_apart(merge, seed):
     Grouping("a", tuple(groups.tolist()))
     for number in range(groups.max() + 1):
         assert len(set(classes[groups == number])) == 1
-    if merge is merge_rare:
+    if merge is merge_into_rest:
         assert groups.max() + 1 <= (counts >= 6).sum() + 3
 
 

@@ -6,21 +6,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import ResourceError, UsageError
-from populace.infer.run import fit_run
-from populace.infer.structure import check_rules
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.pipeline import measure, release_from
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.mechanisms import DiscreteGaussian
-from populace.privacy.noise import ExactNoise
-from populace.release.drawing import expected_rows
-from populace.schema.rules import Rule, Rules
+from populace.api.synthesize import measure, release_from
+from populace.core.errors import ResourceError, UsageError
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import fit
+from populace.methods.mst import pair_candidates
+from populace.methods.selection.independence_baseline import fit_baseline
+from populace.methods.selection.tree_size_limit import MAX_ADDED_CELLS, TreeSizeLimit
+from populace.privacy.accounting.mechanisms import DiscreteGaussian
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.release.row_selection import expected_row_count
+from populace.schema.conditions.rules import Rule, Rules
 from populace.schema.schema import Schema
-from populace.strategy.baseline import baseline
-from populace.strategy.mst import pair_candidates
-from populace.strategy.room import MOST_ADDED, Room
 
 TEXT = """
 [table]
@@ -96,7 +96,7 @@ def without_rules(text):
 @pytest.mark.parametrize("rows", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_no_synthetic_row_breaks_a_rule(method, epsilon, rows, tmp_path):
     measurements = run(TEXT, tmp_path, method=method, epsilon=epsilon)
-    model = fit_run(measurements)
+    model = fit(measurements)
     table = release_from(measurements, model, rows=rows, seed=1).table
     age = np.asarray(table["age"].to_pylist(), dtype=float)
     work, pay = np.array(table["work"].to_pylist()), np.array(table["pay"].to_pylist())
@@ -134,8 +134,8 @@ TOTALS = TEXT + '\n[[totals]]\nby = ["sex"]\ncounts = { f = 1200, m = 1300 }\n'
 
 def test_public_totals_decide_how_many_rows_there_are(tmp_path):
     measurements = run(TOTALS, tmp_path, epsilon="0.3")
-    model = fit_run(measurements)
-    assert expected_rows(measurements.schema, model.total) == 2500
+    model = fit(measurements)
+    assert expected_row_count(measurements.schema, model.total) == 2500
     table = release_from(measurements, model, seed=1).table
     sex = np.array(table["sex"].to_pylist())
     assert len(sex) == 2500
@@ -167,10 +167,10 @@ def test_estimates_of_joined_pairs_are_what_the_rules_imply():
 
 def test_columns_that_no_rule_joins_are_as_they_were():
     """Bit for bit: rules elsewhere, or none at all, change nothing for other pairs."""
-    plain = baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=Rules(), total=100.0)
+    plain = fit_baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=Rules(), total=100.0)
     classes = {"b": RULES.classes["b"], "c": Grouping("c", (0, 1))}
     other = Rules(classes=classes, rules=(Rule(text="bc", clique=("b", "c"), allowed=np.eye(2, dtype=bool)),))
-    ruled = baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=other, total=100.0)
+    ruled = fit_baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=other, total=100.0)
     np.testing.assert_array_equal(plain.pair(("a", "b")), np.outer(plain.columns["a"], plain.columns["b"]))
     np.testing.assert_array_equal(ruled.columns["a"], plain.columns["a"])
 
@@ -179,20 +179,20 @@ def test_room_is_refused_only_where_a_large_cycle_would_close():
     domain = Domain({"a": 300, "b": 300, "c": 300, "d": 300})
     classes = {"a": Grouping("a", tuple(range(300))), "b": Grouping("b", tuple(range(300)))}
     rule = Rule(text="ab", clique=("a", "b"), allowed=np.tri(300, dtype=bool))
-    room = Room(Rules(classes=classes, rules=(rule,)), domain=domain, groupings={})
+    room = TreeSizeLimit(Rules(classes=classes, rules=(rule,)), domain=domain, groupings={})
     pairs = [("a", "c"), ("b", "c"), ("c", "d"), ("a", "b")]
-    assert room.admitted([0, 1, 2, 3], pairs=pairs, chosen=[]) == [0, 1, 2, 3]
+    assert room.admissible([0, 1, 2, 3], pairs=pairs, chosen=[]) == [0, 1, 2, 3]
     # a – b by the rule and a – c measured: b – c would need a table of all three.
-    assert MOST_ADDED < 300**3
-    assert room.admitted([1, 2, 3], pairs=pairs, chosen=[0]) == [2, 3]
-    free = Room(Rules(), domain=domain, groupings={})
-    assert free.admitted([1, 2, 3], pairs=pairs, chosen=[0]) == [1, 2, 3]
+    assert MAX_ADDED_CELLS < 300**3
+    assert room.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [2, 3]
+    free = TreeSizeLimit(Rules(), domain=domain, groupings={})
+    assert free.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [1, 2, 3]
 
 
 def test_rules_that_cannot_be_modelled_are_refused_before_anything_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("populace.infer.possible.MOST_CELLS", 5)
+    monkeypatch.setattr("populace.inference.constraints.support.MAX_SUPPORT_CELLS", 5)
     with pytest.raises(ResourceError, match="the most is 5"):
         run(TEXT, tmp_path)
     assert not (tmp_path / "ledger.db").exists()
     with pytest.raises(UsageError, match="the rules know 4 codes"):
-        check_rules(RULES, domain=Domain({"a": 5, "b": 3, "c": 2}))
+        check_rules_satisfiable(RULES, domain=Domain({"a": 5, "b": 3, "c": 2}))

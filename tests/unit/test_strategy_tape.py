@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from populace.marginals import Candidates, Marginal
-from populace.measurements import Measurement
-from populace.privacy.ledger import Ledger, Run
-from populace.privacy.mechanisms import DiscreteGaussian, Exponential, Stability
+from populace.core.marginals import Candidates, Marginal
+from populace.measurements.measurements import Measurement
+from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, PartitionSelection
+from populace.privacy.ledger.ledger import Ledger, Run
 from populace.schema.schema import Schema
-from populace.strategy.tape import Recorder, Tape
 
 LAW = DiscreteGaussian(Fraction(9))
-KEYS = Stability(LAW, 20)
+KEYS = PartitionSelection(LAW, 20)
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
 
 
@@ -38,13 +38,13 @@ class Stub:
     def score(self, candidates, *, noise):
         return np.array([7])
 
-    def choose(self, candidates, *, among, law, none):
+    def choose(self, candidates, *, among, mechanism, none):
         return None
 
-    def discover_rows(self, *, law):
+    def discover_rows(self, *, mechanism):
         return {(1, 2): 30}
 
-    def discover_values(self, column, *, law):
+    def discover_values(self, column, *, mechanism):
         return {"x": 21}
 
     def discover_bins(self, column, *, groups, noise):
@@ -59,16 +59,16 @@ def reserved(folder: Path) -> Run:
 
 def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path):
     run = reserved(tmp_path)
-    tape = Tape(run, schema=SCHEMA)
-    oracle = Recorder(Stub(), tape=tape)
+    tape = Transcript(run, schema=SCHEMA)
+    oracle = RecordingOracle(Stub(), tape=tape)
     pair = Marginal(("a", "b"))
     candidates = Candidates((pair,), (np.zeros((2, 3), np.int64),), (0,))
     groups = np.array([0, 1])
     oracle.measure([Marginal(("a",))], noise=LAW)
     oracle.score(candidates, noise=LAW)
-    oracle.choose(candidates, among=[0], law=Exponential(Fraction(1)))
-    oracle.discover_rows(law=KEYS)
-    oracle.discover_values("a", law=KEYS)
+    oracle.choose(candidates, among=[0], mechanism=Exponential(Fraction(1)))
+    oracle.discover_rows(mechanism=KEYS)
+    oracle.discover_values("a", mechanism=KEYS)
     oracle.discover_bins("a", groups=groups, noise=LAW)
     groups[:] = 9  # the tape holds what was asked, not what became of it
     kept = tape.collected()
@@ -90,10 +90,10 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
 
 
 def test_without_the_ledger_the_tables_are_told_as_answers(tmp_path):
-    tape = Tape(reserved(tmp_path), schema=SCHEMA)
-    oracle = Recorder(Stub(), tape=tape)
+    tape = Transcript(reserved(tmp_path), schema=SCHEMA)
+    oracle = RecordingOracle(Stub(), tape=tape)
     oracle.measure([Marginal(("a",))], noise=LAW)
-    oracle.discover_rows(law=KEYS)
+    oracle.discover_rows(mechanism=KEYS)
     (tmp_path / "l.db").unlink()
     kept = tape.collected()
     assert list(kept) == ["answers"]

@@ -11,7 +11,7 @@ from stress import draw_stress, strangers, violations
 from stress_columns import ZEROS, stress_schema
 
 from populace.cli.main import main
-from populace.schema.coding import TableCodec
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 
 ROWS = 2_000

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.privacy.balls import bounds
-from populace.survey.bins import (
+from populace.core.errors import UsageError
+from populace.privacy.accounting.interval_arithmetic import bounds
+from populace.privacy.sensitivity.poststratification import (
+    BaseWeightBin,
     Binning,
-    Counted,
-    Weighted,
-    chances,
-    highest_weight,
-    score,
-    score_rate,
-    score_sensitivity,
-    smooth_weight,
+    EqualWeightBin,
+    binning_probabilities,
+    binning_score_rate,
+    binning_score_sensitivity,
+    max_weight_within,
+    score_binning,
+    smooth_weight_bound,
 )
 
 # ----------------------------------------------------------------------------------------- the running example
@@ -54,22 +54,22 @@ def name(request):
 
 
 def test_highest_weights_and_scores(name):
-    found = [highest_weight(sample(name, binning), steps=0) for binning in STRATEGY]
+    found = [max_weight_within(sample(name, binning), steps=0) for binning in STRATEGY]
     assert [round(weight) for weight in found] == HIGHEST[name]
-    scores = [score(sample(name, binning)) for binning in STRATEGY]
+    scores = [score_binning(sample(name, binning)) for binning in STRATEGY]
     assert scores == [size / weight for size, weight in zip([5, 4, 3, 2, 1], found, strict=True)]
 
 
 def test_choice_probabilities(name):
-    sensitivity = score_sensitivity(STRATEGY, populations=POPULATIONS)
+    sensitivity = binning_score_sensitivity(STRATEGY, populations=POPULATIONS)
     assert sensitivity == Fraction("5e-5")
-    rate = score_rate(Fraction("0.01"), sensitivity=sensitivity)
+    rate = binning_score_rate(Fraction("0.01"), sensitivity=sensitivity)
     assert rate == 100
-    scores = [score(sample(name, binning)) for binning in STRATEGY]
-    assert chances(scores, rate=rate) == pytest.approx(CHANCES[name], abs=5.1e-5)
+    scores = [score_binning(sample(name, binning)) for binning in STRATEGY]
+    assert binning_probabilities(scores, rate=rate) == pytest.approx(CHANCES[name], abs=5.1e-5)
     rounded = [Fraction(size, weight) for size, weight in zip([5, 4, 3, 2, 1], HIGHEST[name], strict=True)]
-    assert chances(rounded, rate=rate) == pytest.approx(ROUNDED[name], abs=1.1e-3)
-    clear = chances(scores, rate=score_rate(Fraction("0.1"), sensitivity=sensitivity))
+    assert binning_probabilities(rounded, rate=rate) == pytest.approx(ROUNDED[name], abs=1.1e-3)
+    clear = binning_probabilities(scores, rate=binning_score_rate(Fraction("0.1"), sensitivity=sensitivity))
     assert max(clear) > 0.999
     assert clear.index(max(clear)) == scores.index(max(scores))
 
@@ -77,30 +77,30 @@ def test_choice_probabilities(name):
 def test_weights_some_steps_away():
     separate = sample("A", STRATEGY[0])
     for steps in (0, 1, 50, 99):
-        assert highest_weight(separate, steps=steps) == Fraction(100_000, 100 - steps)
-    assert highest_weight(separate, steps=100) == highest_weight(separate, steps=5000) == 100_000
+        assert max_weight_within(separate, steps=steps) == Fraction(100_000, 100 - steps)
+    assert max_weight_within(separate, steps=100) == max_weight_within(separate, steps=5000) == 100_000
 
 
 def test_smooth_weight_of_the_running_example(name):
-    scores = [score(sample(name, binning)) for binning in STRATEGY]
+    scores = [score_binning(sample(name, binning)) for binning in STRATEGY]
     deviations = []
     for binning in STRATEGY:
         bins = sample(name, binning)
-        low, high = bounds(lambda bins=bins: smooth_weight(bins, beta=Fraction(1, 6)))
-        assert low <= highest_weight(bins, steps=0) <= high
+        low, high = bounds(lambda bins=bins: smooth_weight_bound(bins, beta=Fraction(1, 6)))
+        assert low <= max_weight_within(bins, steps=0) <= high
         assert high - low < Fraction(1, 2**60)
         deviations.append(6 * float(high))  # γ = 4 has variance 1, and the source divides by ε/6
-    expected = np.dot(chances(scores, rate=Fraction(100)), deviations)
+    expected = np.dot(binning_probabilities(scores, rate=Fraction(100)), deviations)
     assert expected == pytest.approx(EXPECTED[name], abs=0.06)
 
 
 def test_smooth_weight_looks_ahead():
     bins = sample("A", STRATEGY[0])
     beta = Fraction(1, 1000)
-    value = float(bounds(lambda: smooth_weight(bins, beta=beta))[1])
-    brute = max(math.exp(-k / 1000) * highest_weight(bins, steps=k) for k in range(1400))
+    value = float(bounds(lambda: smooth_weight_bound(bins, beta=beta))[1])
+    brute = max(math.exp(-k / 1000) * max_weight_within(bins, steps=k) for k in range(1400))
     assert value == pytest.approx(brute, rel=1e-12)
-    assert value > 50 * highest_weight(bins, steps=0)
+    assert value > 50 * max_weight_within(bins, steps=0)
 
 
 # ----------------------------------------------------------------------------------------- every tiny sample
@@ -139,9 +139,12 @@ def potential(populations, weights, rows):
 
 def bins_of(populations, weights, rows):
     if len(weights) == 1:
-        return [Counted(total=Fraction(n), count=len(bag)) for n, bag in zip(populations, rows, strict=True)]
+        return [
+            EqualWeightBin(total=Fraction(n), count=len(bag))
+            for n, bag in zip(populations, rows, strict=True)
+        ]
     return [
-        Weighted(total=Fraction(n), weights=np.array(bag, dtype=np.int64), largest=max(weights))
+        BaseWeightBin(total=Fraction(n), weights=np.array(bag, dtype=np.int64), largest=max(weights))
         for n, bag in zip(populations, rows, strict=True)
     ]
 
@@ -165,14 +168,14 @@ def test_weights_against_all_samples_near(world, rows):
             reached[away] = max(reached[away], potential(populations, weights, other))
     bins = bins_of(populations, weights, rows)
     brute = [max(reached[away] for away in range(k + 1)) for k in range(5)]
-    assert [highest_weight(bins, steps=k) for k in range(5)] == brute
+    assert [max_weight_within(bins, steps=k) for k in range(5)] == brute
     for each in bins:
         exact = [float(each.highest(k)) for k in range(len(each.heights()))]
         assert each.heights() == pytest.approx(exact, rel=1e-12)
     # Every bin is empty after at most 3 steps: later steps do not raise the weight any more.
     for beta in (Fraction(1, 10), Fraction(1, 2), Fraction(2)):
         expected = max(math.exp(-beta * k) * float(brute[k]) for k in range(5))
-        low, high = bounds(lambda beta=beta: smooth_weight(bins, beta=beta))
+        low, high = bounds(lambda beta=beta: smooth_weight_bound(bins, beta=beta))
         assert float(low) == pytest.approx(expected, rel=1e-12)
         assert low <= high
 
@@ -207,27 +210,27 @@ def test_smooth_weight_is_smooth_and_bounds_every_count(world, rows):
     populations, weights = WORLDS[world]
     beta = Fraction(1, 3)
     here = bins_of(populations, weights, rows)
-    below = float(bounds(lambda: smooth_weight(here, beta=beta))[0])
+    below = float(bounds(lambda: smooth_weight_bound(here, beta=beta))[0])
     for place, weight, other in neighbours(rows, weights):
         there = bins_of(populations, weights, other)
-        above = float(bounds(lambda there=there: smooth_weight(there, beta=beta))[0])
+        above = float(bounds(lambda there=there: smooth_weight_bound(there, beta=beta))[0])
         assert math.exp(-1 / 3) - 1e-12 <= above / below <= math.exp(1 / 3) + 1e-12
         moved = furthest(populations, rows, place, weight)
-        assert moved <= highest_weight(here, steps=0)
-        assert moved <= highest_weight(there, steps=0)
+        assert moved <= max_weight_within(here, steps=0)
+        assert moved <= max_weight_within(there, steps=0)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_scores_move_by_no_more_than_said(world):
     populations, weights = WORLDS[world]
     strategy = [Binning(name="apart", bins=((0,), (1,))), Binning(name="whole", bins=((0, 1),))]
-    most = score_sensitivity(strategy, populations=populations)
+    most = binning_score_sensitivity(strategy, populations=populations)
     moved = Fraction(0)
     for rows in product(bags(weights, 2), repeat=2):
         for _, _, other in neighbours(rows, weights):
             for binning in strategy:
                 before, after = (
-                    score(
+                    score_binning(
                         binning.weighted(
                             [np.array(bag, dtype=np.int64) for bag in each],
                             populations=populations,
@@ -245,8 +248,8 @@ def test_scores_move_by_no_more_than_said(world):
 def test_the_sensitivity_is_reached():
     # From one respondent in each bin to two in the smallest: 2/10 − … moves by |S|/min N̂ exactly when it is alone.
     alone = Binning(name="whole", bins=((0,),))
-    before, after = (score(alone.counted([n], populations=[10])) for n in (1, 2))
-    assert after - before == score_sensitivity([alone], populations=[10])
+    before, after = (score_binning(alone.counted([n], populations=[10])) for n in (1, 2))
+    assert after - before == binning_score_sensitivity([alone], populations=[10])
 
 
 # ----------------------------------------------------------------------------------------- refusals
@@ -254,13 +257,13 @@ def test_the_sensitivity_is_reached():
 
 def test_equal_base_weights_are_one_case_of_any():
     for count, steps in product(range(6), range(7)):
-        same = Weighted(total=Fraction(60), weights=np.full(count, 4), largest=4)
-        assert same.highest(steps) == Counted(total=Fraction(60), count=count).highest(steps)
+        same = BaseWeightBin(total=Fraction(60), weights=np.full(count, 4), largest=4)
+        assert same.highest(steps) == EqualWeightBin(total=Fraction(60), count=count).highest(steps)
 
 
 def test_steps_never_lower_a_weight():
-    bins = [Weighted(total=Fraction(60), weights=np.array([5, 1, 4, 4, 2]), largest=6)]
-    found = [highest_weight(bins, steps=k) for k in range(8)]
+    bins = [BaseWeightBin(total=Fraction(60), weights=np.array([5, 1, 4, 4, 2]), largest=6)]
+    found = [max_weight_within(bins, steps=k) for k in range(8)]
     assert all(before <= after for before, after in pairwise(found))
 
 
@@ -275,15 +278,15 @@ def test_bins_hold_every_base_bin_once(bins):
 def test_refusals():
     whole = Binning(name="whole", bins=((0, 1),))
     with pytest.raises(UsageError, match="population"):
-        score_sensitivity([Binning(name="apart", bins=((0,), (1,)))], populations=[10, 0])
+        binning_score_sensitivity([Binning(name="apart", bins=((0,), (1,)))], populations=[10, 0])
     with pytest.raises(UsageError, match="below 0"):
-        score_sensitivity([whole], populations=[10, -1])
-    assert score_sensitivity([whole], populations=[10, 0]) == Fraction(1, 10)
+        binning_score_sensitivity([whole], populations=[10, -1])
+    assert binning_score_sensitivity([whole], populations=[10, 0]) == Fraction(1, 10)
     with pytest.raises(UsageError, match="other base bins"):
         whole.totals([10])
     with pytest.raises(UsageError, match="no set of bins"):
-        score_sensitivity([], populations=[10])
+        binning_score_sensitivity([], populations=[10])
     with pytest.raises(UsageError, match="epsilon"):
-        score_rate(Fraction(0), sensitivity=Fraction(1))
+        binning_score_rate(Fraction(0), sensitivity=Fraction(1))
     with pytest.raises(UsageError, match="beta"):
-        smooth_weight([Counted(total=Fraction(1), count=0)], beta=Fraction(0))
+        smooth_weight_bound([EqualWeightBin(total=Fraction(1), count=0)], beta=Fraction(0))

@@ -6,19 +6,19 @@ from fractions import Fraction
 
 import pytest
 
-from populace.errors import UsageError
-from populace.privacy.budget import Budget
-from populace.privacy.loss import Currency, zcdp_cap
-from populace.privacy.mechanisms import Spend
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import LN_2, widest
-from populace.privacy.steps import LOG_STEPS, STEPS
-from populace.schema.unit import Neighbours, Unit
+from populace.core.errors import UsageError
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.privacy_loss import Currency, zcdp_cap
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import LN_2, calibrate
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 UNITS = [
-    Unit(),
-    Unit(rows=3, id="who"),
-    Unit(rows=2, id="who", neighbours=Neighbours.REPLACE_ONE),
+    PrivacyUnit(),
+    PrivacyUnit(rows=3, id="who"),
+    PrivacyUnit(rows=2, id="who", neighbours=Neighbours.REPLACE_ONE),
 ]
 
 
@@ -30,8 +30,10 @@ def budgets(epsilon="6"):
         yield Budget(currency=Currency.ZCDP, cap=rho, unit=unit)
 
 
-def taken(budget, *, verb, law, shift, answers=1):
-    return budget.share(Spend(verb=verb, what="it", law=law, answers=answers, l1=shift, l2_squared=shift**2))
+def taken(budget, *, verb, mechanism, shift, answers=1):
+    return budget.share(
+        Spend(verb=verb, what="it", mechanism=mechanism, answers=answers, l1=shift, l2_squared=shift**2)
+    )
 
 
 @pytest.mark.parametrize("budget", list(budgets()), ids=lambda b: f"{b.currency.value}-{b.unit.marginal_l1}")
@@ -40,8 +42,8 @@ def test_a_share_buys_just_what_it_pays_for(budget):
     sums = budget.sum_noise(share, sums=5)
     size = budget.bound_noise(share, bounds=2)
     for spent in (
-        taken(budget, verb="measure", law=sums, shift=STEPS * group, answers=5),
-        taken(budget, verb="score", law=size, shift=LOG_STEPS * group, answers=2),
+        taken(budget, verb="measure", mechanism=sums, shift=STEPS * group, answers=5),
+        taken(budget, verb="score", mechanism=size, shift=LOG_STEPS * group, answers=2),
     ):
         assert 0.999 * share < spent <= share
 
@@ -52,16 +54,16 @@ def test_a_share_buys_just_what_it_pays_for(budget):
 def test_smooth_answers_cost_their_share_for_the_whole_unit(budget):
     share = Fraction(1, 2)
     epsilon = budget.smooth_epsilon(share, answers=2)
-    law = widest(PolyPlace(Fraction(2)), cost=epsilon, t=(epsilon / 4).limit_denominator(1000))
-    spent = taken(budget, verb="smooth", law=law, shift=budget.unit.marginal_l1, answers=2)
+    mechanism = calibrate(PolyPlace(Fraction(2)), cost=epsilon, t=(epsilon / 4).limit_denominator(1000))
+    spent = taken(budget, verb="smooth", mechanism=mechanism, shift=budget.unit.marginal_l1, answers=2)
     assert 0.99 * share < spent <= share
 
 
 @pytest.mark.slow
 def test_the_smallest_noise_costs_its_share():
     for budget in (Budget.of(Fraction(40), Fraction(delta), unit=UNITS[1]) for delta in ("0", "1e-6")):
-        law = budget.smooth_noise(Fraction(1, 2), t=Fraction(1, 6), answers=2)
-        spent = taken(budget, verb="smooth", law=law, shift=3, answers=2)
+        mechanism = budget.smooth_noise(Fraction(1, 2), t=Fraction(1, 6), answers=2)
+        spent = taken(budget, verb="smooth", mechanism=mechanism, shift=3, answers=2)
         assert Fraction(99, 200) < spent <= Fraction(1, 2)
 
 

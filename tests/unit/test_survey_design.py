@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from populace.errors import SchemaError, UsageError
+from populace.core.errors import SchemaError, UsageError
+from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.sensitivity.imputation_bounds import DonorValue
 from populace.schema.schema import Schema
-from populace.survey.amplification import Design as Drawing
-from populace.survey.design import Design
-from populace.survey.design_parts import Handling, Lonely
-from populace.survey.imputed import Value
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import LonelyPsu, MissingHandling
 
 SCHEMA = Schema.parse(
     """
@@ -93,23 +93,23 @@ edges = { AGE = [0, 18] }
         encoding="utf-8",
     )
     design = Design.load(path, schema=SCHEMA)
-    assert [(psu.stratum, psu.value) for psu in design.psus_listed] == [
+    assert [(psu.stratum, psu.value) for psu in design.psu_list] == [
         (0, "1"), (0, "2"), (1, "1"), (1, "2"), (1, "3"),
     ]  # fmt: skip
     assert design.degrees == 3
     assert design.heaviest == 1000
     assert design.weight is not None
     assert (design.weight.low, design.weight.high) == (0, 1000)
-    assert design.undrawn([2.0, 3.0]).tolist() == [0.95, 0.75]
-    assert design.lonely is Lonely.ADJUST
+    assert design.unsampled_fraction([2.0, 3.0]).tolist() == [0.95, 0.75]
+    assert design.lonely is LonelyPsu.ADJUST
     assert design.sampling is not None
     assert (design.sampling.design, design.sampling.share) == (Drawing.POISSON, Fraction(1, 10))
     assert design.replicates is not None
     assert design.replicates.scale == 2
-    assert design.handling("AGE") is Handling.IMPUTE
-    assert design.handling("SEX") is Handling.IGNORE
+    assert design.handling("AGE") is MissingHandling.IMPUTE
+    assert design.handling("SEX") is MissingHandling.IGNORE
     donors = design.missing["AGE"].donors(SCHEMA)
-    assert (donors.k, donors.take, donors.default) == (3, Value.MEAN, Fraction(99, 2))
+    assert (donors.k, donors.take, donors.default) == (3, DonorValue.MEAN, Fraction(99, 2))
     assert donors.match.grouping("PSU").groups == (0, 0, 1, 2)
     (control,) = design.totals
     assert control.total == 500

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from fake_survey import FakeSurvey
 
-from populace.errors import PopulaceError, SchemaError
-from populace.measurements import Answered
+from populace.core.errors import PopulaceError, SchemaError
+from populace.measurements.measurements import AnswerRecord
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.estimate import UNKNOWN, answer
-from populace.survey.intervals import Spread, Terms, half_width
-from populace.survey.plan import Plan
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries
-from populace.survey.result import TOO_FEW, Estimate
-from populace.survey.tape import Player, Recorder
+from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE, answer_queries
+from populace.survey.design.design import Design
+from populace.survey.estimate_result import SUPPRESSED, Estimate
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.sum_questions import SumPlan
+from populace.survey.survey_transcript import SurveyRecorder, SurveyReplay
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 SCHEMA = Schema.parse("""
 [table]
@@ -129,9 +129,11 @@ def asked(name: str, text: str = QUERIES) -> tuple[Design, Queries]:
     return Design.parse(DESIGNS[name], schema=SCHEMA), Queries.parse(text, schema=SCHEMA)
 
 
-def played(tape: list[Answered], *, design: Design, queries: Queries, like: Recorder) -> tuple[Estimate, ...]:
-    player = Player(tape, schema=SCHEMA, budget=like.budget)
-    found = answer(player, design=design, queries=queries)
+def played(
+    tape: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
+) -> tuple[Estimate, ...]:
+    player = SurveyReplay(tape, schema=SCHEMA, budget=like.budget)
+    found = answer_queries(player, design=design, queries=queries)
     player.finish()
     return found
 
@@ -147,8 +149,8 @@ def close(one: Estimate, other: Estimate, *, noise_of_variance: float = 2.0) -> 
 def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
     design, queries = asked(name)
     oracle = FakeSurvey(TABLE, schema=SCHEMA, epsilon="1000000", noise=0.0)
-    found = answer(oracle, design=design, queries=queries)
-    for one, other in zip(found, on_public_rows(TABLE, design=design, queries=queries), strict=True):
+    found = answer_queries(oracle, design=design, queries=queries)
+    for one, other in zip(found, estimate_public_rows(TABLE, design=design, queries=queries), strict=True):
         close(one, other)
 
 
@@ -156,13 +158,13 @@ def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
 @pytest.mark.slow
 def test_errors_say_how_far_noise_moves_estimates(name: str, delta: str) -> None:
     design, queries = asked(name)
-    exact = answer(
+    exact = answer_queries(
         FakeSurvey(TABLE, schema=SCHEMA, epsilon="1000000", noise=0.0), design=design, queries=queries
     )
     off = []
     for seed in range(5):
         oracle = FakeSurvey(TABLE, schema=SCHEMA, epsilon="60", delta=delta, seed=seed)
-        for one, truth in zip(answer(oracle, design=design, queries=queries), exact, strict=True):
+        for one, truth in zip(answer_queries(oracle, design=design, queries=queries), exact, strict=True):
             if one.estimate is not None and truth.estimate is not None and one.privacy_error:
                 off.append((one.estimate - truth.estimate) / one.privacy_error)
     # Some hundred errors, not all independent: their mean square is far from that of half or twice the noise.
@@ -172,18 +174,20 @@ def test_errors_say_how_far_noise_moves_estimates(name: str, delta: str) -> None
 def test_a_group_that_is_lost_in_noise_is_not_told() -> None:
     text = '[[query]]\nstatistic = "mean"\ncolumn = "income"\nwhere = "age == 7"\nby = ["sex"]'
     design, queries = asked("rows", text)
-    found = answer(FakeSurvey(TABLE, schema=SCHEMA, epsilon="0.01"), design=design, queries=queries)
-    assert [(row.estimate, row.note) for row in found] == [(None, TOO_FEW)] * 2
+    found = answer_queries(FakeSurvey(TABLE, schema=SCHEMA, epsilon="0.01"), design=design, queries=queries)
+    assert [(row.estimate, row.note) for row in found] == [(None, SUPPRESSED)] * 2
 
 
 def test_a_sampling_error_that_noise_hides_says_so() -> None:
     for text, epsilon, note in (
-        ('statistic = "count"', "0.05", UNKNOWN),
-        ('statistic = "proportion"\ncolumn = "sex"', "0.5", UNKNOWN),
+        ('statistic = "count"', "0.05", VARIANCE_NOT_ESTIMABLE),
+        ('statistic = "proportion"\ncolumn = "sex"', "0.5", VARIANCE_NOT_ESTIMABLE),
         ('statistic = "proportion"\ncolumn = "sex"', "500", ""),
     ):
         design, queries = asked("psus", f"[[query]]\n{text}")
-        found, *_ = answer(FakeSurvey(TABLE, schema=SCHEMA, epsilon=epsilon), design=design, queries=queries)
+        found, *_ = answer_queries(
+            FakeSurvey(TABLE, schema=SCHEMA, epsilon=epsilon), design=design, queries=queries
+        )
         assert found.note == note
         assert found.sampling_error > 0
 
@@ -204,8 +208,8 @@ def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
     )
     queries = Queries.parse(QUERIES, schema=schema)
     oracle = FakeSurvey(table, schema=schema, epsilon="1000000", noise=0.0)
-    found = answer(oracle, design=design, queries=queries)
-    for one, other in zip(found, on_public_rows(table, design=design, queries=queries), strict=True):
+    found = answer_queries(oracle, design=design, queries=queries)
+    for one, other in zip(found, estimate_public_rows(table, design=design, queries=queries), strict=True):
         assert one.estimate == pytest.approx(other.estimate, rel=1e-4)
         if other.sampling_error:
             assert one.sampling_error == pytest.approx(other.sampling_error, rel=0.05)
@@ -213,19 +217,19 @@ def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
 
 def test_sums_that_queries_share_are_asked_once() -> None:
     design, queries = asked("psus", QUERIES)
-    one = Plan.of(design, Queries(schema=SCHEMA, queries=queries.queries[:1]))
+    one = SumPlan.of(design, Queries(schema=SCHEMA, queries=queries.queries[:1]))
     twice = (queries.queries[0], replace(queries.queries[0], name="again"))
-    both = Plan.of(design, Queries(schema=SCHEMA, queries=twice))
+    both = SumPlan.of(design, Queries(schema=SCHEMA, queries=twice))
     assert list(one.shares) == list(both.shares)
     assert one.shares == both.shares
-    assert sum(Plan.of(design, queries).shares.values()) == 1
+    assert sum(SumPlan.of(design, queries).shares.values()) == 1
 
 
 def test_a_larger_share_means_less_noise() -> None:
     design, queries = asked("psus")
     first, second, *_ = queries.queries
-    plain = Plan.of(design, Queries(schema=SCHEMA, queries=(first, second)))
-    eager = Plan.of(
+    plain = SumPlan.of(design, Queries(schema=SCHEMA, queries=(first, second)))
+    eager = SumPlan.of(
         design, Queries(schema=SCHEMA, queries=(replace(first, share=Fraction(3), name="first"), second))
     )
     own = plain.questions[0].sums[0]
@@ -234,11 +238,11 @@ def test_a_larger_share_means_less_noise() -> None:
 
 def test_the_tape_gives_the_same_estimates_again_and_no_other() -> None:
     design, queries = asked("psus")
-    recorder = Recorder(FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6"))
-    found = answer(recorder, design=design, queries=queries)
-    tape = [Answered.from_json(each.to_json()) for each in recorder.tape]
+    recorder = SurveyRecorder(FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6"))
+    found = answer_queries(recorder, design=design, queries=queries)
+    tape = [AnswerRecord.from_json(each.to_json()) for each in recorder.tape]
     assert played(tape, design=design, queries=queries, like=recorder) == found
-    for wrong in (tape[1:], [*tape[:1], *tape], [replace(tape[0], law={"law": "other"}), *tape[1:]]):
+    for wrong in (tape[1:], [*tape[:1], *tape], [replace(tape[0], mechanism={"law": "other"}), *tape[1:]]):
         with pytest.raises(PopulaceError):
             played(wrong, design=design, queries=queries, like=recorder)
 
@@ -246,13 +250,13 @@ def test_the_tape_gives_the_same_estimates_again_and_no_other() -> None:
 def test_rows_are_not_told_apart_by_one_column_twice() -> None:
     text = '[[query]]\nstatistic = "proportion"\ncolumn = "sex"\nby = ["sex"]'
     with pytest.raises(SchemaError, match="twice"):
-        Plan.of(*asked("rows", text))
+        SumPlan.of(*asked("rows", text))
 
 
 def test_an_interval_without_noise_is_that_of_t() -> None:
     """2.776 and 2.228: the 97.5 % points of Student's t with 4 and 10 degrees of freedom."""
     for degrees, quantile in ((4, 2.776), (10, 2.228)):
-        assert half_width(Spread(value=1.0, degrees=degrees), noise=Terms()) == pytest.approx(
+        assert half_width(SamplingVariance(value=1.0, degrees=degrees), noise=NoiseTerms()) == pytest.approx(
             quantile, rel=1e-3
         )
 
@@ -260,6 +264,6 @@ def test_an_interval_without_noise_is_that_of_t() -> None:
 def test_an_interval_of_both_holds_both() -> None:
     rng = np.random.default_rng(5)
     draws = 2.0 * rng.standard_t(20, 400_000) + sum(rng.laplace(0, scale, 400_000) for scale in (2.0, 1.4))
-    spread, noise = Spread(value=4.0, degrees=20), Terms(laplace=(2.0, 1.4))
+    spread, noise = SamplingVariance(value=4.0, degrees=20), NoiseTerms(laplace=(2.0, 1.4))
     inside = np.mean(np.abs(draws) <= half_width(spread, noise=noise))
     assert inside == pytest.approx(0.95, abs=0.004)

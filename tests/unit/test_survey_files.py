@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.errors import UsageError
-from populace.marginals import Grouping, Marginal, tabulate
-from populace.measurements import Measurement
+from populace.core.errors import UsageError
+from populace.core.marginals import Grouping, Marginal, tabulate
+from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
-from populace.survey.design_parts import Control
-from populace.survey.files import weighted_rows
+from populace.survey.calibration.replicate_weights import make_replicate_weights
+from populace.survey.design.design_parts import ControlTotals
 
 SIZES = {"AGE": 5, "SEX": 2, "POOR": 2}
 SCHEMA = Schema.from_sizes(SIZES)
@@ -28,7 +28,7 @@ def rows(count=3_000, seed=3):
 
 def control(name, shares):
     populations = tuple(Fraction(PEOPLE) * Fraction(share) / sum(shares) for share in shares)
-    return Control(by=Marginal((name,)), populations=populations, binnings=())
+    return ControlTotals(by=Marginal((name,)), populations=populations, binnings=())
 
 
 CONTROLS = [control("AGE", (3, 3, 2, 1, 1)), control("SEX", (26, 24))]
@@ -43,7 +43,7 @@ def measured(codes, pairs, variance):
 
 def weigh(codes, *, measurements=(), seed=1, **words):
     given = {"sample": 3_000.0, "replicates": 30, "drawing": 0.0, "controls": CONTROLS, **words}
-    return weighted_rows(
+    return make_replicate_weights(
         codes, schema=SCHEMA, measurements=list(measurements), rng=np.random.default_rng(seed), **given
     )
 

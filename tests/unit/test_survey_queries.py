@@ -7,13 +7,13 @@ from fractions import Fraction
 import pandas as pd
 import pytest
 
-from populace.errors import DataError, SchemaError, UsageError
-from populace.estimates import estimate
+from populace.api.estimate import estimate
+from populace.core.errors import DataError, SchemaError, UsageError
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.design_parts import Handling, Missing
-from populace.survey.public_rows import on_public_rows
-from populace.survey.queries import Queries, Query
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ItemNonresponse, MissingHandling
+from populace.survey.queries.queries import Queries, Query
+from populace.survey.variance.public_estimates import estimate_public_rows
 
 SCHEMA = Schema.parse(
     """
@@ -164,7 +164,7 @@ def test_rows_count_by_their_weight_and_only_where_they_have_an_answer() -> None
         Query(statistic="mean", column="INCOME", where="AGE > 98", name="nobody"),
     )
     design = Design(schema=SCHEMA, weights="WEIGHT", most_weight=4)
-    found = on_public_rows(ROWS, design=design, queries=Queries(schema=SCHEMA, queries=queries))
+    found = estimate_public_rows(ROWS, design=design, queries=Queries(schema=SCHEMA, queries=queries))
     told = [(dict(each.group), each.estimate) for each in found]
     # A weight of 5 is cut to 4, an income of 2000 to 1000; nobody counts without a weight above 0.
     assert told == [
@@ -184,29 +184,29 @@ def test_rows_count_by_their_weight_and_only_where_they_have_an_answer() -> None
 def test_tables_that_do_not_hold_the_columns_are_refused() -> None:
     design, queries = Design(schema=SCHEMA), Queries(schema=SCHEMA, queries=(Query(statistic="count"),))
     with pytest.raises(DataError, match="'BIG'"):
-        on_public_rows(ROWS.drop(columns="BIG"), design=design, queries=queries)
+        estimate_public_rows(ROWS.drop(columns="BIG"), design=design, queries=queries)
     with pytest.raises(DataError, match="no table"):
-        on_public_rows("rows.csv", design=design, queries=queries)
+        estimate_public_rows("rows.csv", design=design, queries=queries)
     other = Queries(schema=Schema.from_sizes({"AGE": 2}), queries=queries.queries)
     with pytest.raises(UsageError, match="other schemas"):
-        on_public_rows(ROWS, design=design, queries=other)
+        estimate_public_rows(ROWS, design=design, queries=other)
 
 
 def test_what_public_rows_cannot_do_is_refused() -> None:
     mean = Queries(schema=SCHEMA, queries=(Query(statistic="mean", column="INCOME"),))
-    filled = Missing(column="INCOME", how=Handling.MODEL, match=("SEX",))
+    filled = ItemNonresponse(column="INCOME", how=MissingHandling.MODEL, match=("SEX",))
     with pytest.raises(UsageError, match="'INCOME' are not filled"):
-        on_public_rows(ROWS, design=Design(schema=SCHEMA, missing={"INCOME": filled}), queries=mean)
+        estimate_public_rows(ROWS, design=Design(schema=SCHEMA, missing={"INCOME": filled}), queries=mean)
     with pytest.raises(UsageError, match="more rows than its fpc"):
-        on_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=7), queries=mean)
+        estimate_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=7), queries=mean)
     for everybody in (8, 1):  # so many rows, or all of them
-        (whole,) = on_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=everybody), queries=mean)
+        (whole,) = estimate_public_rows(ROWS, design=Design(schema=SCHEMA, fpc=everybody), queries=mean)
         assert whole.sampling_error == 0
 
 
 def test_a_stratum_without_rows_adds_nothing() -> None:
     design = Design(schema=SCHEMA, strata="SEX", base=10)
     queries = Queries(schema=SCHEMA, queries=(Query(statistic="count", where="AGE >= 30"),))
-    (found,) = on_public_rows(ROWS[ROWS["SEX"] == "f"], design=design, queries=queries)
+    (found,) = estimate_public_rows(ROWS[ROWS["SEX"] == "f"], design=design, queries=queries)
     # Five rows of f, of which four are 30 or older: 5/4·(4·(10 − 8)² + 8²).
     assert (found.estimate, found.sampling_error) == (40, pytest.approx(10.0))

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.private.read import open_source, read_codes, read_rows
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
+from populace.private.read.rows_to_codes import open_source, read_codes, read_rows
+from populace.schema.codec.numeric_values import NumericValues, numeric_column_names
 from populace.schema.schema import Schema
-from populace.schema.valued import Numbers, numbered
 
 SCHEMA = Schema.parse("""
 [columns.AGE]
@@ -71,7 +71,7 @@ def read(cells, schema=SCHEMA):
 
 def test_numbers_agree_with_codes():
     found = read(CELLS).numbers
-    assert list(found) == ["AGE", "WAGE", "RENT", "BORN", "LEARN"] == list(numbered(SCHEMA))
+    assert list(found) == ["AGE", "WAGE", "RENT", "BORN", "LEARN"] == list(numeric_column_names(SCHEMA))
     # 95 in city b is moved to 50 by a structural zero.
     np.testing.assert_array_equal(found["AGE"], [20, 14, NAN, NAN, 50, 30])
     # Outside the universe, where AGE is unknown too; a top code is its own number, −1 is missing.
@@ -141,4 +141,4 @@ def test_rows_are_read_once_and_never_pickled():
     with pytest.raises(TypeError, match="never pickled"):
         pickle.dumps(rows)
     with pytest.raises(TypeError, match="no numbers"):
-        Numbers("CITY", schema=SCHEMA)
+        NumericValues("CITY", schema=SCHEMA)

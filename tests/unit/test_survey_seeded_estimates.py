@@ -12,29 +12,29 @@ import pyarrow as pa
 import pytest
 from fake_survey import FakeSurvey
 
-from populace.marginals import Marginal
-from populace.privacy.mechanisms import DiscreteLaplace
-from populace.privacy.smooth_laws import PolyPlace
-from populace.privacy.smooth_noise import LN_2, SmoothNoise
-from populace.privacy.steps import LOG_STEPS, STEPS
-from populace.private.statistics.sums import added
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import DiscreteLaplace
+from populace.privacy.smooth.smooth_distributions import PolyPlace
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
+from populace.private.survey.exact_sums import add_up
 from populace.schema.schema import Schema
-from populace.survey import functions
-from populace.survey.calibrated import Sample
-from populace.survey.calibrated import Told as ToldCells
-from populace.survey.contingency import Contingency
-from populace.survey.design import Design
-from populace.survey.design_parts import Control, Handling, Replicates
-from populace.survey.estimate import answer
-from populace.survey.estimators import replicate_variance
-from populace.survey.intervals import Terms, half_width
-from populace.survey.ipf import Totals, fit
-from populace.survey.missing import estimate_missing
-from populace.survey.quantiles import Bins
-from populace.survey.queries import Queries
-from populace.survey.questions import Donors
-from populace.survey.ways import Ways
-from populace.survey.wishes import Filling, Laws, Part, Wish
+from populace.survey.answer_queries import answer_queries
+from populace.survey.calibration.calibrated_sample import CalibratedSample
+from populace.survey.calibration.calibrated_sample import NoisyCellSums as ToldCells
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.calibration.ipf import TableTotals, rake_noisy_table
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ControlTotals, MissingHandling, ReplicateDesign
+from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.missing_values import estimate_missing
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.smooth_questions import Donors
+from populace.survey.variance import statistics_of_totals as functions
+from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
+from populace.survey.variance.design_variance import replicate_variance
+from populace.survey.variance.quantiles import QuantileBins
 
 # ----------------------------------------------------------------------------------------- gradients and replicates
 
@@ -64,7 +64,7 @@ def test_gradients_are_those_of_small_steps(function, terms):
 
 def test_replicates_that_count_for_nothing_are_not_in_the_mean():
     """R's svrVar: the mean is that of replicates with a scale above 0."""
-    design = Replicates(columns=("a", "b", "c"), type="other", rscales=(1, 1, 0), scale=1)
+    design = ReplicateDesign(columns=("a", "b", "c"), type="other", rscales=(1, 1, 0), scale=1)
     found = replicate_variance(np.array(0.0), replicates=np.array([4.0, 6.0, 500.0]), design=design)
     assert float(found) == pytest.approx(2.0)
 
@@ -120,7 +120,7 @@ ROWS = rows()
 
 def estimated(design, query, *, noise, epsilon="20"):
     oracle = FakeSurvey(ROWS, schema=SCHEMA, epsilon=epsilon, seed=3, noise=noise)
-    return answer(
+    return answer_queries(
         oracle,
         design=Design.parse(design, schema=SCHEMA),
         queries=Queries.parse(f"[[query]]\n{query}", schema=SCHEMA),
@@ -151,7 +151,7 @@ def test_an_interval_of_a_quantile_holds_what_coarse_bins_leave_open():
     query = 'statistic = "quantile"\ncolumn = "pay"\np = [0.5]'
     (found,) = estimated('[design]\nfpc = 1.0\nweights = "w"', query, noise=0.0, epsilon="100000")
     asked = Queries.parse(f"[[query]]\n{query}", schema=SCHEMA)
-    bins = Bins.of(next(iter(asked)), SCHEMA)
+    bins = QuantileBins.of(next(iter(asked)), SCHEMA)
     pay, weight = ROWS["pay"].to_numpy(), ROWS["w"].to_numpy()
     counts, _ = np.histogram(pay, bins=bins.edges, weights=weight)
     open_to = abs(bins.quantile(counts, 0.5) - bins.straight(counts, 0.5))
@@ -162,7 +162,7 @@ def test_an_interval_of_a_quantile_holds_what_coarse_bins_leave_open():
 
 def test_intervals_hold_all_terms_of_noise():
     """Fifty Laplace terms are as good as Gaussian, and all of them count."""
-    many = Terms(laplace=(1.0,) * 50)
+    many = NoiseTerms(laplace=(1.0,) * 50)
     assert half_width(None, noise=many) == pytest.approx(1.96 * many.deviation, rel=0.03)
 
 
@@ -171,8 +171,8 @@ def test_intervals_hold_all_terms_of_noise():
 
 def test_what_a_cell_held_goes_on_to_the_bin_that_it_joins():
     """Two cells of 3 hold more than 5 together, and leave the third one alone."""
-    totals = Totals.of([((0,), np.array([10.0, 10.0, 80.0]))], shape=(3,))
-    found = fit(np.array([3.0, 3.0, 30.0]), totals=totals, ordered=(True,), least=5.0)
+    totals = TableTotals.of([((0,), np.array([10.0, 10.0, 80.0]))], shape=(3,))
+    found = rake_noisy_table(np.array([3.0, 3.0, 30.0]), totals=totals, ordered=(True,), least=5.0)
     assert found.bins.tolist() == [0, 0, 1]
     assert found.sample.tolist() == [6.0, 30.0]
 
@@ -180,15 +180,17 @@ def test_what_a_cell_held_goes_on_to_the_bin_that_it_joins():
 def test_one_set_of_totals_brings_no_noise_into_counts_made_inside_the_barrier():
     """Bins then have the populations that totals say, whatever noise does to the sample."""
     schema = Schema.from_sizes({"AGE": 3, "POOR": 2})
-    control = Control(by=Marginal(("AGE",)), populations=tuple(map(Fraction, (300, 500, 200))), binnings=())
-    table = Contingency.of([control], schema=schema)
+    control = ControlTotals(
+        by=Marginal(("AGE",)), populations=tuple(map(Fraction, (300, 500, 200))), binnings=()
+    )
+    table = ContingencyTable.of([control], schema=schema)
     noise = DiscreteLaplace(Fraction(2 * STEPS))
 
     def told(sums):
         values = np.array(sums, dtype=np.float64)
         return ToldCells(sums=values, squares=values, noise=noise, step=1 / STEPS, square_step=1 / STEPS)
 
-    sample = Sample(table=table, told=told([40, 60, 50]))
+    sample = CalibratedSample(table=table, told=told([40, 60, 50]))
     counted = sample.counted(told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
     assert counted.weight_noise().deviation > 10
     assert counted.population_noise().deviation == pytest.approx(0, abs=1e-9)
@@ -224,8 +226,8 @@ outside = "N"
 def test_ends_of_a_range_belong_to_it_or_not(that, between):
     design = Design.parse('[design]\n[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]', schema=FILLED)
     asked = Queries.parse(f'[[query]]\nstatistic = "proportion"\nthat = "{that}"', schema=FILLED)
-    ((filling, _),) = Ways.of(design, asked).filled
-    assert filling.wishes[0].between == between
+    ((filling, _),) = QueryPlan.of(design, asked).filled
+    assert filling.estimands[0].between == between
 
 
 class Exact:
@@ -235,9 +237,9 @@ class Exact:
         self.held, self.schema = held, FILLED
 
     def sum_batches(self, batches):
-        return tuple(added(self.held, one, schema=FILLED) for asked, _ in batches for one in asked)
+        return tuple(add_up(self.held, one, schema=FILLED) for asked, _ in batches for one in asked)
 
-    def smooth(self, question, *, law, lattice):
+    def smooth(self, question, *, mechanism, lattice):
         return Fraction(9000)
 
     def bound_size(self, question, *, noise):
@@ -248,7 +250,9 @@ def filling(how):
     donors = Donors(
         column="PAY", match=Marginal(("AGE",)), low=Fraction(0), high=Fraction(100), default=Fraction(0)
     )
-    return Filling(donors=donors, wishes=(Wish(query="pay", where="AGE >= 1"),), how=how, schema=FILLED)
+    return ImputationPlan(
+        donors=donors, estimands=(Estimand(query="pay", where="AGE >= 1"),), how=how, schema=FILLED
+    )
 
 
 def held(count=400):
@@ -262,24 +266,24 @@ def held(count=400):
     return SimpleNamespace(codes={"AGE": age, "PAY": code}, numbers={"PAY": np.where(age < 1, np.nan, pay)})
 
 
-@pytest.mark.parametrize("how", [Handling.MODEL, Handling.IMPUTE])
+@pytest.mark.parametrize("how", [MissingHandling.MODEL, MissingHandling.IMPUTE])
 def test_rows_outside_the_universe_are_nobody_who_did_not_answer(how):
     people = held()
     inside = people.codes["AGE"] >= 1
     known = ~np.isnan(people.numbers["PAY"])
-    for part, expected in ((Part.ALL, inside), (Part.KNOWN, known)):
-        steps = added(people, filling(how).sums[part, None], schema=FILLED)
+    for part, expected in ((CellSum.ALL, inside), (CellSum.KNOWN, known)):
+        steps = add_up(people, filling(how).sums[part, None], schema=FILLED)
         assert steps.sum() == STEPS * expected.sum()
 
 
 def test_noise_of_the_size_is_in_the_errors_of_imputed_answers():
-    people, asked = held(), filling(Handling.IMPUTE)
+    people, asked = held(), filling(MissingHandling.IMPUTE)
     fine, quiet = (
         DiscreteLaplace(Fraction(STEPS, 100)),
-        SmoothNoise(law=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
+        SmoothNoise(mechanism=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
     )
-    laws = Laws(sums=(fine,) * len(asked.sums), size=fine, answers=(quiet,))
-    size = list(asked.sums).index((Part.SIZE, None))
+    laws = ImputationNoise(sums=(fine,) * len(asked.sums), size=fine, answers=(quiet,))
+    size = list(asked.sums).index((CellSum.SIZE, None))
     inside = float(np.count_nonzero(people.codes["AGE"] >= 1))
     cells = asked.frame.shape(FILLED.domain)[0] - 1
     errors = []

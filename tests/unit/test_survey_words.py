@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import surveys
 
-from populace.release.survey_words import sentences
+from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
-from populace.survey.design import Design
-from populace.survey.queries import Queries
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
 
 SCHOOLS = Schema.parse(surveys.SCHEMA.replace('unit = "person"', 'unit = "school"'))
 
 
 def words(design):
     held = Queries.parse(surveys.QUERIES, schema=SCHOOLS)
-    return " ".join(sentences(Design.parse(design, schema=SCHOOLS), held))
+    return " ".join(list_survey_limitations(Design.parse(design, schema=SCHOOLS), held))
 
 
 def test_cut_weights_make_totals_too_small_and_means_lean():
@@ -56,7 +56,7 @@ def test_a_declared_effect_is_said_where_it_was_used():
     )
 
     def told(*asked):
-        return " ".join(sentences(design, Queries.parse("".join(asked), schema=SCHOOLS)))
+        return " ".join(list_survey_limitations(design, Queries.parse("".join(asked), schema=SCHOOLS)))
 
     assert "No design effect above 3 was taken to be possible, as declared" in told(mean, rows)
     assert "not used" not in told(mean, rows)

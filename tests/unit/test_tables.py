@@ -11,11 +11,17 @@ import numpy as np
 import pytest
 from flint import arb
 
-from populace.errors import PopulaceError, UsageError
-from populace.privacy import tables
-from populace.privacy.balls import ball, precision
-from populace.privacy.distributions import Decay, Distribution, Levels, gaussian, laplace
-from populace.privacy.tables import Thresholds, build_table, gaussian_table, laplace_table
+from populace.core.errors import PopulaceError, UsageError
+from populace.privacy.accounting.interval_arithmetic import ball, precision
+from populace.privacy.noise import cdf_tables as tables
+from populace.privacy.noise.cdf_tables import Thresholds, build_inversion_table, gaussian_table, laplace_table
+from populace.privacy.noise.distributions import (
+    Distribution,
+    ExponentialDecay,
+    ScoreLevels,
+    gaussian_distribution,
+    laplace_distribution,
+)
 
 VARIANCES = [
     "1/50",
@@ -92,7 +98,7 @@ def test_laplace_tables(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1_000, 20_000])
 def test_long_tables(sigma: int) -> None:
-    table = build_table(gaussian(Fraction(sigma**2)))
+    table = build_inversion_table(gaussian_distribution(Fraction(sigma**2)))
     cdf = gaussian_cdf(Fraction(sigma**2), digits=40, low=table.low, high=-table.low - 1)
     assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
 
@@ -108,14 +114,14 @@ def test_the_comparison_sees_a_variance_wrong_in_the_17th_digit() -> None:
 def test_thresholds_at_any_number_of_bits(bits: int) -> None:
     digits = bits // 3 + 20
     for variance in (Fraction(1, 3), Fraction(7)):
-        t = Thresholds(gaussian(variance), bits=bits)
+        t = Thresholds(gaussian_distribution(variance), bits=bits)
         assert agree(
             list(t),
             gaussian_cdf(variance, digits=digits, low=t.low, high=-t.low - 1),
             bits=bits,
             digits=digits,
         )
-    t = Thresholds(laplace(Fraction(5)), bits=bits)
+    t = Thresholds(laplace_distribution(Fraction(5)), bits=bits)
     assert agree(
         list(t), laplace_cdf(Fraction(5), digits=digits, low=t.low, high=-t.low - 1), bits=bits, digits=digits
     )
@@ -128,7 +134,7 @@ def test_one_sided_laws_are_the_two_sided_ones_folded(power: int) -> None:
         weights = [mpmath.exp(-real(rate) * mpmath.mpf(k) ** power) for k in range(2_200)]
         total = mpmath.fsum(weights)
         cdf = [mpmath.mpf(0), *(part / total for part in accumulate(weights))]
-    t = Thresholds(Decay(rate=rate, power=1 if power == 1 else 2, symmetric=False), bits=64)
+    t = Thresholds(ExponentialDecay(rate=rate, power=1 if power == 1 else 2, symmetric=False), bits=64)
     assert t.low == -1
     assert agree(list(t), cdf[: len(t)], bits=64, digits=40)
 
@@ -136,7 +142,7 @@ def test_one_sided_laws_are_the_two_sided_ones_folded(power: int) -> None:
 def test_levels_of_a_choice() -> None:
     heights, sizes, rate = (10**12, 10**12 - 1, 10**12 - 40, -(10**6)), (1, 3, 2, 5000), Fraction(1, 3)
     for bits in (64, 80, 128):
-        t = Thresholds(Levels(rate=rate, heights=heights, sizes=sizes), bits=bits)
+        t = Thresholds(ScoreLevels(rate=rate, heights=heights, sizes=sizes), bits=bits)
         with mpmath.workdps(60):
             weights = [
                 n * mpmath.exp(real(rate) * (h - heights[0])) for n, h in zip(sizes, heights, strict=True)
@@ -146,39 +152,41 @@ def test_levels_of_a_choice() -> None:
 
 
 LAWS = [
-    gaussian(Fraction(9)),
-    gaussian(Fraction(1, 9)),
-    laplace(Fraction(3)),
-    laplace(Fraction(1, 5)),
-    Decay(rate=Fraction(1, 18), power=2, symmetric=False),
-    Levels(rate=Fraction(1), heights=(0, -2, -14), sizes=(1, 1, 1000)),
+    gaussian_distribution(Fraction(9)),
+    gaussian_distribution(Fraction(1, 9)),
+    laplace_distribution(Fraction(3)),
+    laplace_distribution(Fraction(1, 5)),
+    ExponentialDecay(rate=Fraction(1, 18), power=2, symmetric=False),
+    ScoreLevels(rate=Fraction(1), heights=(0, -2, -14), sizes=(1, 1, 1000)),
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_balls_hold_what_was_left_out_of_the_sums(law: Distribution) -> None:
+@pytest.mark.parametrize("distribution", LAWS, ids=str)
+def test_balls_hold_what_was_left_out_of_the_sums(distribution: Distribution) -> None:
     for guard in (0, 1, 5):
-        coarse, fine = law.balls(bits=10, guard=guard), law.balls(bits=10, guard=500)
+        coarse, fine = distribution.balls(bits=10, guard=guard), distribution.balls(bits=10, guard=500)
         assert all(a.contains(b) for a, b in zip(coarse, fine, strict=True))
 
 
 EVERY_LAW = [
-    *(gaussian(Fraction(text)) for text in ("1/50", "1/3", "1", "7", "2913/7", "30000")),
-    *(laplace(Fraction(text)) for text in ("1/20", "1", "17/3", "90")),
-    *(Decay(rate=Fraction(1, 41), power=power, symmetric=False) for power in (1, 2)),
-    Levels(rate=Fraction(1, 3), heights=(9, 7, 0, -50), sizes=(1, 2, 3, 1000)),
+    *(gaussian_distribution(Fraction(text)) for text in ("1/50", "1/3", "1", "7", "2913/7", "30000")),
+    *(laplace_distribution(Fraction(text)) for text in ("1/20", "1", "17/3", "90")),
+    *(ExponentialDecay(rate=Fraction(1, 41), power=power, symmetric=False) for power in (1, 2)),
+    ScoreLevels(rate=Fraction(1, 3), heights=(9, 7, 0, -50), sizes=(1, 2, 3, 1000)),
 ]
 
 
 @pytest.mark.parametrize("bits", [6, 20, 64, 130])
-@pytest.mark.parametrize("law", EVERY_LAW, ids=str)
-def test_floors_are_right_or_undecided_however_few_the_guard_bits(law: Distribution, bits: int) -> None:
-    balls = law.balls(bits=bits, guard=500)
+@pytest.mark.parametrize("distribution", EVERY_LAW, ids=str)
+def test_floors_are_right_or_undecided_however_few_the_guard_bits(
+    distribution: Distribution, bits: int
+) -> None:
+    balls = distribution.balls(bits=bits, guard=500)
     with precision(bits + 600):
         certain = [int(each.floor().unique_fmpz()) for each in balls]
     undecided = {}
     for guard in (1, 2, 4, 8, 32):
-        found = law.floors(bits=bits, guard=guard)
+        found = distribution.floors(bits=bits, guard=guard)
         assert len(found) == len(certain)
         assert all(floor in (None, right) for floor, right in zip(found, certain, strict=True))
         undecided[guard] = sum(floor is None for floor in found)
@@ -188,7 +196,7 @@ def test_floors_are_right_or_undecided_however_few_the_guard_bits(law: Distribut
 
 
 def test_a_table_that_does_not_reach_a_level_reaches_it_at_more_bits() -> None:
-    far = Levels(rate=Fraction(1), heights=(0, -1_000), sizes=(1, 1))
+    far = ScoreLevels(rate=Fraction(1), heights=(0, -1_000), sizes=(1, 1))
     assert len(Thresholds(far, bits=64)) == 2  # 0 and 2^64 − 1: the far level begins beyond the last
     deep = Thresholds(far, bits=1_600)
     assert len(deep) == 3
@@ -196,7 +204,7 @@ def test_a_table_that_does_not_reach_a_level_reaches_it_at_more_bits() -> None:
 
 
 def test_tiny_noise_is_not_none() -> None:
-    nearly_none = gaussian(Fraction(1, 10_000))
+    nearly_none = gaussian_distribution(Fraction(1, 10_000))
     assert gaussian_table(Fraction(1, 10_000)).thresholds.tolist() == [0, 2**64 - 1]
     assert Thresholds(nearly_none, bits=7_300)[1] > 0  # exp(−5000) is about 2^−7213
 
@@ -210,7 +218,7 @@ class Fixed:
         self.probability = probability
         self.error_bits = error_bits
 
-    def reach(self, bits: int) -> int:
+    def tail_cutoff(self, bits: int) -> int:
         return 1
 
     def balls(self, *, bits: int, guard: int) -> list[arb]:
@@ -221,8 +229,8 @@ class Fixed:
 
 def test_a_ball_over_a_whole_number_is_computed_again() -> None:
     # 1 − 2^−20 away from the next whole number: 32 guard bits with 15 lost leave the floor open, 64 do not.
-    law: Distribution = Fixed(Fraction(2**20 - 1, 2**40), error_bits=15)
-    assert list(Thresholds(law, bits=20)) == [0, 0, 2**20 - 1]
+    distribution: Distribution = Fixed(Fraction(2**20 - 1, 2**40), error_bits=15)
+    assert list(Thresholds(distribution, bits=20)) == [0, 0, 2**20 - 1]
     with pytest.raises(PopulaceError, match="cannot be decided"):
         list(Thresholds(Fixed(Fraction(1, 2), error_bits=15), bits=20))
 
@@ -231,12 +239,16 @@ def test_a_ball_over_a_whole_number_is_computed_again() -> None:
 def test_what_whole_numbers_leave_open_is_decided_by_balls(
     guard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    laws = [gaussian(Fraction(7)), gaussian(Fraction(1, 3)), laplace(Fraction(1))]
-    usual = [build_table(law) for law in laws]
+    laws = [
+        gaussian_distribution(Fraction(7)),
+        gaussian_distribution(Fraction(1, 3)),
+        laplace_distribution(Fraction(1)),
+    ]
+    usual = [build_inversion_table(distribution) for distribution in laws]
     monkeypatch.setattr(tables, "_GUARD_BITS", guard)
-    assert sum(law.floors(bits=64, guard=guard).count(None) for law in laws) > 5
-    for law, table in zip(laws, usual, strict=True):
-        assert np.array_equal(build_table(law).thresholds, table.thresholds)
+    assert sum(distribution.floors(bits=64, guard=guard).count(None) for distribution in laws) > 5
+    for distribution, table in zip(laws, usual, strict=True):
+        assert np.array_equal(build_inversion_table(distribution).thresholds, table.thresholds)
 
 
 def test_guides_send_words_where_a_search_would() -> None:
@@ -257,21 +269,25 @@ def test_tables_are_kept() -> None:
     assert not gaussian_table(Fraction(3)).thresholds.flags.writeable
 
 
-@pytest.mark.parametrize("law", [gaussian, laplace, gaussian_table, laplace_table])
+@pytest.mark.parametrize(
+    "distribution", [gaussian_distribution, laplace_distribution, gaussian_table, laplace_table]
+)
 @pytest.mark.parametrize(
     "wrong", [0, Fraction(-1, 2), 1.0, float("nan"), True, None, "1", 2**80 + 1, Fraction(10**400)]
 )
-def test_wrong_scales_are_refused(law: object, wrong: object) -> None:
+def test_wrong_scales_are_refused(distribution: object, wrong: object) -> None:
     gaussian_table(Fraction(1))
     laplace_table(Fraction(1))  # kept, and equal to 1.0 and True
     with pytest.raises(UsageError):
-        law(wrong)  # type: ignore[operator]
+        distribution(wrong)  # type: ignore[operator]
 
 
 def test_the_largest_scales_are_allowed() -> None:
-    assert gaussian(Fraction(2**80)).scale == laplace(Fraction(2**40)).scale == 2**40
+    assert (
+        gaussian_distribution(Fraction(2**80)).scale == laplace_distribution(Fraction(2**40)).scale == 2**40
+    )
     with pytest.raises(UsageError, match="2\\^40"):
-        laplace(Fraction(2**40 + 1))
+        laplace_distribution(Fraction(2**40 + 1))
 
 
 @pytest.mark.parametrize(
@@ -287,14 +303,14 @@ def test_the_largest_scales_are_allowed() -> None:
 )
 def test_wrong_levels_are_refused(heights: tuple[int, ...], sizes: tuple[int, ...], rate: int) -> None:
     with pytest.raises(UsageError):
-        Levels(rate=Fraction(rate), heights=heights, sizes=sizes)
+        ScoreLevels(rate=Fraction(rate), heights=heights, sizes=sizes)
 
 
 @pytest.mark.parametrize("rate", ["1/900", "7/5826", "1", "25"])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("p", [7, 64, 200])
 def test_a_fall_is_never_too_high(rate: str, times: int, p: int) -> None:
-    law = Decay(rate=Fraction(rate), power=2, symmetric=True)
+    distribution = ExponentialDecay(rate=Fraction(rate), power=2, symmetric=True)
     with precision(p + 300):
-        true = 2**p * (-times * ball(law.rate)).exp()
-        assert law._fall(times, p=p) <= true < law._fall(times, p=p) + 2
+        true = 2**p * (-times * ball(distribution.rate)).exp()
+        assert distribution._fall(times, p=p) <= true < distribution._fall(times, p=p) + 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from populace.marginals import Domain, Grouping, Marginal, tabulate
+from populace.core.marginals import Domain, Grouping, Marginal, tabulate
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 400})
 GROUPS = (0, 1, 1, 0)

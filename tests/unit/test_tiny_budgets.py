@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace import pipeline
-from populace.errors import UsageError
-from populace.marginals import MOST_ROWS, Domain
-from populace.privacy.distributions import LARGEST_SCALE
-from populace.privacy.mechanisms import DiscreteLaplace
+from populace.api import synthesize as pipeline
+from populace.core.errors import UsageError
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Domain
+from populace.methods.registry import METHODS
+from populace.methods.selection.candidates import compare_candidates, round_table
+from populace.methods.workload import resolve_workload
+from populace.privacy.accounting.mechanisms import DiscreteLaplace
+from populace.privacy.noise.distributions import MAX_SCALE
 from populace.schema.schema import Schema
-from populace.strategy.candidates import compared, whole_rows
-from populace.strategy.methods import METHODS
-from populace.strategy.workload import asked_workload
 
 MANY = dict.fromkeys((f"c{number}" for number in range(12)), 3)
 LONG = {"a": 50_000, "b": 1, "c": 2, "d": 2}
@@ -53,9 +53,9 @@ def test_noise_that_would_not_fit_is_refused_before_anything_is_spent(method, tm
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"histogram-exponential", "stability", "gem"}))
 @pytest.mark.slow
 def test_the_least_budget_that_is_not_refused_runs_to_its_end(method, sizes, tmp_path):
-    columns, wanted = len(sizes), asked_workload(None)(Schema.from_sizes(sizes)).weights
+    columns, wanted = len(sizes), resolve_workload(None)(Schema.from_sizes(sizes)).weights
     parts = 1000 * columns + 100 * (math.comb(columns, 2) + len(wanted))
-    least = Fraction(parts, LARGEST_SCALE)
+    least = Fraction(parts, MAX_SCALE)
     with pytest.raises(UsageError, match="too small"):
         run(sizes, method=method, epsilon=least * Fraction(999, 1000), ledger=tmp_path / "l.db")
     assert not (tmp_path / "l.db").exists()
@@ -75,7 +75,7 @@ class Guess:
 
 
 def test_estimates_and_penalties_stay_where_scores_fit():
-    found = compared(Guess(), {("a",): 1000}, noise=DiscreteLaplace(Fraction(LARGEST_SCALE) ** 2))
-    assert found.penalties == (MOST_ROWS,)
-    assert MOST_ROWS / 2.01 < 1000 * int(found.estimates[0].sum()) <= MOST_ROWS
-    assert whole_rows(np.array([1.4e9, 2.6]), weight=1000).tolist() == [1_400_000_000, 3]
+    found = compare_candidates(Guess(), {("a",): 1000}, noise=DiscreteLaplace(Fraction(MAX_SCALE) ** 2))
+    assert found.penalties == (MAX_ESTIMATE_ROWS,)
+    assert MAX_ESTIMATE_ROWS / 2.01 < 1000 * int(found.estimates[0].sum()) <= MAX_ESTIMATE_ROWS
+    assert round_table(np.array([1.4e9, 2.6]), weight=1000).tolist() == [1_400_000_000, 3]

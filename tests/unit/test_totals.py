@@ -9,8 +9,8 @@ import pytest
 from test_functions import LEVELS, UNKNOWN
 from test_rules import ACS
 
-from populace.errors import SchemaError
-from populace.schema.rules import Totals
+from populace.core.errors import SchemaError
+from populace.schema.conditions.rules import Totals
 from populace.schema.schema import Schema
 
 TOTALS = (
@@ -99,7 +99,7 @@ def test_everything_comes_back_from_toml() -> None:
     assert again.to_toml() == schema.to_toml()
     assert again.columns["XINCOME"].universe == "XAGE >= 5"
     assert again.zeros == schema.zeros
-    assert again.zeros[1].instead == {"NOC": "0"}
+    assert again.zeros[1].replacement == {"NOC": "0"}
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from clerks import Clerk, dependent, run
 
-from populace.infer.assemble import assemble
-from populace.marginals import Grouping, Marginal
-from populace.schema.rules import Rule, Rules, Totals
-from populace.strategy import triples as module
-from populace.strategy.triples import measure_triples
-from populace.strategy.workload import Workload
+from populace.core.marginals import Grouping, Marginal
+from populace.inference.fit.fit_model import fit_model
+from populace.methods.adaptive import triples as module
+from populace.methods.adaptive.triples import measure_triples
+from populace.methods.workload import Workload
+from populace.schema.conditions.rules import Rule, Rules, Totals
 
 SHARE = Fraction(1, 4)
 NEVER = -(10**6)
@@ -134,14 +134,14 @@ def test_a_tenth_goes_to_the_look_and_the_rest_to_triples():
 
 def test_triples_are_compared_with_what_their_pairs_imply(monkeypatch):
     """Estimates have the sums of the pairs' targets, to the rounding of cells; the tree holds one pair."""
-    monkeypatch.setattr("populace.infer.assemble.MOST_CELLS", 1)
+    monkeypatch.setattr("populace.inference.fit.fit_model.MAX_TREE_CELLS", 1)
     sizes = {"a": 3, "b": 4, "c": 3}
     clerk = Slate(dependent(np.random.default_rng(3), sizes, 20_000), sizes=sizes, epsilon="20")
     measured = prepared(clerk)
     measure_triples(clerk, measured, workload=Workload(weights=wanting(("a", "b", "c"))), share=SHARE)
     (slate, _) = clerk.slates[0]
     (estimate,) = slate.estimates
-    model = assemble(measured, domain=clerk.domain, rules=clerk.rules, totals=())
+    model = fit_model(measured, domain=clerk.domain, rules=clerk.rules, totals=())
     for axis, pair in ((2, ("a", "b")), (1, ("a", "c")), (0, ("b", "c"))):
         np.testing.assert_allclose(estimate.sum(axis=axis), model.targets[pair], atol=2 + 1e-3 * model.total)
     # The nearest whole numbers: the mean of what is lost to rounding is about 0, not ½.
@@ -242,22 +242,22 @@ def test_noise_costs_less_where_cells_are_empty(rows, low, high):
     """
     table = np.full((8, 8, 8), rows / 512)
     for deviation in (30.0, 60.0):
-        cost = module._cost(table, deviation=deviation, rng=np.random.default_rng(1))
+        cost = module._expected_error(table, deviation=deviation, rng=np.random.default_rng(1))
         part = cost / (512 * (2 / np.pi) ** 0.5)
         assert low <= part <= high
         assert cost * deviation <= 2 * rows + 1e-6
-    assert module._cost(np.zeros((2, 2, 2)), deviation=3.0, rng=np.random.default_rng(1)) > 0
+    assert module._expected_error(np.zeros((2, 2, 2)), deviation=3.0, rng=np.random.default_rng(1)) > 0
 
 
 def test_costs_are_simulated_with_the_noise_of_all_that_is_compared(monkeypatch):
     """Ten triples that share what the look leaves, √(10 / (0.9 · share)) units each, on as many rows as there are."""
-    seen, genuine = [], module._cost
+    seen, genuine = [], module._expected_error
 
     def spy(table, *, deviation, rng):
         seen.append((float(table.sum()), deviation))
         return genuine(table, deviation=deviation, rng=rng)
 
-    monkeypatch.setattr(module, "_cost", spy)
+    monkeypatch.setattr(module, "_expected_error", spy)
     clerk = Slate(evenly(BINARY), sizes=BINARY)
     measure_triples(clerk, prepared(clerk), workload=Workload.triples(clerk.domain), share=SHARE)
     sums, deviations = zip(*seen, strict=True)

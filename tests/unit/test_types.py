@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.errors import SchemaError
-from populace.schema.codec import arrow_type, decode, encode
+from populace.core.errors import SchemaError
+from populace.schema.codec.decoder import arrow_type, decode_codes, encode_values
 from populace.schema.schema import Schema
 
 
@@ -32,10 +32,10 @@ def column(text: str):
 )
 def test_every_code_comes_back_in_the_type_asked_for(text, kind, values):
     x = column(text)
-    found = decode(x, np.arange(x.size), rng=np.random.default_rng(1))
+    found = decode_codes(x, np.arange(x.size), rng=np.random.default_rng(1))
     assert arrow_type(x) == found.type == kind
     assert found.to_pylist() == values
-    assert encode(x, found).tolist() == list(range(x.size))
+    assert encode_values(x, found).tolist() == list(range(x.size))
     assert Schema.parse(Schema(columns={"x": x}).to_toml()).columns["x"] == x
 
 

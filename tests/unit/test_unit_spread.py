@@ -11,12 +11,12 @@ from fake_survey import FakeSurvey
 from scipy import special
 from test_survey_estimate import SCHEMA, TABLE, asked
 
-from populace.errors import SchemaError
-from populace.survey.design import Design
-from populace.survey.estimate import answer
-from populace.survey.intervals import Spread, Terms, half_width
-from populace.survey.plan import Plan
-from populace.survey.ways import Ways
+from populace.core.errors import SchemaError
+from populace.survey.answer_queries import answer_queries
+from populace.survey.design.design import Design
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.queries.sum_questions import SumPlan
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 
 MEDIAN = '[[query]]\nstatistic = "quantile"\ncolumn = "income"\np = [0.25, 0.5]\nby = ["sex"]'
 
@@ -27,8 +27,8 @@ def held(*, degrees: float, bias: float, noise: float, points: int, stretch: flo
     values = (1 + bias) * special.gammaincinv(degrees / 2, parts) * 2 / degrees
     reaches = [
         half_width(
-            Spread(value=float(value), degrees=degrees, bias=bias, bias_degrees=degrees),
-            noise=Terms(gaussian=noise),
+            SamplingVariance(value=float(value), degrees=degrees, bias=bias, bias_degrees=degrees),
+            noise=NoiseTerms(gaussian=noise),
         )
         for value in values
     ]
@@ -37,8 +37,8 @@ def held(*, degrees: float, bias: float, noise: float, points: int, stretch: flo
 
 @pytest.mark.parametrize("degrees", [4.0, 10.0])
 def test_almost_without_noise_it_is_students_t(degrees: float) -> None:
-    spread = Spread(value=1.0 + 1e-6, degrees=degrees, bias=1e-6, bias_degrees=degrees)
-    assert half_width(spread, noise=Terms()) == pytest.approx(special.stdtrit(degrees, 0.975), rel=3e-3)
+    spread = SamplingVariance(value=1.0 + 1e-6, degrees=degrees, bias=1e-6, bias_degrees=degrees)
+    assert half_width(spread, noise=NoiseTerms()) == pytest.approx(special.stdtrit(degrees, 0.975), rel=3e-3)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_declared_design_effect_holds_intervals_down() -> None:
     design, queries = asked("psus", '[[query]]\nstatistic = "mean"\ncolumn = "income"')
     bounded = replace(design, most_effect=Fraction(2))
     found = [
-        answer(FakeSurvey(TABLE, schema=SCHEMA, epsilon="1"), design=each, queries=queries)[0]
+        answer_queries(FakeSurvey(TABLE, schema=SCHEMA, epsilon="1"), design=each, queries=queries)[0]
         for each in (design, bounded)
     ]
     assert found[1].high - found[1].low < 0.8 * (found[0].high - found[0].low)
-    assert sum(Plan.of(bounded, queries).shares.values()) == 1
+    assert sum(SumPlan.of(bounded, queries).shares.values()) == 1
 
 
 def test_a_design_effect_needs_units() -> None:
@@ -86,11 +86,11 @@ def test_a_design_effect_needs_units() -> None:
 def test_quantiles_of_clusters_are_located_first() -> None:
     """The second question holds one number for each psu and group in place of all bins, and takes the rest."""
     design, queries = asked("psus", MEDIAN)
-    plan = Plan.of(design, queries)
+    plan = SumPlan.of(design, queries)
     assert sum(plan.shares.values()) + sum(plan.later) == 1
     assert all(each > 0 for each in plan.later)
-    assert not Ways.of(design, queries).fixed
-    assert Ways.of(*asked("rows", MEDIAN)).fixed
+    assert not QueryPlan.of(design, queries).fixed
+    assert QueryPlan.of(*asked("rows", MEDIAN)).fixed
     batches = []
 
     class Listening(FakeSurvey):
@@ -98,7 +98,9 @@ def test_quantiles_of_clusters_are_located_first() -> None:
             batches.append(asked_for)
             return super().sum_batches(asked_for)
 
-    answer(Listening(TABLE, schema=SCHEMA, epsilon="20", delta="1e-6"), design=design, queries=queries)
+    answer_queries(
+        Listening(TABLE, schema=SCHEMA, epsilon="20", delta="1e-6"), design=design, queries=queries
+    )
     (sums, _), *others = batches[1]
     assert (len(batches), len(others), len(sums)) == (2, 0, 3)
     assert all("income" not in each.by.clique and "income" in each.known for each in sums)

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.private import lines, sources
-from populace.private.read import open_source, read_codes
-from populace.private.values import read_tallies
+from populace.private.read import csv_lines as lines
+from populace.private.read import sources
+from populace.private.read.rows_to_codes import open_source, read_codes
+from populace.private.read.value_counts import read_tallies
 from populace.schema.schema import Schema
 
 ROWS = 1000
@@ -74,7 +75,7 @@ KINDS = {"csv": csv, "parquet": parquet, "frame": lambda _: table()}
 @pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)
 def test_a_unit_has_its_rows_once_in_all_batches(made, rows, tmp_path, monkeypatch):
     """Only its first rows are counted, in codes and in texts, also where they lie far apart."""
-    monkeypatch.setattr(lines, "BLOCK", 512)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 512)
     monkeypatch.setattr(sources, "BATCH_ROWS", 64)
     schema = Schema.parse(TEXT.format(rows=rows))
     source = open_source(made(tmp_path / "rows"))

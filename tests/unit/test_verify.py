@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 import releases
 
-from populace.errors import ReleaseError
-from populace.measurements import Measurement, Measurements
-from populace.release.bundle import Release, write
-from populace.release.frame import Format, write_table
-from populace.release.inside import inside
-from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest, dump
-from populace.release.verify import verify
-from populace.schema.columns import Categorical
-from populace.schema.ranges import Beyond, Integer, Numeric
+from populace.core.errors import ReleaseError
+from populace.measurements.measurements import Measurement, Measurements
+from populace.release.bundle import Release, write_release
+from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest_file, dump_json
+from populace.release.table_files import TableFormat, write_table
+from populace.release.verify.verify import verify
+from populace.release.verify.verify_values import is_within_domain
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
 
 CHECKS = [
     "files", "digests", "real noise", "parents", "statement", "budget", "measurements", "intervals",
@@ -41,8 +41,10 @@ def folder(release: Release, tmp_path: Path) -> Path:
     return put(release, tmp_path / "out")
 
 
-def put(release: Release, folder: Path, table_format: Format = Format.CSV, report: str | None = None) -> Path:
-    write(release, folder, table_format=table_format, report=report)
+def put(
+    release: Release, folder: Path, table_format: TableFormat = TableFormat.CSV, report: str | None = None
+) -> Path:
+    write_release(release, folder, table_format=table_format, report=report)
     return folder
 
 
@@ -57,22 +59,22 @@ def edit(folder: Path, name: str, change: Callable[[Any], None]) -> None:
     """Change a JSON file the way a careful forger would: with the manifest's digests made to fit."""
     told = json.loads((folder / name).read_text(encoding="utf-8"))
     change(told)
-    (folder / name).write_text(dump(told), encoding="utf-8")
+    (folder / name).write_text(dump_json(told), encoding="utf-8")
     reseal(folder)
 
 
 def reseal(folder: Path) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    manifest["files"] = {name: digest(folder / name) for name in manifest["files"]}
+    manifest["files"] = {name: digest_file(folder / name) for name in manifest["files"]}
     manifest["parents"]["model"] = {name: manifest["files"][name] for name in MEASUREMENT_FILES}
     manifest["parents"]["release"] = {name: manifest["files"][name] for name in MODEL_FILES}
-    path.write_text(dump(manifest), encoding="utf-8")
+    path.write_text(dump_json(manifest), encoding="utf-8")
 
 
-@pytest.mark.parametrize("table_format", list(Format))
+@pytest.mark.parametrize("table_format", list(TableFormat))
 def test_an_untouched_release_passes_every_check(
-    release: Release, tmp_path: Path, table_format: Format
+    release: Release, tmp_path: Path, table_format: TableFormat
 ) -> None:
     folder = put(release, tmp_path / "out", table_format)
     assert [check.name for check in verify(folder).checks] == CHECKS
@@ -216,8 +218,8 @@ def test_a_codebook_that_says_something_else_fails(folder: Path) -> None:
     assert failed(folder) == ["codebook"]
 
 
-@pytest.mark.parametrize("table_format", list(Format))
-def test_rows_outside_the_codebook_fail(release: Release, tmp_path: Path, table_format: Format) -> None:
+@pytest.mark.parametrize("table_format", list(TableFormat))
+def test_rows_outside_the_codebook_fail(release: Release, tmp_path: Path, table_format: TableFormat) -> None:
     folder = put(release, tmp_path / "out", table_format)
     path = folder / f"synthetic.{table_format}"
     rows = release.synthetic.num_rows
@@ -271,21 +273,25 @@ def test_earlier_stages_are_recognised(release: Release, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("column", "good", "bad"),
     [
-        (Categorical(name="a", values=("1", "2"), missing=("R",)), ["1", "R", None], ["3"]),
-        (Categorical(name="a", values=("1", "2"), other="1"), ["1", "2"], [None]),
-        (Integer(name="a", min=0, max=9), [0, 9, None], [10]),
-        (Integer(name="a", min=0, max=9, missing=("-1",)), [0, -1], [-2]),
-        (Integer(name="a", min=0, max=9, other="0"), [0, 9], [None]),
-        (Integer(name="a", min=0, max=9, missing=("refused",)), ["0", "9", "refused"], ["x"]),
-        (Integer(name="a", min=0, max=9, missing=("refused",)), ["0"], ["10"]),
-        (Numeric(name="a", edges=(Fraction(0), Fraction(5, 2))), [0.0, 2.5, None], [2.6]),
-        (Numeric(name="a", edges=(Fraction(0), Fraction(1)), beyond=Beyond.OTHER), [0.5], [float("nan")]),
+        (CategoricalColumn(name="a", values=("1", "2"), missing=("R",)), ["1", "R", None], ["3"]),
+        (CategoricalColumn(name="a", values=("1", "2"), other="1"), ["1", "2"], [None]),
+        (IntegerColumn(name="a", min=0, max=9), [0, 9, None], [10]),
+        (IntegerColumn(name="a", min=0, max=9, missing=("-1",)), [0, -1], [-2]),
+        (IntegerColumn(name="a", min=0, max=9, other="0"), [0, 9], [None]),
+        (IntegerColumn(name="a", min=0, max=9, missing=("refused",)), ["0", "9", "refused"], ["x"]),
+        (IntegerColumn(name="a", min=0, max=9, missing=("refused",)), ["0"], ["10"]),
+        (DecimalColumn(name="a", edges=(Fraction(0), Fraction(5, 2))), [0.0, 2.5, None], [2.6]),
+        (
+            DecimalColumn(name="a", edges=(Fraction(0), Fraction(1)), beyond=OutOfRange.OTHER),
+            [0.5],
+            [float("nan")],
+        ),
     ],
 )
 def test_inside_knows_the_domain(column: Any, good: list[Any], bad: list[Any]) -> None:
-    assert inside(column, pa.chunked_array([good]))
-    assert not inside(column, pa.chunked_array([good, pa.array(bad, pa.array(good).type)]))
-    assert inside(column, pa.chunked_array([good]).slice(0, 0))
+    assert is_within_domain(column, pa.chunked_array([good]))
+    assert not is_within_domain(column, pa.chunked_array([good, pa.array(bad, pa.array(good).type)]))
+    assert is_within_domain(column, pa.chunked_array([good]).slice(0, 0))
 
 
 def test_a_model_of_other_measurements_fails(release: Release, tmp_path: Path) -> None:
@@ -310,5 +316,5 @@ def test_a_manifest_that_says_something_else_fails(
     folder = put(release, tmp_path / "out")
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(dump(manifest | {key: value}), encoding="utf-8")
+    path.write_text(dump_json(manifest | {key: value}), encoding="utf-8")
     assert failed(folder) == ["statement"]

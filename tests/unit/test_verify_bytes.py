@@ -16,20 +16,27 @@ import releases
 from verify_fuzzer import RELEASES, exit_code
 
 from populace.cli.main import main
-from populace.errors import ReleaseError, ResourceError
-from populace.privacy.ledger import Ledger
-from populace.release import verify_bytes
-from populace.release.bundle import Release, write
-from populace.release.checks import Outcome, Verdict
-from populace.release.estimates import Estimates
-from populace.release.frame import Format
-from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, NAME, Manifest, digest, dump
-from populace.release.statement import FORMAT
-from populace.release.verify import verify
-from populace.release.verify_bytes import check_report
-from populace.report.scripts import script
+from populace.core.errors import ReleaseError, ResourceError
+from populace.privacy.ledger.ledger import Ledger
+from populace.release.bundle import Release, write_release
+from populace.release.estimates_bundle import Estimates
+from populace.release.manifest import (
+    MANIFEST_FILE,
+    MEASUREMENT_FILES,
+    MODEL_FILES,
+    Manifest,
+    digest_file,
+    dump_json,
+)
+from populace.release.report.vega_scripts import load_scripts
+from populace.release.statement.statement import RELEASE_FORMAT
+from populace.release.table_files import TableFormat
+from populace.release.verify import verify_bytes
+from populace.release.verify.checks import CheckOutcome, Verdict
+from populace.release.verify.verify import verify
+from populace.release.verify.verify_bytes import check_report
 
-NEWEST = RELEASES / str(FORMAT)
+NEWEST = RELEASES / str(RELEASE_FORMAT)
 ROWS = "sex,age\nf,31\nm,77\nf,8\n"
 
 
@@ -48,15 +55,15 @@ def folder(tmp_path: Path) -> Path:
 
 def reseal(folder: Path, **fields: Any) -> None:
     """Put the digests right, as a careful forger would."""
-    told = json.loads((folder / NAME).read_text("utf-8"))
-    told["files"] = {name: digest(folder / name) for name in told["files"]}
+    told = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
+    told["files"] = {name: digest_file(folder / name) for name in told["files"]}
     for key, names in (("model", MEASUREMENT_FILES), ("release", MODEL_FILES)):
         if key in told["parents"]:
             told["parents"][key] = {name: told["files"][name] for name in names}
-    (folder / NAME).write_text(dump({**told, **fields}), encoding="utf-8")
+    (folder / MANIFEST_FILE).write_text(dump_json({**told, **fields}), encoding="utf-8")
 
 
-def outcomes(verdict: Verdict) -> dict[str, Outcome]:
+def outcomes(verdict: Verdict) -> dict[str, CheckOutcome]:
     return {check.name: check.outcome for check in verdict.checks if not check.passed}
 
 
@@ -107,20 +114,20 @@ def spaces(path: Path) -> None:
 
 def key(path: Path) -> None:
     told = json.loads(path.read_text("utf-8"))
-    path.write_text(dump({**told, "note": ROWS}), encoding="utf-8")
+    path.write_text(dump_json({**told, "note": ROWS}), encoding="utf-8")
 
 
 def inner_key(path: Path) -> None:
     told = json.loads(path.read_text("utf-8"))
     part = told["record"] if "record" in told else told["parents"]["model"]
     part["note"] = ROWS
-    path.write_text(dump(told), encoding="utf-8")
+    path.write_text(dump_json(told), encoding="utf-8")
 
 
 def schema_comment(path: Path) -> None:
     told = json.loads(path.read_text("utf-8"))
     told["schema"] += "# f,31\n"
-    path.write_text(dump(told), encoding="utf-8")
+    path.write_text(dump_json(told), encoding="utf-8")
 
 
 JSON = ("manifest.json", "statement.json", "codebook.json", "measurements.json", "model.json")
@@ -153,7 +160,7 @@ def test_what_readers_pass_over_fails(
 ) -> None:
     folder = Path(shutil.copytree(NEWEST / kind, tmp_path / "out"))
     way(folder / name)
-    if name != NAME:
+    if name != MANIFEST_FILE:
         reseal(folder)
     assert exit_code(folder)[0] == 2
 
@@ -169,7 +176,7 @@ def test_what_readers_pass_over_fails(
     ],
 )
 def test_versions_are_versions(folder: Path, versions: dict[str, Any]) -> None:
-    told = json.loads((folder / NAME).read_text("utf-8"))
+    told = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
     reseal(folder, versions={**told["versions"], **versions})
     assert exit_code(folder)[0] == 2
 
@@ -188,14 +195,14 @@ def test_other_bytes_of_the_same_columns_are_unknown(kind: str, name: str, tmp_p
     reseal(folder)
     code, verdict = exit_code(folder)
     assert code == 4
-    assert outcomes(verdict) == {"written": Outcome.UNKNOWN}
+    assert outcomes(verdict) == {"written": CheckOutcome.UNKNOWN}
 
 
 def test_csv_of_another_arrow_is_unknown(folder: Path) -> None:
     unquoted(folder / "synthetic.csv")
-    told = json.loads((folder / NAME).read_text("utf-8"))
+    told = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
     reseal(folder, versions={**told["versions"], "pyarrow": "1.0"})
-    assert outcomes(verify(folder)) == {"written": Outcome.UNKNOWN}
+    assert outcomes(verify(folder)) == {"written": CheckOutcome.UNKNOWN}
 
 
 def test_a_disk_without_room_is_no_alteration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,30 +216,32 @@ def test_a_disk_without_room_is_no_alteration(folder: Path, monkeypatch: pytest.
 
 def downgrade(folder: Path, **told: Any) -> None:
     """Say that a release is of the first format, of which words were never compared."""
-    for name in ("statement.json", "codebook.json", NAME):
+    for name in ("statement.json", "codebook.json", MANIFEST_FILE):
         held = json.loads((folder / name).read_text("utf-8"))
         held["format"] = held["format"].rpartition(" ")[0] + " 1"
-        if name == NAME:
+        if name == MANIFEST_FILE:
             del held["drawing"], held["arithmetic"]
         elif name == "statement.json":
             held |= told
-        (folder / name).write_text(dump(held), encoding="utf-8")
+        (folder / name).write_text(dump_json(held), encoding="utf-8")
     reseal(folder)
 
 
 def test_words_of_another_format_are_unknown(
     made: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(made, tmp_path / "out", table_format=Format.CSV, report=None)
+    write_release(made, tmp_path / "out", table_format=TableFormat.CSV, report=None)
     downgrade(tmp_path / "out", warnings=[], not_covered=["f,31"])
     assert main(["verify", str(tmp_path / "out")]) == 4
     assert "words not compared" in capsys.readouterr().err
     manifest = Manifest.load(tmp_path / "out")
     Ledger.existing(made.ledger).book_release(
-        made.measurements.record.run, manifest=digest(tmp_path / "out" / NAME), files=dict(manifest.files)
+        made.measurements.record.run,
+        manifest=digest_file(tmp_path / "out" / MANIFEST_FILE),
+        files=dict(manifest.files),
     )
     verdict = verify(tmp_path / "out", ledger=made.ledger)
-    assert outcomes(verdict) == {"written": Outcome.UNKNOWN}
+    assert outcomes(verdict) == {"written": CheckOutcome.UNKNOWN}
     assert verdict.verified
 
 
@@ -257,13 +266,13 @@ def test_sentences_of_another_format_are_not_a_place_for_rows(folder: Path, key:
 
 def test_the_report_is_built_again(made: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, page = tmp_path / "out", made.report()
-    write(made, out, table_format=Format.CSV, report=page)
+    write_release(made, out, table_format=TableFormat.CSV, report=page)
     verdict = verify(out)
     assert verdict.verified
     assert verdict.checks[-1].name == "report"
     (out / "report.html").write_text(f"<pre>{ROWS}</pre>", encoding="utf-8")
     reseal(out)
-    assert outcomes(verify(out)) == {"report": Outcome.FAILED}
+    assert outcomes(verify(out)) == {"report": CheckOutcome.FAILED}
     assert main(["verify", "--quick", "--json", str(out)]) == 0
     assert json.loads(capsys.readouterr().out)["verified"] is False
 
@@ -274,28 +283,28 @@ def test_the_report_of_estimates_is_built_again(tmp_path: Path) -> None:
     page = tmp_path / "out" / "report.html"
     page.write_text(page.read_text("utf-8").replace("</body>", f"<pre>{ROWS}</pre></body>"), encoding="utf-8")
     reseal(tmp_path / "out")
-    assert outcomes(verify(tmp_path / "out")) == {"report": Outcome.FAILED}
+    assert outcomes(verify(tmp_path / "out")) == {"report": CheckOutcome.FAILED}
     quick = verify(tmp_path / "out", quick=True)
-    assert outcomes(quick) == {"report": Outcome.UNKNOWN}
+    assert outcomes(quick) == {"report": CheckOutcome.UNKNOWN}
     assert not quick.verified
 
 
 def test_a_report_that_cannot_be_built_again_is_unknown(folder: Path) -> None:
     manifest = Manifest.load(folder)
 
-    def found(page: str, *, others: str = "", number: int = FORMAT) -> Outcome:
+    def found(page: str, *, others: str = "", number: int = RELEASE_FORMAT) -> CheckOutcome:
         (folder / "report.html").write_text(page, encoding="utf-8")
         about = replace(manifest, number=number)
         return check_report(
-            folder, about, build=lambda: f"<a><script>{script()}</script></a>", others=others
+            folder, about, build=lambda: f"<a><script>{load_scripts()}</script></a>", others=others
         ).outcome
 
-    assert found(f"<a><script>{script()}</script></a>", others="numpy") is Outcome.PASSED
-    assert found("<a><script>another version</script></a>") is Outcome.UNKNOWN
-    assert found("rows", others="numpy") is Outcome.UNKNOWN
-    assert found("rows", number=1) is Outcome.UNKNOWN
-    assert found("<a><script></script></a>") is Outcome.FAILED
-    assert found(f"<b><script>{script()}</script></a>") is Outcome.FAILED
+    assert found(f"<a><script>{load_scripts()}</script></a>", others="numpy") is CheckOutcome.PASSED
+    assert found("<a><script>another version</script></a>") is CheckOutcome.UNKNOWN
+    assert found("rows", others="numpy") is CheckOutcome.UNKNOWN
+    assert found("rows", number=1) is CheckOutcome.UNKNOWN
+    assert found("<a><script></script></a>") is CheckOutcome.FAILED
+    assert found(f"<b><script>{load_scripts()}</script></a>") is CheckOutcome.FAILED
 
 
 def test_a_record_that_is_not_the_ledgers_is_not_booked(made: Release, tmp_path: Path) -> None:

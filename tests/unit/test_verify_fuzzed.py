@@ -11,24 +11,24 @@ import pytest
 from verify_fuzzer import RAW, RELEASES, Forger, exit_code
 
 from populace.cli.main import main
-from populace.errors import PopulaceError, ReleaseError, ResourceError
-from populace.marginals import Grouping
-from populace.release import checks
-from populace.release.manifest import dump
-from populace.release.statement import FORMAT
-from populace.untrusted import parse_json, parsing, read_text
+from populace.core.errors import PopulaceError, ReleaseError, ResourceError
+from populace.core.marginals import Grouping
+from populace.core.untrusted_files import parse_json, read_text, refuse_parse_errors
+from populace.release.manifest import dump_json
+from populace.release.statement.statement import RELEASE_FORMAT
+from populace.release.verify import checks
 
-NEWEST = RELEASES / str(FORMAT)
+NEWEST = RELEASES / str(RELEASE_FORMAT)
 KINDS = ("csv", "parquet", "learnt", "public", "estimates")
 
 
 def fuzz(source: Path, place: Path, *, seed: int, mutations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Alter a release again and again; nothing may fall into the net below the readers."""
 
-    def refuse(name: str, failure: Exception) -> checks.Check:
+    def refuse(name: str, failure: Exception) -> checks.CheckResult:
         raise AssertionError(f"{name}: {type(failure).__name__}") from failure
 
-    monkeypatch.setattr(checks, "unexpected", refuse)
+    monkeypatch.setattr(checks, "report_unexpected", refuse)
     forger = Forger(source, place, seed=seed)
     found = set()
     for number in range(mutations):
@@ -50,7 +50,7 @@ def test_forged_releases_are_answered(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+@pytest.mark.parametrize("number", range(1, RELEASE_FORMAT + 1))
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_forged_releases_are_answered(
     number: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,17 +65,17 @@ def test_json_is_bounded(raw: str) -> None:
 
 
 def test_what_a_machine_lacks_is_not_told_as_an_alteration(tmp_path: Path) -> None:
-    with pytest.raises(ResourceError, match="memory"), parsing("a.json"):
+    with pytest.raises(ResourceError, match="memory"), refuse_parse_errors("a.json"):
         raise MemoryError
     for failure in (
         ImportError("libx.so: failed to map"),
         pa.ArrowException("Failed to launch worker thread"),
     ):
-        with pytest.raises(ResourceError, match="memory"), parsing("a.json"):
+        with pytest.raises(ResourceError, match="memory"), refuse_parse_errors("a.json"):
             raise failure
-    with pytest.raises(ReleaseError, match="altered"), parsing("a.json"):
+    with pytest.raises(ReleaseError, match="altered"), refuse_parse_errors("a.json"):
         raise pa.ArrowInvalid("not a table")
-    with pytest.raises(ResourceError, match="Permission"), parsing("a.json"):
+    with pytest.raises(ResourceError, match="Permission"), refuse_parse_errors("a.json"):
         raise PermissionError(13, "Permission denied")
     (tmp_path / "large").touch()
     with (tmp_path / "large").open("r+b") as file:
@@ -88,15 +88,15 @@ def test_the_net_below_the_readers_holds(tmp_path: Path) -> None:
     def fails() -> str:
         raise ZeroDivisionError
 
-    found = checks.checked("x", fails)
-    assert found.outcome is checks.Outcome.FAILED
+    found = checks.run_check("x", fails)
+    assert found.outcome is checks.CheckOutcome.FAILED
     assert "ZeroDivisionError" in found.detail
 
     def lacks() -> str:
         raise MemoryError
 
     with pytest.raises(PopulaceError) as caught:
-        checks.checked("x", lacks)
+        checks.run_check("x", lacks)
     assert caught.value.exit_code == 4
 
 
@@ -106,7 +106,7 @@ def test_a_record_that_no_run_can_have_is_refused(tmp_path: Path) -> None:
     for key, value in (("delta", "-1/1000000000"), ("epsilon", "-4"), ("cap", "0"), ("epsilon", "9" * 1900)):
         told = json.loads((tmp_path / "out" / "statement.json").read_text("utf-8"))
         told["record"][key] = value
-        (tmp_path / "out" / "statement.json").write_text(dump(told), encoding="utf-8")
+        (tmp_path / "out" / "statement.json").write_text(dump_json(told), encoding="utf-8")
         forger.reseal()
         assert main(["verify", str(tmp_path / "out")]) == 2
         forger.restore()
@@ -122,7 +122,7 @@ def test_no_number_of_estimates_is_computed_before_it_is_bounded(tmp_path: Path,
             each[key] = (
                 ["1e999999999"] if isinstance(each[key], list) and part == "queries" else "1e999999999"
             )
-    path.write_text(dump(told), encoding="utf-8")
+    path.write_text(dump_json(told), encoding="utf-8")
     forger.reseal()
     assert exit_code(tmp_path / "out")[0] == 2
 

@@ -16,18 +16,19 @@ import pyarrow as pa
 import pytest
 import releases
 
-from populace import kernels
+from populace._native import kernels
 from populace.cli.main import main
-from populace.errors import LedgerError, NotBooked, ReleaseError
-from populace.measurements import Measurements
-from populace.privacy.ledger import Ledger
-from populace.release import bundle, verify_rows
-from populace.release.bundle import Release, write
-from populace.release.checks import Outcome, Verdict
-from populace.release.frame import Format, encode_table, write_table
-from populace.release.manifest import digest, dump
-from populace.release.verify import verify
-from populace.schema.coding import TableCodec
+from populace.core.errors import LedgerError, NotBooked, ReleaseError
+from populace.measurements.measurements import Measurements
+from populace.privacy.ledger.ledger import Ledger
+from populace.release import bundle
+from populace.release.bundle import Release, write_release
+from populace.release.manifest import digest_file, dump_json
+from populace.release.table_files import TableFormat, encode_table, write_table
+from populace.release.verify import verify_rows
+from populace.release.verify.checks import CheckOutcome, Verdict
+from populace.release.verify.verify import verify
+from populace.schema.codec.table_codec import TableCodec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "releases" / "1"
 
@@ -46,15 +47,15 @@ def folder(made: tuple[pa.Table, Release], tmp_path: Path) -> Path:
 
 
 def saved(release: Release, folder: Path, *, ledger: Path | None = None) -> Path:
-    write(release, folder, table_format=Format.CSV, report=None, ledger=ledger)
+    write_release(release, folder, table_format=TableFormat.CSV, report=None, ledger=ledger)
     return folder
 
 
 def reseal(folder: Path, **fields: Any) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
-    manifest["files"] = {name: digest(folder / name) for name in manifest["files"]}
-    path.write_text(dump({**manifest, **fields}), encoding="utf-8")
+    manifest["files"] = {name: digest_file(folder / name) for name in manifest["files"]}
+    path.write_text(dump_json({**manifest, **fields}), encoding="utf-8")
 
 
 def replace_rows(folder: Path, made: tuple[pa.Table, Release], **fields: Any) -> None:
@@ -67,7 +68,7 @@ def replace_rows(folder: Path, made: tuple[pa.Table, Release], **fields: Any) ->
     reseal(folder, **fields)
 
 
-def outcome(verdict: Verdict, name: str) -> Outcome:
+def outcome(verdict: Verdict, name: str) -> CheckOutcome:
     return next(check.outcome for check in verdict.checks if check.name == name)
 
 
@@ -123,7 +124,7 @@ def test_an_edited_version_changes_nothing_where_the_rows_are_right(folder: Path
 def test_rules_of_drawing_that_nobody_knows_are_not_verified(folder: Path, number: int | None) -> None:
     reseal(folder, drawing=number)
     verdict = verify(folder)
-    assert outcome(verdict, "redrawn") is Outcome.UNKNOWN
+    assert outcome(verdict, "redrawn") is CheckOutcome.UNKNOWN
     assert not verdict.verified
 
 
@@ -163,10 +164,10 @@ def test_what_is_booked_is_verified_even_where_it_cannot_be_redrawn(
     _, release = made
     release.save(tmp_path / "out", report=False)
     real = verify_rows.draw_tables
-    monkeypatch.setattr(verify_rows, "DRAWING", 2)
+    monkeypatch.setattr(verify_rows, "DRAWING_RULES", 2)
     monkeypatch.setattr(verify_rows, "draw_tables", lambda *a, **k: real(*a, **{**k, "seed": k["seed"] + 1}))
     verdict = verify(tmp_path / "out")
-    assert outcome(verdict, "redrawn") is Outcome.UNKNOWN
+    assert outcome(verdict, "redrawn") is CheckOutcome.UNKNOWN
     assert verdict.passed
     assert not verdict.verified
     assert verify(tmp_path / "out", ledger=release.ledger).verified
@@ -178,11 +179,11 @@ def test_another_record_than_the_ledgers_fails(made: tuple[pa.Table, Release], t
     theirs = releases.measure(table, schema, ledger=tmp_path / "theirs.db", seed=2)
     release.save(tmp_path / "out", report=False)
     verdict = verify(tmp_path / "out", ledger=tmp_path / "theirs.db")
-    assert outcome(verdict, "ledger") is Outcome.FAILED
+    assert outcome(verdict, "ledger") is CheckOutcome.FAILED
     forged = replace(release.measurements.record, spends=theirs.record.spends)
     measurements = Measurements(schema=schema, items=theirs.items, record=forged)
     folder = saved(releases.make(measurements), tmp_path / "forged")
-    assert outcome(verify(folder, ledger=release.ledger), "ledger") is Outcome.FAILED
+    assert outcome(verify(folder, ledger=release.ledger), "ledger") is CheckOutcome.FAILED
     with pytest.raises(LedgerError):
         verify(tmp_path / "out", ledger=tmp_path / "nowhere.db")
 
@@ -198,7 +199,7 @@ def test_books_before_the_folder_takes_its_name(
         assert not (tmp_path / "out").exists()
         raise LedgerError("the ledger is full.", hint="")
 
-    monkeypatch.setattr(bundle, "book", book)
+    monkeypatch.setattr(bundle, "book_digests", book)
     with pytest.raises(LedgerError):
         release.save(tmp_path / "out", report=False)
     assert {"manifest.json", "synthetic.csv", "model.npz"} <= seen[0]
@@ -234,7 +235,7 @@ def test_the_folder_may_be_reached_through_a_link(folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "learnt", "public"])
 def test_loops_in_c_and_their_twins_draw_the_same_rows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_native", None)
-    monkeypatch.setattr("populace.refine.warn_unless_compiled", lambda: None)
+    monkeypatch.setattr("populace.sampling.fit_rows.warn_unless_compiled", lambda: None)
     assert verify(GOLDEN / kind).redrawn
 
 

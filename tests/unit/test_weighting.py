@@ -10,27 +10,33 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from populace.errors import SchemaError, UsageError
-from populace.infer.raking import rake
-from populace.marginals import Grouping, Marginal
-from populace.privacy.budget import Budget
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.mechanisms import DiscreteLaplace
-from populace.privacy.noise import ExactNoise
+from populace.core.errors import SchemaError, UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.inference.fit.raking import rake
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import DiscreteLaplace
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.sensitivity.poststratification import Binning
 from populace.private.barrier import Barrier
-from populace.private.statistics.rows import SurveyRows
-from populace.private.statistics.sums import added
-from populace.private.statistics.weighted import answer
-from populace.private.table import PrivateTable
+from populace.private.private_table import PrivateTable
+from populace.private.survey.exact_sums import add_up
+from populace.private.survey.survey_rows import SurveyRows
+from populace.private.survey.weighted_answers import answer
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.survey.bins import Binning
-from populace.survey.design import Design
-from populace.survey.design_parts import Control
-from populace.survey.questions import Base
-from populace.survey.result import PUBLIC_TOTAL, TOO_FEW
-from populace.survey.weighting import Count, Drawn, Way, Weighting, weighted_counts
+from populace.schema.unit import PrivacyUnit
+from populace.survey.calibration.calibrated_counts import (
+    Calibration,
+    CountMethod,
+    PopulationCount,
+    Replacement,
+    estimate_counts,
+)
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ControlTotals
+from populace.survey.estimate_result import PUBLIC_TOTAL, SUPPRESSED
+from populace.survey.smooth_questions import BaseWeights
 
 SIZES = {"AGE": 6, "SEX": 2, "POOR": 2, "WEIGHT": 9}
 SCHEMA = Schema.from_sizes(SIZES)
@@ -52,13 +58,15 @@ COARSE = Binning(name="coarse", bins=((0, 1), (2, 3), (4, 5)))
 
 def control(name, *binnings):
     counts = np.bincount(WORLD[name], minlength=SIZES[name])
-    return Control(by=Marginal((name,)), populations=tuple(map(Fraction, counts.tolist())), binnings=binnings)
+    return ControlTotals(
+        by=Marginal((name,)), populations=tuple(map(Fraction, counts.tolist())), binnings=binnings
+    )
 
 
 AGES, SEXES = control("AGE"), control("SEX")
-POOR = Count(name="poor", where="POOR == 1")
-OLD = Count(name="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
-WEIGHTING = Weighting(controls=(AGES, SEXES), way=Way.TABLE)
+POOR = PopulationCount(name="poor", where="POOR == 1")
+OLD = PopulationCount(name="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
+WEIGHTING = Calibration(controls=(AGES, SEXES), way=CountMethod.TABLE)
 
 
 class Survey:
@@ -67,27 +75,27 @@ class Survey:
     def __init__(self, rows, *, epsilon="5", delta="0", noise=0.0, seed=1):
         codes = {name: column.astype(np.uint8) for name, column in rows.items()}
         self.rows = SurveyRows(codes, {name: column.astype(float) for name, column in rows.items()})
-        self.schema, self.budget = SCHEMA, Budget.of(Fraction(epsilon), Fraction(delta), unit=Unit())
+        self.schema, self.budget = SCHEMA, Budget.of(Fraction(epsilon), Fraction(delta), unit=PrivacyUnit())
         self.rng, self.noise, self.asked = np.random.default_rng(seed), noise, []
 
     def sum_batches(self, batches):
-        return tuple(self._sum(each, law) for sums, law in batches for each in sums)
+        return tuple(self._sum(each, mechanism) for sums, mechanism in batches for each in sums)
 
-    def _sum(self, asked, law):
+    def _sum(self, asked, mechanism):
         self.asked.append(asked)
-        exact = added(self.rows, asked, schema=SCHEMA)
-        if isinstance(law, DiscreteLaplace):
-            drawn = self.rng.laplace(scale=float(law.scale), size=exact.shape)
+        exact = add_up(self.rows, asked, schema=SCHEMA)
+        if isinstance(mechanism, DiscreteLaplace):
+            drawn = self.rng.laplace(scale=float(mechanism.scale), size=exact.shape)
         else:
-            drawn = self.rng.normal(scale=math.sqrt(law.variance), size=exact.shape)
+            drawn = self.rng.normal(scale=math.sqrt(mechanism.variance), size=exact.shape)
         return exact + np.rint(self.noise * drawn).astype(np.int64)
 
-    def smooth(self, question, *, law, lattice):
+    def smooth(self, question, *, mechanism, lattice):
         self.asked.append(question)
         value, _ = answer(self.rows, question, SCHEMA)
         return lattice * round(value / lattice)
 
-    def choose_bins(self, question, *, law):
+    def choose_bins(self, question, *, mechanism):
         self.asked.append(question)
         return 1
 
@@ -107,10 +115,12 @@ def by_hand(rows, where):
     return float(weights[rows["AGE"], rows["SEX"]][where].sum())
 
 
-@pytest.mark.parametrize("way", [Way.SUM, Way.TABLE, pytest.param(Way.SMOOTH, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "way", [CountMethod.SUM, CountMethod.TABLE, pytest.param(CountMethod.SMOOTH, marks=pytest.mark.slow)]
+)
 def test_without_noise_every_way_rakes_the_sample(way):
     rows = sample()
-    found = weighted_counts(Survey(rows), [POOR, OLD], weighting=replace(WEIGHTING, way=way))
+    found = estimate_counts(Survey(rows), [POOR, OLD], weighting=replace(WEIGHTING, way=way))
     poor, old = rows["POOR"] == 1, (rows["AGE"] >= 4) & (rows["SEX"] == 1)
     assert found[0].estimate == pytest.approx(by_hand(rows, poor), rel=1e-5)
     assert found[1].estimate == pytest.approx(by_hand(rows, poor & old), rel=1e-5)
@@ -119,18 +129,18 @@ def test_without_noise_every_way_rakes_the_sample(way):
 
 def test_everybody_is_the_whole_population():
     # Whoever is not poor is told by the other half of the table, so both together have all totals.
-    halves = [POOR, Count(name="not poor", where="POOR == 0")]
-    for way in (Way.SUM, Way.TABLE):
-        found = weighted_counts(Survey(sample()), halves, weighting=replace(WEIGHTING, way=way))
+    halves = [POOR, PopulationCount(name="not poor", where="POOR == 0")]
+    for way in (CountMethod.SUM, CountMethod.TABLE):
+        found = estimate_counts(Survey(sample()), halves, weighting=replace(WEIGHTING, way=way))
         assert found[0].estimate + found[1].estimate == pytest.approx(PEOPLE, rel=1e-5)
     # A sample cannot err on what totals decide, as far as noise lets anybody see: here by a column that never varies.
-    nobody_lacks = [Count(name="women", where="SEX == 1 and POOR >= 0")]
-    found = weighted_counts(Survey(sample()), nobody_lacks, weighting=WEIGHTING)
+    nobody_lacks = [PopulationCount(name="women", where="SEX == 1 and POOR >= 0")]
+    found = estimate_counts(Survey(sample()), nobody_lacks, weighting=WEIGHTING)
     assert found[0].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
     assert 0 < found[0].sampling_error < 2 * found[0].privacy_error < 80
 
 
-AGES_OF_TWO = Control(
+AGES_OF_TWO = ControlTotals(
     by=Marginal(("AGE",), (Grouping("AGE", (0, 0, 1, 1, 2, 2)),)),
     populations=tuple(map(Fraction, (np.bincount(WORLD["AGE"]).reshape(3, 2).sum(axis=1)).tolist())),
     binnings=(),
@@ -151,7 +161,7 @@ DECIDED = {
 def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, exact):
     survey = Survey(sample(), noise=1.0)
     weighting = replace(WEIGHTING, controls=(AGES_OF_TWO, SEXES), shrink=Fraction(1, 2))
-    found = weighted_counts(survey, [Count(name="asked", where=where)], weighting=weighting)[0]
+    found = estimate_counts(survey, [PopulationCount(name="asked", where=where)], weighting=weighting)[0]
     met = np.ones(PEOPLE, dtype=bool) if where is None else WORLD_FRAME.eval(where).to_numpy()
     assert (found.note == PUBLIC_TOTAL) == exact == (not survey.asked)
     if exact:
@@ -162,16 +172,16 @@ def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, e
 
 
 def test_a_public_total_leaves_its_share_to_the_others():
-    women = Count(name="women", where="SEX == 1")
+    women = PopulationCount(name="women", where="SEX == 1")
     alone, beside = Survey(sample()), Survey(sample())
-    (poor,) = weighted_counts(alone, [POOR], weighting=WEIGHTING)
+    (poor,) = estimate_counts(alone, [POOR], weighting=WEIGHTING)
     # The same name twice is two counts.
-    found = weighted_counts(beside, [women, POOR, replace(POOR, where=None)], weighting=WEIGHTING)
+    found = estimate_counts(beside, [women, POOR, replace(POOR, where=None)], weighting=WEIGHTING)
     assert found[1] == poor
     assert beside.asked == alone.asked
     assert [each.query for each in found] == ["women", "poor", "poor"]
-    lost = weighted_counts(Survey(sample(20), epsilon="0.01"), [women, POOR], weighting=WEIGHTING)
-    assert [each.note for each in lost] == [PUBLIC_TOTAL, TOO_FEW]
+    lost = estimate_counts(Survey(sample(20), epsilon="0.01"), [women, POOR], weighting=WEIGHTING)
+    assert [each.note for each in lost] == [PUBLIC_TOTAL, SUPPRESSED]
 
 
 def test_a_sample_that_leaves_out_many_of_some_is_put_right():
@@ -183,28 +193,28 @@ def test_a_sample_that_leaves_out_many_of_some_is_put_right():
         )
     }
     truth = WORLD["POOR"].sum()
-    found = weighted_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    found = estimate_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
     naive = rows["POOR"].mean() * PEOPLE
     assert abs(found.estimate - truth) < 3 * found.sampling_error < abs(naive - truth)
-    shrunk = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1)))[0]
+    shrunk = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1)))[0]
     assert shrunk.estimate == pytest.approx(naive, rel=1e-5)
     assert f"moved it by {shrunk.estimate - found.estimate:.6g}" in shrunk.note
-    half = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1, 2)))[0]
+    half = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1, 2)))[0]
     assert half.estimate == pytest.approx((shrunk.estimate + found.estimate) / 2, rel=1e-6)
     assert half.privacy_error < found.privacy_error
 
 
 def test_a_larger_population_has_more_variance():
-    weighting = replace(WEIGHTING, drawn=Drawn.WITH_REPLACEMENT)
-    apart = weighted_counts(Survey(sample()), [POOR], weighting=weighting)[0]
-    whole = weighted_counts(Survey(sample()), [POOR], weighting=WEIGHTING)[0]
+    weighting = replace(WEIGHTING, drawn=Replacement.WITH_REPLACEMENT)
+    apart = estimate_counts(Survey(sample()), [POOR], weighting=weighting)[0]
+    whole = estimate_counts(Survey(sample()), [POOR], weighting=WEIGHTING)[0]
     assert (whole.sampling_error / apart.sampling_error) ** 2 == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.slow
 def test_sampling_error_is_that_of_many_samples():
     found = [
-        weighted_counts(Survey(sample(seed=seed)), [POOR, OLD], weighting=WEIGHTING) for seed in range(120)
+        estimate_counts(Survey(sample(seed=seed)), [POOR, OLD], weighting=WEIGHTING) for seed in range(120)
     ]
     for place in (0, 1):
         told = np.mean([each[place].sampling_error for each in found])
@@ -214,11 +224,11 @@ def test_sampling_error_is_that_of_many_samples():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
-@pytest.mark.parametrize("way", [Way.SUM, Way.TABLE])
+@pytest.mark.parametrize("way", [CountMethod.SUM, CountMethod.TABLE])
 def test_privacy_error_is_that_of_much_noise(way, delta):
     rows = sample()
     found = [
-        weighted_counts(
+        estimate_counts(
             Survey(rows, noise=1.0, seed=seed, delta=delta, epsilon="1"),
             [POOR, OLD],
             weighting=replace(WEIGHTING, way=way),
@@ -233,14 +243,14 @@ def test_privacy_error_is_that_of_much_noise(way, delta):
 
 def test_base_weights_of_the_design():
     rows = sample()
-    base = Base(column="WEIGHT", largest=4)
+    base = BaseWeights(column="WEIGHT", largest=4)
     equal = {**rows, "WEIGHT": np.full(2000, 3)}
-    one = weighted_counts(Survey(equal), [POOR], weighting=replace(WEIGHTING, base=base))[0]
-    two = weighted_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    one = estimate_counts(Survey(equal), [POOR], weighting=replace(WEIGHTING, base=base))[0]
+    two = estimate_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
     assert one.estimate == pytest.approx(two.estimate, rel=1e-4)
     assert one.sampling_error == pytest.approx(two.sampling_error, rel=1e-3)
-    for way in (Way.SUM, Way.TABLE):
-        own = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, base=base, way=way))[0]
+    for way in (CountMethod.SUM, CountMethod.TABLE):
+        own = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, base=base, way=way))[0]
         assert own.estimate == pytest.approx(two.estimate, rel=0.1)
         assert own.sampling_error > 1.05 * two.sampling_error
 
@@ -248,7 +258,7 @@ def test_base_weights_of_the_design():
 def test_bins_are_chosen_and_counted_as_such():
     survey = Survey(sample())
     controls = (control("AGE", FINE, COARSE), SEXES)
-    found = weighted_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    found = estimate_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
     assert survey.asked[0].binnings == (FINE, COARSE)
     assert survey.asked[1].by == Marginal(
         ("AGE", "SEX"), (Grouping("AGE", (0, 0, 1, 1, 2, 2)), Grouping("SEX", (0, 1)))
@@ -261,33 +271,35 @@ def test_bins_where_nobody_can_be_are_joined_for_the_choice_alone():
     ages = control("AGE", FINE, COARSE)
     nobody = (ages.populations[0] + ages.populations[5], *ages.populations[1:5], Fraction(0))
     controls = (replace(ages, populations=nobody), SEXES)
-    weighted_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    estimate_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
     assert [len(binning.bins) for binning in survey.asked[0].binnings] == [5, 3]
     assert survey.asked[0].binnings[0].bins[-1] == (4, 5)
 
 
 def test_a_design_says_how_its_sample_is_weighted():
     design = Design(schema=SCHEMA, weights="WEIGHT", most_weight=Fraction(4), totals=(AGES, SEXES))
-    weighting = Weighting.of(design, way=Way.SUM)
+    weighting = Calibration.of(design, way=CountMethod.SUM)
     assert weighting.base.unit * weighting.base.largest == 4
-    found = weighted_counts(Survey(sample()), [POOR], weighting=weighting)[0]
-    base = Base(column="WEIGHT", largest=4)
-    same = weighted_counts(Survey(sample()), [POOR], weighting=replace(WEIGHTING, base=base, way=Way.SUM))[0]
+    found = estimate_counts(Survey(sample()), [POOR], weighting=weighting)[0]
+    base = BaseWeights(column="WEIGHT", largest=4)
+    same = estimate_counts(
+        Survey(sample()), [POOR], weighting=replace(WEIGHTING, base=base, way=CountMethod.SUM)
+    )[0]
     assert found.estimate == pytest.approx(same.estimate, rel=1e-4)
     clusters = Design(schema=SCHEMA, psu="AGE", totals=(SEXES,))
     with pytest.raises(UsageError, match="one by one"):
-        Weighting.of(clusters)
+        Calibration.of(clusters)
 
 
 def test_totals_of_two_columns_together():
     counts = np.bincount(2 * WORLD["AGE"] + WORLD["SEX"], minlength=12)
-    both = Control(
+    both = ControlTotals(
         by=Marginal(("AGE", "SEX")),
         populations=tuple(map(Fraction, counts.tolist())),
         binnings=(Binning(name="old apart", bins=(tuple(range(8)), (8, 9), (10, 11))),),
     )
     rows = sample()
-    found = weighted_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, controls=(both,)))[0]
+    found = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, controls=(both,)))[0]
     expected = 0.0
     for ages in ((0, 1, 2, 3), (4,), (5,)):
         inside, everyone = np.isin(rows["AGE"], ages), np.isin(WORLD["AGE"], ages)
@@ -301,12 +313,12 @@ def test_what_cannot_be_is_0_without_asking():
     others = replace(
         SEXES, populations=(sum(nobody.populations) - SEXES.populations[1], SEXES.populations[1])
     )
-    oldest = Count(name="oldest", where="AGE == 5")
-    found = weighted_counts(survey, [oldest], weighting=replace(WEIGHTING, controls=(nobody, others)))[0]
+    oldest = PopulationCount(name="oldest", where="AGE == 5")
+    found = estimate_counts(survey, [oldest], weighting=replace(WEIGHTING, controls=(nobody, others)))[0]
     assert (found.estimate, found.low, found.high) == (0, 0, 0)
-    poor = Count(name="poor and oldest", where="AGE == 5 and POOR == 1")
+    poor = PopulationCount(name="poor and oldest", where="AGE == 5 and POOR == 1")
     assert (
-        weighted_counts(survey, [poor], weighting=replace(WEIGHTING, controls=(nobody, others)))[0].high == 0
+        estimate_counts(survey, [poor], weighting=replace(WEIGHTING, controls=(nobody, others)))[0].high == 0
     )
     assert not survey.asked
 
@@ -324,7 +336,7 @@ REFUSED = {
     ),
     "one column twice": ([POOR], replace(WEIGHTING, controls=(AGES, AGES))),
     "unknown column": ([POOR], replace(WEIGHTING, controls=(replace(AGES, by=Marginal(("Z",))),))),
-    "unknown condition": ([Count(name="z", where="Z == 1")], WEIGHTING),
+    "unknown condition": ([PopulationCount(name="z", where="Z == 1")], WEIGHTING),
     "bins that do not cover": (
         [POOR],
         replace(
@@ -339,28 +351,33 @@ REFUSED = {
 def test_refusals_ask_nothing(counts, weighting):
     survey = Survey(sample())
     with pytest.raises((UsageError, SchemaError)):
-        weighted_counts(survey, counts, weighting=weighting)
+        estimate_counts(survey, counts, weighting=weighting)
     assert not survey.asked
 
 
 def test_shrinking_by_more_than_all_is_refused():
     with pytest.raises(UsageError, match="shrunk"):
-        Weighting(controls=(AGES,), shrink=Fraction(3, 2))
+        Calibration(controls=(AGES,), shrink=Fraction(3, 2))
 
 
 def test_a_sample_lost_in_noise_is_not_told():
-    found = weighted_counts(Survey(sample(20), epsilon="0.01", noise=0.0), [POOR], weighting=WEIGHTING)
+    found = estimate_counts(Survey(sample(20), epsilon="0.01", noise=0.0), [POOR], weighting=WEIGHTING)
     assert found[0].estimate is None
 
 
 @pytest.mark.parametrize(
     ("way", "delta"),
     [
-        (Way.SUM, "0"),
-        (Way.TABLE, "1e-6"),
+        (CountMethod.SUM, "0"),
+        (CountMethod.TABLE, "1e-6"),
         *(
             pytest.param(way, delta, marks=pytest.mark.slow)
-            for way, delta in [(None, "0"), (None, "1e-6"), (Way.SMOOTH, "0"), (Way.SMOOTH, "1e-6")]
+            for way, delta in [
+                (None, "0"),
+                (None, "1e-6"),
+                (CountMethod.SMOOTH, "0"),
+                (CountMethod.SMOOTH, "1e-6"),
+            ]
         ),
     ],
 )
@@ -377,8 +394,8 @@ def test_through_the_barrier_nearly_all_is_spent_and_never_more(tmp_path, way, d
     table = PrivateTable.of(pd.DataFrame(sample()), schema=SCHEMA)
     barrier = Barrier(table, run=run, noise=ExactNoise(RehearsalEntropy(3)))
     weighting = replace(WEIGHTING, way=way, controls=(control("AGE", FINE, COARSE), SEXES))
-    found = weighted_counts(barrier, [POOR, OLD], weighting=weighting)
-    left = run.left.cap / Budget.of(Fraction(5), Fraction(delta), unit=Unit()).cap
+    found = estimate_counts(barrier, [POOR, OLD], weighting=weighting)
+    left = run.left.cap / Budget.of(Fraction(5), Fraction(delta), unit=PrivacyUnit()).cap
     assert 0 <= left < Fraction(1, 50)
     poor = WORLD["POOR"] == 1
     for each, truth in zip(found, [poor, poor & (WORLD["AGE"] >= 4) & (WORLD["SEX"] == 1)], strict=True):

@@ -10,21 +10,26 @@ import pyarrow as pa
 import pytest
 from thinned import thinned
 
-from populace.errors import UsageError
-from populace.marginals import Marginal
-from populace.privacy.budget import Budget
-from populace.private.statistics.sums import added
-from populace.private.statistics.weighted import answer, check, scores
-from populace.private.table import PrivateTable
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.private.private_table import PrivateTable
+from populace.private.survey.exact_sums import add_up
+from populace.private.survey.weighted_answers import answer, check, scores
 from populace.schema.schema import Schema
-from populace.survey.bins import Binning
-from populace.survey.calibrated import Sample
-from populace.survey.chosen_bins import choice
-from populace.survey.contingency import Contingency
-from populace.survey.design import Design
-from populace.survey.design_parts import Control
-from populace.survey.questions import BinChoice
-from populace.survey.weighting import Count, Way, Weighting, weighted_counts
+from populace.survey.calibration.bin_choice import make_bin_choice
+from populace.survey.calibration.calibrated_counts import (
+    Calibration,
+    CountMethod,
+    PopulationCount,
+    estimate_counts,
+)
+from populace.survey.calibration.calibrated_sample import CalibratedSample
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import ControlTotals
+from populace.survey.smooth_questions import BinChoice
 
 SCHEMA = Schema.parse(
     """
@@ -58,9 +63,9 @@ class Exact:
 
     def sum_batches(self, batches):
         rows = self.table.survey_rows()
-        return tuple(added(rows, each, schema=SCHEMA) for sums, _ in batches for each in sums)
+        return tuple(add_up(rows, each, schema=SCHEMA) for sums, _ in batches for each in sums)
 
-    def smooth(self, question, *, law, lattice):
+    def smooth(self, question, *, mechanism, lattice):
         return answer(self.table.survey_rows(), question, SCHEMA)[0]
 
 
@@ -88,25 +93,28 @@ def designed(most=None):
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=pytest.mark.slow) if way is Way.SMOOTH else way for way in Way]
+    "way",
+    [pytest.param(way, marks=pytest.mark.slow) if way is CountMethod.SMOOTH else way for way in CountMethod],
 )
 @pytest.mark.parametrize(
     ("where", "age"), thinned([("ILL == '1'", slice(None)), ("ILL == '1' and AGE == 2", slice(2, 3))], to=1)
 )
 def test_rows_where_nobody_can_be_count_in_no_way(way, where, age):
     oracle, parts = survey(missing=0.3)
-    (found,) = weighted_counts(
-        oracle, [Count(name="ill", where=where)], weighting=Weighting.of(designed(), way=way)
+    (found,) = estimate_counts(
+        oracle, [PopulationCount(name="ill", where=where)], weighting=Calibration.of(designed(), way=way)
     )
     assert found.estimate == pytest.approx(sum(parts[age]), rel=1e-4)
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", CountMethod)
 @pytest.mark.parametrize("most", [100, 100_000])
 def test_rows_without_a_weight_above_0_count_in_no_way(way, most):
     oracle, parts = survey(weightless=0.5)
-    (found,) = weighted_counts(
-        oracle, [Count(name="ill", where="ILL == '1'")], weighting=Weighting.of(designed(most), way=way)
+    (found,) = estimate_counts(
+        oracle,
+        [PopulationCount(name="ill", where="ILL == '1'")],
+        weighting=Calibration.of(designed(most), way=way),
     )
     assert found.estimate == pytest.approx(sum(parts), rel=1e-3)
 
@@ -115,7 +123,7 @@ def test_rows_where_nobody_can_be_decide_no_choice_of_bins():
     bins = "[[totals.bins]]\nname = '{}'\nedges = {{ AGE = {} }}\n"
     text = f"[design]\n{TOTALS}{bins.format('fine', [0, 1, 2])}{bins.format('coarse', [0, 2])}"
     design = Design.parse(text, schema=SCHEMA)
-    asked = choice(design.totals[0], base=Weighting.of(design).base)
+    asked = make_bin_choice(design.totals[0], base=Calibration.of(design).base)
     assert isinstance(asked, BinChoice)
     some, none = survey(missing=0.3)[0], survey(missing=0.3)[0].table.survey_rows()
     known = none.codes["AGE"] < 3
@@ -135,10 +143,10 @@ def test_no_estimate_lies_outside_its_interval():
             return tuple(np.asarray(-1) if each.ndim == 0 else each for each in found)
 
     oracle, _ = survey()
-    (found,) = weighted_counts(
+    (found,) = estimate_counts(
         Low(oracle.table),
-        [Count(name="ill", where="ILL == '1'")],
-        weighting=Weighting.of(designed(), way=Way.SUM),
+        [PopulationCount(name="ill", where="ILL == '1'")],
+        weighting=Calibration.of(designed(), way=CountMethod.SUM),
     )
     assert found.low == found.estimate == 0 < found.high
 
@@ -151,12 +159,12 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
         captured.append(self)
         return counted(self, told, among=among)
 
-    counted = Sample.counted
+    counted = CalibratedSample.counted
     oracle, _ = survey()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sample, "counted", keep)
-        weighting = Weighting.of(designed(), shrink=Fraction(str(shrink)), way=Way.TABLE)
-        weighted_counts(oracle, [Count(name="ill", where="ILL == '1'")], weighting=weighting)
+        patch.setattr(CalibratedSample, "counted", keep)
+        weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), way=CountMethod.TABLE)
+        estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], weighting=weighting)
     (sample,) = captured
     fitted, root = sample.fitted, np.sqrt(sample.fitted.totals)
     fits = sample.members @ np.linalg.pinv(sample.members * root[:, None]) * (root / fitted.sample)
@@ -171,18 +179,18 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
 def test_totals_that_could_not_be_fitted_are_refused_before_anything_is_asked(sizes):
     schema = Schema.from_sizes(sizes)
     controls = [
-        Control(by=Marginal((name,)), populations=(Fraction(1, size),) * size, binnings=())
+        ControlTotals(by=Marginal((name,)), populations=(Fraction(1, size),) * size, binnings=())
         for name, size in sizes.items()
     ]
     with pytest.raises(UsageError, match="too many"):
-        Contingency.of(controls, schema=schema)
+        ContingencyTable.of(controls, schema=schema)
 
 
 @pytest.mark.parametrize("place", [-1, 5])
 def test_cells_that_are_not_there_cannot_be_where_nobody_is(place):
     design = designed()
     whole = Binning(name="whole", bins=(tuple(range(5)),))
-    asked = replace(choice(design.totals[0], base=Weighting.of(design).base), binnings=(whole,))
+    asked = replace(make_bin_choice(design.totals[0], base=Calibration.of(design).base), binnings=(whole,))
     check(asked, SCHEMA)
     with pytest.raises(UsageError, match="numbered from 0"):
         check(replace(asked, nobody=(place,)), SCHEMA)

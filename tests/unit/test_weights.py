@@ -8,13 +8,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from populace.infer import weights as module
-from populace.infer.observations import Observation
-from populace.infer.run import fit_items
-from populace.infer.weights import Patience, Weights, dense, weights_model
-from populace.marginals import Domain, Grouping, Marginal
-from populace.measurements import Measurement
-from populace.schema.rules import NO_RULES, Rule, Rules, Totals
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.gls.observations import Observation
+from populace.measurements.measurements import Measurement
+from populace.methods.fit_measurements import fit_answers
+from populace.methods.literature import multiplicative_weights as module
+from populace.methods.literature.multiplicative_weights import (
+    MultiplicativeWeights,
+    UpdateLimit,
+    is_dense,
+    multiplicative_weights_model,
+)
+from populace.schema.conditions.rules import NO_RULES, Rule, Rules, Totals
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 1, "e": 4, "f": 2, "g": 3})
 
@@ -39,7 +44,7 @@ def told(table, clique, variance=Fraction(1, 100), grouping=None):
 def test_tables_that_belong_together_are_met():
     table = joint()
     cliques = [("a", "b"), ("b", "c", "e"), ("f", "g"), ("a", "g")]
-    model = weights_model([told(table, clique) for clique in [(), *cliques]], domain=DOMAIN)
+    model = multiplicative_weights_model([told(table, clique) for clique in [(), *cliques]], domain=DOMAIN)
     assert model.total == pytest.approx(table.sum(), rel=1e-3)
     for clique in cliques:
         np.testing.assert_allclose(model.marginal(clique), summed(table, clique), rtol=0.01)
@@ -49,7 +54,7 @@ def test_an_update_brings_the_weights_nearer_whatever_was_told():
     """In relative entropy to the table that was told, with and without noise, from any start."""
     rng = np.random.default_rng(1)
     for _ in range(50):
-        weights = Weights(DOMAIN)
+        weights = MultiplicativeWeights(DOMAIN)
         weights._shares = rng.dirichlet(np.full(288, 0.3)).reshape(DOMAIN.shape(DOMAIN)) + 1e-12
         weights._shares /= weights._shares.sum()
         target = rng.dirichlet(np.full(6, 0.3)).reshape(2, 3)
@@ -65,7 +70,7 @@ def test_an_update_brings_the_weights_nearer_whatever_was_told():
 
 def test_one_update_by_hand():
     """θ = (m − a) / (|m| + a + σ), in shares of 1,000 rows: a is 1/2, m 0.7 and 0.3, σ 30 rows."""
-    weights = Weights(Domain({"a": 2, "b": 3}))
+    weights = MultiplicativeWeights(Domain({"a": 2, "b": 3}))
     weights.total, weights._potentials = 1000.0, {("a",): np.zeros(2)}
     weights._update(Observation(("a",), np.array([700.0, 300.0]), np.full(2, 900.0)))
     moved = np.exp([0.2 / (0.7 + 0.5 + 0.03), -0.2 / (0.3 + 0.5 + 0.03)])
@@ -78,7 +83,7 @@ def test_the_number_of_rows_is_that_of_all_tables_by_the_noise_of_their_sums():
     first = Measurement(Marginal(("a",)), np.array([400, 600]), Fraction(1))
     second = Measurement(Marginal(("e",)), np.array([400, 300, 300, 300]), Fraction(2))
     for batches in ([[first], [second]], [[second], [first]], [[first, second]]):
-        weights = Weights(DOMAIN)
+        weights = MultiplicativeWeights(DOMAIN)
         for items in batches:
             weights.add(items)
         assert weights.total == pytest.approx((1000 / 2 + 1300 / 8) / (1 / 2 + 1 / 8))
@@ -90,7 +95,7 @@ def entropy(target, have):
 
 
 def test_many_tables_are_those_of_one_by_one():
-    weights = Weights(DOMAIN)
+    weights = MultiplicativeWeights(DOMAIN)
     weights.add([told(joint(), clique) for clique in [("a", "b"), ("b", "c", "e"), ("e", "f")]])
     weights.refit()
     for size in (1, 2, 3, 4):
@@ -100,7 +105,7 @@ def test_many_tables_are_those_of_one_by_one():
 
 
 def test_the_model_holds_the_weights_cell_by_cell():
-    weights = Weights(DOMAIN)
+    weights = MultiplicativeWeights(DOMAIN)
     weights.add([told(joint(), clique) for clique in [("a", "b"), ("b", "c", "e"), ("e", "f"), ("a",)]])
     weights.refit()
     np.testing.assert_allclose(weights.model().marginal(DOMAIN), weights.table(tuple(DOMAIN)), rtol=1e-9)
@@ -110,7 +115,7 @@ def test_columns_that_were_learnt_in_groups_are_taken_in():
     table = joint()
     halves = Grouping("e", (0, 0, 1, 1))
     items = [told(table, ("e",), grouping=halves), told(table, ("a", "b"))]
-    model = fit_items(items, method="mwem", domain=DOMAIN)
+    model = fit_answers(items, method="mwem", domain=DOMAIN)
     found = model.marginal(("e",))
     np.testing.assert_allclose(
         [found[:2].sum(), found[2:].sum()],
@@ -121,28 +126,28 @@ def test_columns_that_were_learnt_in_groups_are_taken_in():
 
 def test_little_patience_still_uses_every_table_and_new_ones_first(monkeypatch):
     used = []
-    genuine = Weights._update
+    genuine = MultiplicativeWeights._update
     monkeypatch.setattr(
-        Weights, "_update", lambda self, seen: used.append(seen.clique) or genuine(self, seen)
+        MultiplicativeWeights, "_update", lambda self, seen: used.append(seen.clique) or genuine(self, seen)
     )
-    weights, table = Weights(DOMAIN), joint()
+    weights, table = MultiplicativeWeights(DOMAIN), joint()
     weights.add([told(table, clique) for clique in [("a", "b"), ("c", "e")]])
-    weights.refit(patience=Patience(sweeps=3, work=0))
+    weights.refit(patience=UpdateLimit(sweeps=3, work=0))
     assert sorted(used) == [("a", "b"), ("c", "e")]
     weights.add([told(table, ("f", "g"))])
-    weights.refit(patience=Patience(sweeps=3, work=4 * 288))
+    weights.refit(patience=UpdateLimit(sweeps=3, work=4 * 288))
     assert used[2] == ("f", "g")
     assert len(used) == 2 + 4
-    weights.refit(patience=Patience(sweeps=3, work=10**9))
+    weights.refit(patience=UpdateLimit(sweeps=3, work=10**9))
     assert len(used) == 6 + 9
 
 
 def test_only_free_domains_of_some_size_are_held_whole(monkeypatch):
-    assert dense(DOMAIN, rules=NO_RULES, totals=())
-    assert not dense(Domain({f"c{n}": 1 for n in range(70)}), rules=NO_RULES, totals=())
+    assert is_dense(DOMAIN, rules=NO_RULES, totals=())
+    assert not is_dense(Domain({f"c{n}": 1 for n in range(70)}), rules=NO_RULES, totals=())
     rule = Rule(text="", clique=("a", "c"), allowed=np.array([[True, True], [True, False]]))
     classes = {name: Grouping(name, (0, 1)) for name in ("a", "c")}
-    assert not dense(DOMAIN, rules=Rules(classes=classes, rules=(rule,)), totals=())
-    assert not dense(DOMAIN, rules=NO_RULES, totals=[Totals(clique=("a",), counts=np.array([5, 5]))])
-    monkeypatch.setattr(module, "MOST_CELLS", 287)
-    assert not dense(DOMAIN, rules=NO_RULES, totals=())
+    assert not is_dense(DOMAIN, rules=Rules(classes=classes, rules=(rule,)), totals=())
+    assert not is_dense(DOMAIN, rules=NO_RULES, totals=[Totals(clique=("a",), counts=np.array([5, 5]))])
+    monkeypatch.setattr(module, "MAX_DENSE_CELLS", 287)
+    assert not is_dense(DOMAIN, rules=NO_RULES, totals=())

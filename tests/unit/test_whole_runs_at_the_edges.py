@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import populace as pp
-from populace.errors import UsageError
-from populace.marginals import Candidates, Marginal
+from populace.core.errors import UsageError
+from populace.core.marginals import Candidates, Marginal
 
 WIDE = pp.Workload(weights={("a", "b", "c", "d"): Fraction(1)})
 HEAVY = pp.Workload(weights={("a", "b"): Fraction(10**308), ("c", "d"): Fraction(1)})

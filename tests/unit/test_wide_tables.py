@@ -10,16 +10,16 @@ from itertools import combinations
 
 import pytest
 
-from populace.errors import UsageError
-from populace.infer.products import _cheapest
-from populace.marginals import Domain
-from populace.privacy.budget import Budget
+from populace.core.errors import UsageError
+from populace.core.marginals import Domain
+from populace.inference.graph.products import _cheapest_order
+from populace.methods.all_marginals import SmallTriples
+from populace.methods.mst import MAX_PAIRS, nearest_pairs
+from populace.methods.registry import MAX_COLUMNS, check_method, check_noise_fits, check_query_rounds
+from populace.methods.workload import MAX_TRIPLES, Workload, resolve_workload
+from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
-from populace.schema.unit import Unit
-from populace.strategy.all_marginals import SmallTriples
-from populace.strategy.methods import MOST_COLUMNS, check_method, check_noise, check_rounds
-from populace.strategy.mst import MOST_PAIRS, nearest_pairs
-from populace.strategy.workload import MOST_TRIPLES, Workload, asked_workload
+from populace.schema.unit import PrivacyUnit
 
 WIDE = 2000
 SPENT = {"epsilon": Fraction(1), "delta": Fraction("1e-9")}
@@ -40,14 +40,16 @@ def test_a_workload_by_name_of_a_wide_table_is_no_list() -> None:
     schema = Schema.from_sizes(columns(WIDE))
     tracemalloc.start()
     try:
-        wanted = asked_workload(None)(schema)
-        check_rounds("mst", wanted, domain=schema.domain)
-        check_noise("mst", wanted, domain=schema.domain, budget=Budget.of(*SPENT.values(), unit=Unit()))
+        wanted = resolve_workload(None)(schema)
+        check_query_rounds("mst", wanted, domain=schema.domain)
+        check_noise_fits(
+            "mst", wanted, domain=schema.domain, budget=Budget.of(*SPENT.values(), unit=PrivacyUnit())
+        )
         assert (wanted.label, wanted.under(schema)) == ("triples", wanted)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(wanted.weights) == math.comb(WIDE, 2) + MOST_TRIPLES
+    assert len(wanted.weights) == math.comb(WIDE, 2) + MAX_TRIPLES
     assert peak < 2**20, "two million pairs take a thousand times as much"
 
 
@@ -85,27 +87,27 @@ def test_products_come_in_the_order_of_a_search_through_all_pairs() -> None:
     for _ in range(200):
         full = [rng.choice([2, 3, 4, 4]) for _ in range(rng.randint(1, 4))]
         shapes = [tuple(rng.choice([1, size]) for size in full) for _ in range(rng.randint(2, 10))]
-        assert _cheapest(shapes) == first_of_all(shapes), shapes
+        assert _cheapest_order(shapes) == first_of_all(shapes), shapes
 
 
 def test_the_order_of_many_products_is_found_in_one_pass() -> None:
-    order = _cheapest([(1,)] * WIDE + [(4,)])
+    order = _cheapest_order([(1,)] * WIDE + [(4,)])
     assert len(order) == WIDE
     assert order[-1][0] == WIDE, "the one table that is large comes last"
 
 
 def test_all_pairs_are_candidates_as_long_as_they_are_few() -> None:
-    names = list(columns(MOST_COLUMNS))
-    assert math.comb(MOST_COLUMNS, 2) <= MOST_PAIRS < math.comb(MOST_COLUMNS + 1, 2)
-    assert list(nearest_pairs(names, most=MOST_PAIRS)) == list(combinations(names, 2))
-    assert list(nearest_pairs(names[:1], most=MOST_PAIRS)) == []
+    names = list(columns(MAX_COLUMNS))
+    assert math.comb(MAX_COLUMNS, 2) <= MAX_PAIRS < math.comb(MAX_COLUMNS + 1, 2)
+    assert list(nearest_pairs(names, most=MAX_PAIRS)) == list(combinations(names, 2))
+    assert list(nearest_pairs(names[:1], most=MAX_PAIRS)) == []
 
 
 def test_of_a_wide_table_the_nearest_pairs_are_candidates() -> None:
     place = {name: number for number, name in enumerate(columns(WIDE))}
-    found = list(nearest_pairs(list(place), most=MOST_PAIRS))
+    found = list(nearest_pairs(list(place), most=MAX_PAIRS))
     far = max(place[other] - place[name] for name, other in found)
-    assert MOST_PAIRS - WIDE < len(set(found)) == len(found) <= MOST_PAIRS
+    assert MAX_PAIRS - WIDE < len(set(found)) == len(found) <= MAX_PAIRS
     assert {name for pair in found for name in pair} == set(place)
     assert all(0 < place[other] - place[name] <= far for name, other in found)
     assert len(found) == sum(WIDE - distance for distance in range(1, far + 1)), "no nearer pair is left out"
@@ -113,11 +115,11 @@ def test_of_a_wide_table_the_nearest_pairs_are_candidates() -> None:
 
 @pytest.mark.parametrize("method", ["adaptive", "aim", "copula", "gem", "mwem", "pmw", "privbayes"])
 def test_methods_that_look_at_all_pairs_have_a_limit(method: str) -> None:
-    check_method(method, Schema.from_sizes(columns(MOST_COLUMNS)), **SPENT)
+    check_method(method, Schema.from_sizes(columns(MAX_COLUMNS)), **SPENT)
     with pytest.raises(
-        UsageError, match=f"of {MOST_COLUMNS + 1} columns; {MOST_COLUMNS} is the most"
+        UsageError, match=f"of {MAX_COLUMNS + 1} columns; {MAX_COLUMNS} is the most"
     ) as refused:
-        check_method(method, Schema.from_sizes(columns(MOST_COLUMNS + 1)), **SPENT)
+        check_method(method, Schema.from_sizes(columns(MAX_COLUMNS + 1)), **SPENT)
     assert "--method mst" in refused.value.hint
 
 

@@ -9,16 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from populace.errors import PopulaceError, UsageError
-from populace.marginals import Domain
-from populace.pipeline import measure, synthesize
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.ledger import Ledger
-from populace.privacy.noise import ExactNoise
+from populace.api.synthesize import measure, synthesize
+from populace.core.errors import PopulaceError, UsageError
+from populace.core.marginals import Domain
+from populace.methods import registry as methods
+from populace.methods import workload
+from populace.methods.independent import measure_independent
+from populace.methods.workload import Workload, resolve_workload
+from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
-from populace.strategy import methods, workload
-from populace.strategy.independent import independent
-from populace.strategy.workload import Workload, asked_workload
 
 SCHEMA = Schema.parse("""
 [columns.AGE]
@@ -78,7 +79,7 @@ def test_triples_above_the_limit_are_left_out() -> None:
 
 
 def test_of_very_many_triples_the_smallest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "MOST_TRIPLES", 2)
+    monkeypatch.setattr(workload, "MAX_TRIPLES", 2)
     kept = [c for c in Workload.triples(DOMAIN).weights if len(c) == 3]
     assert kept == [("a", "b", "c"), ("a", "c", "d")]
 
@@ -179,7 +180,7 @@ def test_the_digest_follows_the_meaning() -> None:
 def test_a_file_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "wish.toml"
     path.write_text("pairs = true", encoding="utf-8-sig")
-    wanted = asked_workload(path)
+    wanted = resolve_workload(path)
     path.unlink()
     assert wanted(SCHEMA) == Workload(weights=Workload.pairs(SCHEMA.domain).weights)
 
@@ -197,7 +198,7 @@ def test_a_file_that_is_not_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="is no file") as found:
-        asked_workload(given)
+        resolve_workload(given)
     assert hint in found.value.hint
 
 
@@ -221,10 +222,10 @@ def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch:
 
     def curious(oracle, *, workload, progress):  # type: ignore[no-untyped-def]
         seen.append(workload)
-        return independent(oracle, workload=workload, progress=progress)
+        return measure_independent(oracle, workload=workload, progress=progress)
 
     monkeypatch.setattr(methods, "METHODS", {"curious": curious})
-    monkeypatch.setattr("populace.pipeline.METHODS", {"curious": curious})
+    monkeypatch.setattr("populace.api.synthesize.METHODS", {"curious": curious})
     (tmp_path / "wish.toml").write_text(marginal('["b", "a"]', "weight = 4"), encoding="utf-8")
     told = []
     for number, wish in enumerate([None, "pairs", tmp_path / "wish.toml", Workload.triples(SMALL.domain)]):
@@ -281,9 +282,9 @@ max = 2
 
     def curious(oracle, *, workload, progress):  # type: ignore[no-untyped-def]
         seen.append(workload)
-        return independent(oracle, workload=workload, progress=progress)
+        return measure_independent(oracle, workload=workload, progress=progress)
 
-    monkeypatch.setattr("populace.pipeline.METHODS", {"mst": curious})
+    monkeypatch.setattr("populace.api.synthesize.METHODS", {"mst": curious})
     table = TABLE.append_column("pay", pa.array(range(80)))
     measure(table, **asked(tmp_path, schema=schema, workload="triples", method="mst", epsilon="5"))
     assert ("pay", "a", "b") in seen[0].weights

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.private.read import open_source, read_codes
-from populace.schema.ranges import Integer
+from populace.private.read.rows_to_codes import open_source, read_codes
+from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.columns.split_columns import join_codes, quotient_column, split_codes
 from populace.schema.schema import Schema
-from populace.schema.split import join_codes, quotient, split_codes
 
 YEARS = Schema.parse('[columns.x]\nkind = "date"\nmin = "2019-01-01"\nmax = "2020-12-31"\nwidth = "year"')
 HALF_PAST = 1_577_835_000  # 2019-12-31 23:30:00 in Greenwich
@@ -32,10 +32,10 @@ def test_a_column_with_a_zone_holds_the_dates_of_its_clock(zone, year):
 @pytest.mark.parametrize(
     "column",
     [
-        Integer(name="x", min=3, max=58, split=10),
-        Integer(name="x", min=-37, max=41, split=10, missing=("-99", "R")),
-        Integer(name="x", min=-7, max=993, bottom=-7, top=993, split=25, missing=("-8",)),
-        Integer(name="x", min=5, max=13, split=7),
+        IntegerColumn(name="x", min=3, max=58, split=10),
+        IntegerColumn(name="x", min=-37, max=41, split=10, missing=("-99", "R")),
+        IntegerColumn(name="x", min=-7, max=993, bottom=-7, top=993, split=25, missing=("-8",)),
+        IntegerColumn(name="x", min=5, max=13, split=7),
     ],
     ids=["from 3", "from below 0", "both ends", "two quotients"],
 )
@@ -48,4 +48,4 @@ def test_a_split_column_comes_back_whole(column):
     plain = codes[int(bottom) : column.levels - int(top)]
     values = plain + column.min
     assert (fine[plain] == values % column.split).all()
-    assert (coarse[plain].astype(np.int64) + quotient(column).min == values // column.split).all()
+    assert (coarse[plain].astype(np.int64) + quotient_column(column).min == values // column.split).all()

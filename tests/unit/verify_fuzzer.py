@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from populace.errors import PopulaceError
-from populace.measurements import Measurements
-from populace.release.checks import Verdict
-from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, dump
-from populace.release.verify import verify
+from populace.core.errors import PopulaceError
+from populace.measurements.measurements import Measurements
+from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, dump_json
+from populace.release.verify.checks import Verdict
+from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 
 RELEASES = Path(__file__).parents[1] / "golden" / "releases"
@@ -112,7 +112,7 @@ class Forger:
             digest = Measurements.load(self.folder).digest
             if told["measurements"] != digest and self._rng.random() < 0.8:
                 told["measurements"] = digest
-                (self.folder / "model.json").write_text(dump(told), encoding="utf-8")
+                (self.folder / "model.json").write_text(dump_json(told), encoding="utf-8")
         with contextlib.suppress(Exception):
             path = self.folder / "manifest.json"
             manifest = json.loads(path.read_text("utf-8"))
@@ -124,7 +124,7 @@ class Forger:
             for key, names in (("model", MEASUREMENT_FILES), ("release", MODEL_FILES)):
                 if key in manifest["parents"]:
                     manifest["parents"][key] = {name: manifest["files"][name] for name in names}
-            path.write_text(dump(manifest), encoding="utf-8")
+            path.write_text(dump_json(manifest), encoding="utf-8")
 
     def _pick(self, *ends: str) -> Path | None:
         names = sorted(name for name in self._files if name.endswith(ends))
@@ -135,7 +135,7 @@ class Forger:
         told = json.loads(path.read_text("utf-8"))
         what = mutate(told, self._rng)
         with contextlib.suppress(ValueError):
-            path.write_text(dump(told), encoding="utf-8")
+            path.write_text(dump_json(told), encoding="utf-8")
         return f"{path.name}: {what}"
 
     def _several(self) -> str:
@@ -148,7 +148,7 @@ class Forger:
         holder, key, _ = self._rng.choice(places)
         holder[key] = "@@@"
         raw = self._rng.choice(RAW)
-        path.write_text(dump(told).replace('"@@@"', raw), encoding="utf-8")
+        path.write_text(dump_json(told).replace('"@@@"', raw), encoding="utf-8")
         return f"{path.name}: {key!r} is {raw[:40]}"
 
     def _schema(self) -> str:
@@ -173,7 +173,7 @@ class Forger:
             )
         text = "\n".join(lines)
         book["schema"] = text
-        path.write_text(dump(book), encoding="utf-8")
+        path.write_text(dump_json(book), encoding="utf-8")
         with contextlib.suppress(Exception):
             schema = Schema.parse(text, released=True)
             self._retell(schema, text)
@@ -200,7 +200,7 @@ class Forger:
             for digests in told.get("parents", {}).values():
                 if "schema" in digests:
                     digests["schema"] = schema.draft.digest
-            path.write_text(dump(told), encoding="utf-8")
+            path.write_text(dump_json(told), encoding="utf-8")
 
     def _parquet(self) -> str:
         path = self._pick(".parquet")

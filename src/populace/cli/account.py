@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from populace.cli.console import say
-from populace.records import dataclass
 
 if TYPE_CHECKING:
     from populace.schema.schema import Schema
@@ -16,7 +16,7 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class AccountState:
     """The ledger as a run finds it: whether the file is there, and whether it knows the dataset."""
 
     path: Path
@@ -25,23 +25,23 @@ class Found:
     account: bool
 
 
-def look_up(dataset: str, *, ledger: Path | None, schema: Schema) -> Found:
+def find_account(dataset: str, *, ledger: Path | None, schema: Schema) -> AccountState:
     """Look for the account of a dataset, and tell which others might be of the same people.
 
     A ledger that does not verify is refused.
     """
-    from populace.privacy.ledger import Ledger, default_path
+    from populace.privacy.ledger.ledger import Ledger, default_ledger_path
 
-    path = ledger or default_path()
+    path = ledger or default_ledger_path()
     there = path.exists()
     accounts = Ledger.existing(path).accounts() if there else ()
     known = any(account.dataset == dataset for account in accounts)
     if not known:
-        tell_same_schema(dataset, [other.dataset for other in accounts if schema.digest in other.schemas])
-    return Found(path=path, dataset=dataset, ledger=there, account=known)
+        warn_same_schema(dataset, [other.dataset for other in accounts if schema.digest in other.schemas])
+    return AccountState(path=path, dataset=dataset, ledger=there, account=known)
 
 
-def tell_same_schema(dataset: str, others: Sequence[str]) -> None:
+def warn_same_schema(dataset: str, others: Sequence[str]) -> None:
     """Tell on stderr that a new account may be a second one for people who have one: a copy of a file has a new name.
 
     Rows are not compared: the ledger holds nothing about them.
@@ -57,7 +57,7 @@ def tell_same_schema(dataset: str, others: Sequence[str]) -> None:
         )
 
 
-def begin(
+def start_run(
     data: Path,
     *,
     schema: Path,
@@ -68,41 +68,48 @@ def begin(
     public: Path | None,
     ledger: Path | None,
     dataset: str | None,
-) -> tuple[Schema, Found]:
+) -> tuple[Schema, AccountState]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
-    from populace.cli.notes import tell_deaf, tell_left_out, tell_neighbours, tell_weak_promise
-    from populace.reservation import dataset_name
+    from populace.api.reservation import default_dataset
+    from populace.cli.notes import (
+        note_ignored_workload,
+        note_missing_groups,
+        note_unread_columns,
+        note_weak_guarantee,
+    )
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)
-    found = look_up(dataset or described.dataset or dataset_name(data), ledger=ledger, schema=described)
-    tell_weak_promise(epsilon=epsilon, delta=delta)
-    tell_deaf(method, workload=workload)
-    tell_neighbours(described, method=method, public=public is not None)
-    tell_left_out(data, described)
+    found = find_account(
+        dataset or described.dataset or default_dataset(data), ledger=ledger, schema=described
+    )
+    note_weak_guarantee(epsilon=epsilon, delta=delta)
+    note_ignored_workload(method, workload=workload)
+    note_missing_groups(described, method=method, public=public is not None)
+    note_unread_columns(data, described)
     return described, found
 
 
-def tell_account(found: Found) -> None:
+def print_balance(found: AccountState) -> None:
     """Tell on stderr what is left of the account after a run, and what the run had to make first."""
-    from populace.privacy.ledger import Ledger
-    from populace.release.statement import exact_text
+    from populace.privacy.ledger.ledger import Ledger
+    from populace.release.statement.statement import format_exact
 
     account = Ledger.existing(found.path).account(found.dataset)
     if not found.ledger:
-        tell_new_ledger(found.path)
+        note_new_ledger(found.path)
     if not found.account:
         say(
             f"the ledger had no account for {found.dataset!r}: one was opened with exactly this run's budget.\n"
             "hint: `populace ledger init` sets a larger one beforehand, `populace ledger grant` adds to it"
         )
     say(
-        f"account {found.dataset!r}: epsilon {exact_text(account.left_epsilon)} left of "
-        f"{exact_text(account.epsilon)}, delta {exact_text(account.left_delta)} left of "
-        f"{exact_text(account.delta)} ({found.path})"
+        f"account {found.dataset!r}: epsilon {format_exact(account.left_epsilon)} left of "
+        f"{format_exact(account.epsilon)}, delta {format_exact(account.left_delta)} left of "
+        f"{format_exact(account.delta)} ({found.path})"
     )
 
 
-def tell_new_ledger(path: Path) -> None:
+def note_new_ledger(path: Path) -> None:
     """Tell on stderr that a ledger was made: if its path was mistyped, earlier runs are forgotten."""
     say(f"a new ledger was made at {path}; it knows of no earlier runs")

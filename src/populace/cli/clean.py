@@ -9,7 +9,7 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, say
-from populace.errors import UsageError
+from populace.core.errors import UsageError
 
 
 def clean(
@@ -45,19 +45,19 @@ def clean(
       populace clean
       populace clean /data/releases --dry-run
     """
-    from populace.cli.safety_net import other_places
-    from populace.privacy.ledger import default_path
-    from populace.release.leftovers import Fate, find_leftovers, find_paid, remove_leftover
+    from populace.cli.safety_net import list_recovery_folders
+    from populace.privacy.ledger.ledger import default_ledger_path
+    from populace.release.folder.leftovers import Fate, find_leftovers, find_paid_answers, remove_leftover
 
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}.", hint="name the folder that runs wrote into")
     found = list(find_leftovers(folder))
     if not dry_run:
         found = [(remove_leftover(each.path) or each) if each.fate is Fate.REMOVE else each for each in found]
-    places = (*other_places(ledger=ledger), default_path().parent)
+    places = (*list_recovery_folders(ledger=ledger), default_ledger_path().parent)
     others = {place.resolve(): place for place in places}
     others.pop(folder.resolve(), None)
-    found += [each for place in others.values() for each in find_paid(place)]
+    found += [each for place in others.values() for each in find_paid_answers(place)]
     if json:
         emit_json(
             {
@@ -83,7 +83,7 @@ def clean(
 
 
 def _fate(fate: object, *, dry_run: bool) -> str:
-    from populace.release.leftovers import Fate
+    from populace.release.folder.leftovers import Fate
 
     if fate is Fate.REMOVE:
         return "would remove" if dry_run else "removed"

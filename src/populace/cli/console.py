@@ -11,9 +11,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from populace.progress import Progress, silent
+from populace.core.progress import Progress, silent
 
-PATIENCE = 2.0  # seconds of work before a progress bar appears
+BAR_DELAY_SECONDS = 2.0  # seconds of work before a progress bar appears
 
 
 # What moves the cursor, changes the terminal or turns the direction of text; tabs and ends of lines do no harm.
@@ -40,34 +40,34 @@ def emit(text: str) -> None:
 
 def _print(text: str, stream: TextIO | None) -> None:
     if stream is not None:
-        print(printable(text, encoding=getattr(stream, "encoding", None)), file=stream, flush=True)
+        print(escape_unprintable(text, encoding=getattr(stream, "encoding", None)), file=stream, flush=True)
 
 
-def printable(text: str, *, encoding: str | None = None) -> str:
+def escape_unprintable(text: str, *, encoding: str | None = None) -> str:
     r"""Return a text that no terminal takes for a command, in characters that an encoding has.
 
     Escapes are those of JSON, which stays JSON by them.
 
-    >>> printable("a\x1b[2J name"), printable("ε ≤ 1", encoding="ascii")
+    >>> escape_unprintable("a\x1b[2J name"), escape_unprintable("ε ≤ 1", encoding="ascii")
     ('a\\u001b[2J name', '\\u03b5 \\u2264 1')
     """
-    text = _UNSAFE.sub(lambda found: _escaped(found.group()), text)
+    text = _UNSAFE.sub(lambda found: _escape(found.group()), text)
     encoding = encoding or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return "".join(each if _has(encoding, each) else _escaped(each) for each in text)
+        return "".join(each if _can_encode(encoding, each) else _escape(each) for each in text)
     return text
 
 
-def _has(encoding: str, character: str) -> bool:
+def _can_encode(encoding: str, character: str) -> bool:
     try:
         return bool(character.encode(encoding))
     except UnicodeEncodeError:
         return False
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     # Beyond the first plane JSON writes two halves.
     halves = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
@@ -88,7 +88,7 @@ def progress() -> Iterator[Progress]:
         yield silent
         return
     bar = _Bar()
-    clock = threading.Timer(PATIENCE, bar.show)
+    clock = threading.Timer(BAR_DELAY_SECONDS, bar.show)
     clock.daemon = True
     clock.start()
     try:
@@ -139,11 +139,11 @@ class _Bar:
                 self._drawn.stop()
 
 
-def check_table(*, rows: int | None, implicates: int, table_format: str | None) -> None:
+def check_table_options(*, rows: int | None, implicates: int, table_format: str | None) -> None:
     """Refuse a number of rows or tables, or a format, that no release can have, before anything is spent."""
-    from populace.pipeline import check_rows
-    from populace.release.frame import format_named
+    from populace.api.synthesize import check_row_count
+    from populace.release.table_files import parse_table_format
 
-    check_rows(rows, implicates=implicates)
+    check_row_count(rows, implicates=implicates)
     if table_format is not None:
-        format_named(table_format)
+        parse_table_format(table_format)

@@ -39,12 +39,12 @@ def demo(
       populace synth demo-release.input/people.csv --schema demo-release.input/schema.toml \\
         --epsilon 1 --delta 1e-9 --out release
     """
+    from populace.api.synthesize import synthesize
     from populace.cli.safety_net import safety_net
-    from populace.pipeline import synthesize
-    from populace.privacy.budget import parse_delta, parse_epsilon
-    from populace.privacy.ledger import Ledger
-    from populace.release.destination import check_destination
-    from populace.samples.survey import sample
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+    from populace.privacy.ledger.ledger import Ledger
+    from populace.release.folder.destination import check_destination
+    from populace.simulation.sample_survey import simulate_survey
 
     if is_demo(out):
         # Its folder stays: it may be a mount point.
@@ -53,7 +53,7 @@ def demo(
     check_destination(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     ledger = out.with_name(f"{out.name}.ledger.db")
-    table, schema = sample()
+    table, schema = simulate_survey()
     private = write_input(table, out.with_name(f"{out.name}.input"))
     say(f"a survey of invented people, {len(schema.columns)} columns, epsilon {EPSILON}, delta {DELTA}")
     if ledger.exists():
@@ -80,11 +80,11 @@ def write_input(table: pa.Table, folder: Path) -> Path:
     """Write the invented people and their schema, as a curator has them; files that somebody changed are kept."""
     import pyarrow.csv
 
-    from populace.samples.codebook import SCHEMA
+    from populace.simulation.population_schema import POPULATION_SCHEMA
 
     people = io.BytesIO()
     pyarrow.csv.write_csv(table, people)
-    files = {"people.csv": people.getvalue(), "schema.toml": SCHEMA.lstrip().encode()}
+    files = {"people.csv": people.getvalue(), "schema.toml": POPULATION_SCHEMA.lstrip().encode()}
     if any((folder / n).exists() and (folder / n).read_bytes() != content for n, content in files.items()):
         say(f"{folder} holds other files than the demo writes: they are left as they are")
         return folder
@@ -96,14 +96,17 @@ def write_input(table: pa.Table, folder: Path) -> Path:
 
 def is_demo(folder: Path) -> bool:
     """Say whether a folder holds nothing but an earlier demo."""
-    from populace.errors import ReleaseError
+    from populace.core.errors import ReleaseError
     from populace.release.manifest import Manifest
-    from populace.samples.codebook import SCHEMA
     from populace.schema.schema import Schema
+    from populace.simulation.population_schema import POPULATION_SCHEMA
 
     try:
         manifest = Manifest.load(folder)
     except ReleaseError:
         return False
     files = {path.name for path in folder.iterdir()}
-    return manifest.dataset == Schema.parse(SCHEMA).dataset and files <= {*manifest.files, "manifest.json"}
+    return manifest.dataset == Schema.parse(POPULATION_SCHEMA).dataset and files <= {
+        *manifest.files,
+        "manifest.json",
+    }

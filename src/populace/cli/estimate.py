@@ -10,11 +10,11 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, progress, say
-from populace.errors import UsageError
+from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from populace.forecast.estimates import Expected
-    from populace.release.estimates import Estimates
+    from populace.planning.expected_estimates import ExpectedError
+    from populace.release.estimates_bundle import Estimates
 
 DesignFile = Annotated[
     Path,
@@ -93,16 +93,16 @@ def estimate(
       populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
         --expect 20000
     """
-    from populace.cli.account import look_up, tell_account
-    from populace.cli.modules import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
-    from populace.cli.notes import tell_weak_promise
-    from populace.cli.safety_net import rehearse, safety_net
-    from populace.estimates import estimate as run
-    from populace.reservation import dataset_name
+    from populace.api.estimate import estimate as run
+    from populace.api.reservation import default_dataset
+    from populace.cli.account import find_account, print_balance
+    from populace.cli.notes import note_weak_guarantee
+    from populace.cli.preload import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
+    from populace.cli.safety_net import check_writable, safety_net
     from populace.schema.schema import Schema
 
     if expect is not None:
-        tell_expected(
+        print_expected(
             schema, design=design, queries=queries, rows=expect, epsilon=epsilon, delta=delta, json=json
         )
         return
@@ -110,11 +110,11 @@ def estimate(
         raise UsageError(
             "there is no folder to write to.", hint="give --out, or --expect to see what a run gives"
         )
-    rehearse(out, ledger=ledger)
+    check_writable(out, ledger=ledger)
     described = Schema.load(schema)
-    account = dataset or described.dataset or dataset_name(data)
-    found = look_up(account, ledger=ledger, schema=described)
-    tell_weak_promise(epsilon=epsilon, delta=delta)
+    account = dataset or described.dataset or default_dataset(data)
+    found = find_account(account, ledger=ledger, schema=described)
+    note_weak_guarantee(epsilon=epsilon, delta=delta)
     load_modules(*WRITING, *ESTIMATES, *(() if no_report else ESTIMATES_REPORT))
     with safety_net(out, ledger=ledger) as net, progress() as moved:
         estimates = run(
@@ -131,9 +131,9 @@ def estimate(
         net.keep()
         moved("writing the release", 0.5)
         estimates.save(out, report=not no_report)
-    tell_account(found)
-    tell_noise(estimates)
-    tell_people(estimates)
+    print_balance(found)
+    note_noise(estimates)
+    note_population_mismatch(estimates)
     if json:
         emit_json(
             {
@@ -146,22 +146,24 @@ def estimate(
         emit(str(out))
 
 
-def tell_expected(
+def print_expected(
     schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
 ) -> None:
     """Write which privacy error each query will have, and what that rests on."""
-    from populace.cli.notes import tell_weak_promise
-    from populace.forecast.estimates import expect, row_weight
-    from populace.privacy.budget import parse_delta
+    from populace.cli.notes import note_weak_guarantee
+    from populace.planning.expected_estimates import assume_row_weight, predict_errors
+    from populace.privacy.accounting.budget import parse_delta
     from populace.schema.schema import Schema
-    from populace.survey.design import Design
-    from populace.survey.queries import Queries
+    from populace.survey.design.design import Design
+    from populace.survey.queries.queries import Queries
 
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
-    tell_weak_promise(epsilon=epsilon, delta=delta)
-    found = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
-    weight = row_weight(drawn, rows)
+    note_weak_guarantee(epsilon=epsilon, delta=delta)
+    found = predict_errors(
+        schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta
+    )
+    weight = assume_row_weight(drawn, rows)
     if json:
         emit_json({"rows": rows, "row_weight": weight, "expected": [each.to_json() for each in found]})
         return
@@ -174,8 +176,10 @@ def tell_expected(
         lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
     if parse_delta(delta):
-        pure = expect(schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0)
-        tell_better_without_delta(found, pure)
+        pure = predict_errors(
+            schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0
+        )
+        note_pure_is_better(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from most_weight; `population` in the design tells better)"
@@ -185,7 +189,7 @@ def tell_expected(
     )
 
 
-def tell_better_without_delta(found: Sequence[Expected], pure: Sequence[Expected]) -> None:
+def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
     """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
     told = [
         (one.middle, other.middle)
@@ -200,7 +204,7 @@ def tell_better_without_delta(found: Sequence[Expected], pure: Sequence[Expected
         )
 
 
-def tell_people(estimates: Estimates) -> None:
+def note_population_mismatch(estimates: Estimates) -> None:
     """Note on stderr how many people the weights stand for, where the design says another number."""
     known, told = estimates.design.population, estimates.people
     if known is None or told is None:
@@ -213,13 +217,13 @@ def tell_people(estimates: Estimates) -> None:
         )
 
 
-def tell_noise(estimates: Estimates) -> None:
+def note_noise(estimates: Estimates) -> None:
     """Note on stderr what noise has drowned, from the published numbers alone."""
-    from populace.survey.estimate import UNKNOWN
+    from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE
 
     lost = sum(row.estimate is None for row in estimates.rows)
     known = [row for row in estimates.rows if row.estimate is not None and row.sampling_error is not None]
-    hidden = sum(row.note == UNKNOWN for row in known)
+    hidden = sum(row.note == VARIANCE_NOT_ESTIMABLE for row in known)
     noisy = sum((row.privacy_error or 0.0) > (row.sampling_error or 0.0) for row in known)
     if lost:
         say(

@@ -30,15 +30,15 @@ def fit(
     Example:
       populace fit measured --out model
     """
-    from populace.cli.stages import load_measured, save_fitted
-    from populace.infer.run import fit_run
-    from populace.release.destination import check_destination
+    from populace.cli.stages import load_measurements, save_model
+    from populace.methods.fit_measurements import fit
+    from populace.release.folder.destination import check_destination
 
     check_destination(out)
-    measurements = load_measured(measured)
+    measurements = load_measurements(measured)
     with progress() as moved:
-        model = fit_run(measurements, inference=inference, progress=moved)
-    save_fitted(model, out, measured=measured)
+        model = fit(measurements, inference=inference, progress=moved)
+    save_model(model, out, measured=measured)
     if json:
         emit_json({"model": str(out)})
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from populace.cli import options
-from populace.cli.console import check_table, emit, emit_json, progress
+from populace.cli.console import check_table_options, emit, emit_json, progress
 
 
 def generate(
@@ -49,14 +49,14 @@ def generate(
       populace generate model --out five --implicates 5
       populace generate model --out release --ledger ledger.db
     """
-    from populace.cli.notes import tell_cut
-    from populace.cli.stages import load_fitted
-    from populace.pipeline import release_from
-    from populace.release.destination import check_destination
+    from populace.api.synthesize import release_from
+    from populace.cli.notes import note_capped_rows
+    from populace.cli.stages import load_model
+    from populace.release.folder.destination import check_destination
 
     check_destination(out)
-    check_table(rows=rows, implicates=implicates, table_format=table_format)
-    measurements, fitted = load_fitted(model)
+    check_table_options(rows=rows, implicates=implicates, table_format=table_format)
+    measurements, fitted = load_model(model)
     with progress() as moved:
         release = release_from(
             measurements,
@@ -70,7 +70,7 @@ def generate(
         )
         moved("writing the release" if no_report else "making the report", 0.5)
         release.save(out, format=table_format, report=not no_report)
-    tell_cut(release)
+    note_capped_rows(release)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -10,12 +10,12 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, say
-from populace.cli.texts import save_text
-from populace.errors import DataError
+from populace.cli.text_files import save_text
+from populace.core.errors import DataError
 
 if TYPE_CHECKING:
-    from populace.private.sources import Source
-    from populace.schema.imports.draft import Seen
+    from populace.private.read.sources import Source
+    from populace.schema.imports.draft import ObservedCells
 
 
 def inspect(
@@ -43,31 +43,37 @@ def inspect(
       populace inspect people.csv --out schema.toml
       populace inspect public-2018.csv --data-is-public --out schema.toml
     """
-    from populace.private.read import open_source
-    from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft, draft_from_rows, unfinished
+    from populace.private.read.rows_to_codes import open_source
+    from populace.schema.imports.draft import (
+        FROM_ROWS,
+        NAMES_ONLY,
+        draft_from_rows,
+        draft_schema,
+        unfinished_columns,
+    )
 
     if public:
-        from populace.private.unprotected import check_not_private
-        from populace.reservation import ledger_path, private_names
+        from populace.api.reservation import list_private_datasets, resolve_ledger
+        from populace.private.public_table import check_not_private
 
-        check_not_private(data, accounts=private_names(ledger_path(ledger)))
+        check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))
     arrow = _is_arrow(data)
     source = None if arrow else open_source(data)
     typed = (
         _arrow_schema(data) if source is None else _parquet_schema(data) if source.kind == "parquet" else ()
     )
-    types = {field.name: (_sort(field.type), _words(field.type)) for field in typed}
+    types = {field.name: (_kind_of_type(field.type), _describe_type(field.type)) for field in typed}
     names = tuple(field.name for field in typed) if source is None else source.names
     _check_names(names)
     if public:
         rows = open_source(_arrow_table(data)) if source is None else source
-        document = draft_from_rows(_seen(rows, types), dataset=data.stem)
+        document = draft_from_rows(_collect_values(rows, types), dataset=data.stem)
         text = document.text(heading=FROM_ROWS)
     else:
-        document = draft({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
+        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
-    left = unfinished(document)
+    left = unfinished_columns(document)
     say(f"{len(names)} columns, {len(left)} of them to fill in")
     if json:
         emit_json({"schema": str(out), "columns": len(names), "to_fill_in": left})
@@ -77,28 +83,28 @@ def inspect(
 
 def _check_names(names: tuple[str, ...]) -> None:
     """Refuse a header that is none; its fields are not quoted, for they may be a row's."""
-    from populace.private.signatures import may_be_header
+    from populace.private.read.file_signatures import can_be_header
 
     if any(not name.strip() for name in names):
         raise DataError("a column of the data has no name.", hint="name every column in the header")
     if len({name.strip() for name in names}) < len(names):
         raise DataError("two columns of the data have the same name.", hint="rename or remove one of them")
-    if not may_be_header(names):
+    if not can_be_header(names):
         raise DataError(
             "the first line of the data does not look like a header: half of its fields or more look like values.",
             hint="put a line with the names of the columns first",
         )
 
 
-def _sort(kind: Any) -> str:
+def _kind_of_type(kind: Any) -> str:
     import pyarrow as pa
 
-    from populace.schema.texts import has_no_text
+    from populace.schema.codec.cell_texts import has_no_text
 
     if has_no_text(kind):
         return "nested"
     if pa.types.is_dictionary(kind):
-        return _sort(kind.value_type)
+        return _kind_of_type(kind.value_type)
     if pa.types.is_boolean(kind):
         return "truth"
     if pa.types.is_integer(kind):
@@ -110,22 +116,22 @@ def _sort(kind: Any) -> str:
     return "text"
 
 
-def _words(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     """Return a type in words that people use."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
-        return f"{_words(kind.value_type)} with a list of values"
+        return f"{_describe_type(kind.value_type)} with a list of values"
     if pa.types.is_timestamp(kind):
         return "date and time"
     if pa.types.is_time(kind):
         return "time"
     words = {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}
-    return (words | {"nested": "list, structure or length of time"}).get(_sort(kind), "text")
+    return (words | {"nested": "list, structure or length of time"}).get(_kind_of_type(kind), "text")
 
 
 def _is_arrow(data: Path) -> bool:
-    from populace.private.signatures import ARROW
+    from populace.private.read.file_signatures import ARROW
 
     try:
         with data.open("rb") as handle:
@@ -137,7 +143,7 @@ def _is_arrow(data: Path) -> bool:
 def _parquet_schema(data: Path) -> Any:
     import pyarrow.parquet as pq
 
-    from populace.private.failures import redact_open_errors
+    from populace.private.redact import redact_open_errors
 
     with redact_open_errors(str(data)):
         return pq.read_schema(data)
@@ -146,7 +152,7 @@ def _parquet_schema(data: Path) -> Any:
 def _arrow_schema(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import redact_open_errors
+    from populace.private.redact import redact_open_errors
 
     with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).schema
@@ -155,21 +161,21 @@ def _arrow_schema(data: Path) -> Any:
 def _arrow_table(data: Path) -> Any:
     import pyarrow as pa
 
-    from populace.private.failures import redact_open_errors
+    from populace.private.redact import redact_open_errors
 
     with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
         return pa.ipc.open_file(handle).read_all()
 
 
-def _seen(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, Seen]:
+def _collect_values(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, ObservedCells]:
     """Read all rows and return the distinct cells of each column. Called for public data alone."""
-    from populace.schema.imports.draft import Seen
-    from populace.schema.texts import distinct, texts, trimmed
+    from populace.schema.codec.cell_texts import find_distinct, to_texts, trim_texts
+    from populace.schema.imports.draft import ObservedCells
 
     found: dict[str, set[str]] = {name: set() for name in source.names}
     for batch in source.batches(source.names):
         for name, cells in found.items():
-            written = trimmed(texts(distinct(batch.column(name))[0]))
+            written = trim_texts(to_texts(find_distinct(batch.column(name))[0]))
             cells.update(text for text in written.to_pylist() if text)
     whole = {name for name, (sort, _) in types.items() if sort == "whole"}
-    return {n: Seen(texts=frozenset(cells), typed_whole=n in whole) for n, cells in found.items()}
+    return {n: ObservedCells(texts=frozenset(cells), typed_whole=n in whole) for n, cells in found.items()}

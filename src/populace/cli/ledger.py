@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from populace.cli import options
-from populace.cli.account import tell_new_ledger
+from populace.cli.account import note_new_ledger
 from populace.cli.console import emit, emit_json, say
 
 if TYPE_CHECKING:
-    from populace.privacy.account import Account
-    from populace.privacy.ledger import Ledger
-    from populace.privacy.record import RunRecord
+    from populace.privacy.ledger.account import Account
+    from populace.privacy.ledger.ledger import Ledger
+    from populace.privacy.ledger.run_record import RunRecord
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,17 +69,17 @@ def init(
     Example:
       populace ledger init --dataset people --epsilon 3 --delta 1e-8
     """
-    from populace.privacy.budget import parse_delta, parse_epsilon
-    from populace.privacy.ledger import Ledger
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+    from populace.privacy.ledger.ledger import Ledger
     from populace.schema.unit import Neighbours
 
     # Before a ledger is made for it.
     allowed, slack = parse_epsilon(epsilon), parse_delta(delta)
-    path = _path(ledger)
+    path = _ledger_path(ledger)
     is_new = not path.exists()
     book = Ledger.open(path)
     if is_new:
-        tell_new_ledger(path)
+        note_new_ledger(path)
     book.open_account(
         dataset,
         epsilon=allowed,
@@ -103,10 +103,10 @@ def grant(
     Example:
       populace ledger grant --dataset people --epsilon 1 --delta 1e-9
     """
-    from populace.privacy.budget import parse_delta, parse_epsilon
-    from populace.privacy.ledger import Ledger
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+    from populace.privacy.ledger.ledger import Ledger
 
-    book = Ledger.existing(_path(ledger))
+    book = Ledger.existing(_ledger_path(ledger))
     book.grant(dataset, epsilon=parse_epsilon(epsilon), delta=parse_delta(delta))
     _show(book, dataset, json=json)
 
@@ -126,9 +126,9 @@ def show(
       populace ledger show
       populace ledger show --dataset people
     """
-    from populace.privacy.ledger import Ledger
+    from populace.privacy.ledger.ledger import Ledger
 
-    _show(Ledger.existing(_path(ledger)), dataset, json=json)
+    _show(Ledger.existing(_ledger_path(ledger)), dataset, json=json)
 
 
 @app.command()
@@ -141,9 +141,9 @@ def head(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
     Example:
       populace ledger head >> /elsewhere/heads.txt
     """
-    from populace.privacy.ledger import Ledger
+    from populace.privacy.ledger.ledger import Ledger
 
-    path = _path(ledger)
+    path = _ledger_path(ledger)
     last = Ledger.existing(path).head()
     if json:
         emit_json({"ledger": str(path), "seq": last.seq, "hash": last.hash})
@@ -172,9 +172,9 @@ def verify(
       populace ledger verify
       populace ledger verify --head "$(tail -n 1 /elsewhere/heads.txt)"
     """
-    from populace.privacy.ledger import Ledger
+    from populace.privacy.ledger.ledger import Ledger
 
-    path = _path(ledger)
+    path = _ledger_path(ledger)
     book = Ledger.existing(path)
     found = None if kept is None else book.find_head(kept)
     entries = book.verify()
@@ -186,41 +186,41 @@ def verify(
         emit(f"{path}: {entries} entries, the chain is whole{held}")
 
 
-def _path(given: Path | None) -> Path:
-    from populace.privacy.ledger import default_path
+def _ledger_path(given: Path | None) -> Path:
+    from populace.privacy.ledger.ledger import default_ledger_path
 
-    return given or default_path()
+    return given or default_ledger_path()
 
 
 def _show(book: Ledger, dataset: str | None, *, json: bool) -> None:
     accounts = [book.account(dataset)] if dataset is not None else list(book.accounts())
-    told = [_described(book, account) for account in accounts]
+    told = [_account_json(book, account) for account in accounts]
     if json:
         emit_json({"ledger": str(book.path), "accounts": told})
     elif dataset is not None:
-        _tell_one(told[0])
+        _print_account(told[0])
     else:
-        _tell_all(told)
+        _print_accounts(told)
         if not told:
             say(f"{book.path} holds no account yet.")
 
 
-def _tell_all(accounts: Sequence[Mapping[str, Any]]) -> None:
+def _print_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
     """Print a line for each account."""
     width = max((len(account["dataset"]) for account in accounts), default=0)
     for account in accounts:
         runs = len(account["runs"])
         emit(
-            f"{account['dataset']:<{width}}  {_left(account, 'epsilon')}, {_left(account, 'delta')}, "
-            f"{runs} run{'' if runs == 1 else 's'}{_void(account)}"
+            f"{account['dataset']:<{width}}  {_format_left(account, 'epsilon')}, {_format_left(account, 'delta')}, "
+            f"{runs} run{'' if runs == 1 else 's'}{_format_void(account)}"
         )
 
 
-def _tell_one(account: Mapping[str, Any]) -> None:
+def _print_account(account: Mapping[str, Any]) -> None:
     """Print an account and its runs."""
-    emit(f"{account['dataset']}{_void(account)}")
-    emit(f"  {_left(account, 'epsilon')}")
-    emit(f"  {_left(account, 'delta')}")
+    emit(f"{account['dataset']}{_format_void(account)}")
+    emit(f"  {_format_left(account, 'epsilon')}")
+    emit(f"  {_format_left(account, 'delta')}")
     whom = f"protects one {account['unit']}" if account["unit"] else "the first run says who is protected"
     emit(f"  {whom}; neighbours: {account['neighbours']}")
     for run in account["runs"]:
@@ -233,40 +233,40 @@ def _tell_one(account: Mapping[str, Any]) -> None:
         )
 
 
-def _left(account: Mapping[str, Any], name: str) -> str:
+def _format_left(account: Mapping[str, Any], name: str) -> str:
     return f"{name} {account[f'{name}_left']} left of {account[name]}"
 
 
-def _void(account: Mapping[str, Any]) -> str:
+def _format_void(account: Mapping[str, Any]) -> str:
     return "  VOID: something about its rows was published without privacy" if account["void"] else ""
 
 
-def _described(book: Ledger, account: Account) -> dict[str, Any]:
-    from populace.release.statement import exact_text
+def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
+    from populace.release.statement.statement import format_exact
 
     return {
         "dataset": account.dataset,
         "neighbours": account.neighbours.value,
         "unit": account.unit,
-        "epsilon": exact_text(account.epsilon),
-        "delta": exact_text(account.delta),
-        "epsilon_left": exact_text(account.left_epsilon),
-        "delta_left": exact_text(account.left_delta),
+        "epsilon": format_exact(account.epsilon),
+        "delta": format_exact(account.delta),
+        "epsilon_left": format_exact(account.left_epsilon),
+        "delta_left": format_exact(account.left_delta),
         "void": account.void,
-        "runs": [_run(record) for record in book.runs(account.dataset)],
+        "runs": [_run_json(record) for record in book.runs(account.dataset)],
     }
 
 
-def _run(record: RunRecord) -> dict[str, Any]:
-    from populace.release.statement import exact_text
+def _run_json(record: RunRecord) -> dict[str, Any]:
+    from populace.release.statement.statement import format_exact
 
     epsilon, delta = record.guarantee
     return {
         "run": record.run,
         "entry": record.digest,
         "method": record.method,
-        "epsilon": exact_text(epsilon),
-        "delta": exact_text(delta),
+        "epsilon": format_exact(epsilon),
+        "delta": format_exact(delta),
         "used": float(record.used / record.cap),
         "finished": record.finished,
         "rehearsal": record.rehearsal,

@@ -7,25 +7,25 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from populace.cli.console import emit, say
-from populace.cli.start import INTERRUPTED, STOPPED, STOPPED_HINT, stop_code
+from populace.cli.start import INTERRUPTED, INTERRUPTED_HINT, INTERRUPTED_MESSAGE, signal_exit_code
 from populace.cli.start import run as run
-from populace.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
-from populace.records import dataclass
-from populace.run_state import RunState, run_state
-from populace.version import VERSION
+from populace.core.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
+from populace.core.run_state import RunState, run_state
+from populace.core.version import VERSION
 
 DONE, OUR_BUG, USAGE, ENVIRONMENT = 0, 1, 2, 4
-LONGEST = 1000
+MAX_MESSAGE_LENGTH = 1000
 
 # With less, the libraries for numbers, tables and charts abort or hang: tests/faults/test_memory.py measures it.
-LEAST_BYTES, LEAST_BYTES_OF_FILES = 2**30, 2**29
-FILES_ALONE, NO_NUMBERS = ("inspect", "ledger", "schema"), ("clean",)
+MIN_BYTES, MIN_BYTES_FILES_ONLY = 2**30, 2**29
+FILES_ONLY_VERBS, UNLIMITED_VERBS = ("inspect", "ledger", "schema"), ("clean",)
 
 # Some versions of typer use click, others carry a copy of it: this is ClickException in both.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -79,7 +79,7 @@ HELP = """Publish confidential microdata with a proven differential-privacy guar
     """
 
 
-def parser(verbs: Sequence[str]) -> typer.Typer:
+def build_parser(verbs: Sequence[str]) -> typer.Typer:
     """Return the parser of these verbs."""
     app = typer.Typer(
         name="populace",
@@ -122,10 +122,14 @@ class Failure:
     hint: str
     code: int
 
-    def tell(self, *, as_json: bool) -> None:
+    def print(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
         # Bad input may be of any length, and a message repeats some of it.
-        message = self.message if len(self.message) <= LONGEST else f"{self.message[:LONGEST]} …"
+        message = (
+            self.message
+            if len(self.message) <= MAX_MESSAGE_LENGTH
+            else f"{self.message[:MAX_MESSAGE_LENGTH]} …"
+        )
         told = {"error": message, "hint": self.hint, "exit_code": self.code}
         say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
@@ -135,11 +139,11 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments[:1]) == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     with run_state() as state:
-        ended = _too_little_memory(arguments) or _run(arguments)
+        ended = _check_memory_limit(arguments) or _run(arguments)
     if isinstance(ended, int):
         return ended
-    ended = _by_state(ended, state)
-    ended.tell(as_json="--json" in arguments)
+    ended = _explain_by_state(ended, state)
+    ended.print(as_json="--json" in arguments)
     return ended.code
 
 
@@ -151,43 +155,49 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             warnings.simplefilter("ignore")
             # This one depends on the installation alone.
             warnings.simplefilter("once", NotCompiled)
-            warnings.showwarning = _tell_warning
+            warnings.showwarning = _print_warning
         try:
             # The parsers of the other verbs would take as long to make as a small file to read.
             asked = [verb for verb in VERBS if verb in arguments[:1]]
-            code = parser(asked or VERBS)(args=list(arguments), prog_name="populace", standalone_mode=False)
+            code = build_parser(asked or VERBS)(
+                args=list(arguments), prog_name="populace", standalone_mode=False
+            )
         except PopulaceError as refusal:
             if refusal.exit_code != ENVIRONMENT and (cause := environment_cause(refusal)) is not None:
-                return _environment(cause)
+                return _report_environment(cause)
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
         except PARSER_ERROR as mistake:
-            return _usage(mistake)
+            return _report_usage(mistake)
         except (KeyboardInterrupt, Terminated, typer.Abort) as stop:
-            return _stopped(stop_code(stop))
+            return _report_interrupt(signal_exit_code(stop))
         except (MemoryError, OSError) as failure:
-            return _environment(environment_cause(failure) or failure)
+            return _report_environment(environment_cause(failure) or failure)
         except SystemExit:
             # The parser leaves in this way, and in no other, where a reader of a pipe is gone.
-            return _environment(BrokenPipeError(errno.EPIPE, ""))
+            return _report_environment(BrokenPipeError(errno.EPIPE, ""))
         except BaseException as failure:
             # A panic of a library in Rust is no Exception.
             cause = environment_cause(failure)
-            return _bug(debug=debug) if cause is None else _environment(cause)
+            return _report_bug(debug=debug) if cause is None else _report_environment(cause)
     if code == INTERRUPTED:
-        return _stopped(code)
+        return _report_interrupt(code)
     return code if isinstance(code, int) else DONE
 
 
-def _stopped(code: int) -> Failure:
+def _report_interrupt(code: int) -> Failure:
     """Tell a run that a signal ended; what it had booked is booked, whichever signal it was."""
-    return Failure(message=STOPPED, hint=STOPPED_HINT, code=code)
+    return Failure(message=INTERRUPTED_MESSAGE, hint=INTERRUPTED_HINT, code=code)
 
 
-def _by_state(failure: Failure, state: RunState) -> Failure:
+def _explain_by_state(failure: Failure, state: RunState) -> Failure:
     """Return what a failure means where a budget is booked already: never that nothing was spent."""
-    stopped = failure.message == STOPPED
+    stopped = failure.message == INTERRUPTED_MESSAGE
     if state.booking is None:
-        return Failure(message=STOPPED, hint="nothing was spent", code=failure.code) if stopped else failure
+        return (
+            Failure(message=INTERRUPTED_MESSAGE, hint="nothing was spent", code=failure.code)
+            if stopped
+            else failure
+        )
     told = [failure.message, f"{state.booking}."]
     hints = [] if stopped else [failure.hint]
     if state.result is not None:
@@ -206,13 +216,13 @@ def _by_state(failure: Failure, state: RunState) -> Failure:
     )
 
 
-def _tell_warning(message: object, category: type[Warning], *_: object, **__: object) -> None:
+def _print_warning(message: object, category: type[Warning], *_: object, **__: object) -> None:
     """Say on stderr what a warning says, if it is of the one kind that depends on no rows."""
     if issubclass(category, NotCompiled):
         say(f"note: {message}")
 
 
-def _usage(mistake: Exception) -> int | Failure:
+def _report_usage(mistake: Exception) -> int | Failure:
     """Tell what is wrong with the command line, and where its help is."""
     context = getattr(mistake, "ctx", None)
     command = context.command_path if context is not None else "populace"
@@ -223,7 +233,7 @@ def _usage(mistake: Exception) -> int | Failure:
     return Failure(message=text, hint=f"`{command} --help` shows how it is used", code=USAGE)
 
 
-def _environment(failure: MemoryError | OSError) -> Failure:
+def _report_environment(failure: MemoryError | OSError) -> Failure:
     if isinstance(failure, MemoryError) or failure.errno == errno.ENOMEM:
         return Failure(
             message="there is not enough memory.",
@@ -239,14 +249,14 @@ def _environment(failure: MemoryError | OSError) -> Failure:
     )
 
 
-def _too_little_memory(arguments: Sequence[str]) -> Failure | None:
+def _check_memory_limit(arguments: Sequence[str]) -> Failure | None:
     """Refuse an address space in which libraries under us would end the process or wait for ever, before they load."""
     verb = next(iter(arguments), "")
-    if verb not in VERBS or verb in NO_NUMBERS or "--help" in arguments or "-h" in arguments:
+    if verb not in VERBS or verb in UNLIMITED_VERBS or "--help" in arguments or "-h" in arguments:
         return None
     import resource
 
-    least = LEAST_BYTES_OF_FILES if verb in FILES_ALONE else LEAST_BYTES
+    least = MIN_BYTES_FILES_ONLY if verb in FILES_ONLY_VERBS else MIN_BYTES
     limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
     there = min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=least)
     if there >= least:
@@ -258,7 +268,7 @@ def _too_little_memory(arguments: Sequence[str]) -> Failure | None:
     )
 
 
-def _bug(*, debug: bool) -> Failure:
+def _report_bug(*, debug: bool) -> Failure:
     """Say that it is our fault and nothing else: the exception's text may hold private values."""
     if debug:
         import traceback

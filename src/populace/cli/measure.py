@@ -31,14 +31,14 @@ def measure(
       populace fit measured --out model
       populace generate model --out release
     """
-    from populace import pipeline
-    from populace.cli.account import begin, tell_account
-    from populace.cli.modules import WRITING, load_modules
-    from populace.cli.safety_net import rehearse, safety_net
-    from populace.cli.stages import save_measured
+    from populace.api import synthesize as pipeline
+    from populace.cli.account import print_balance, start_run
+    from populace.cli.preload import WRITING, load_modules
+    from populace.cli.safety_net import check_writable, safety_net
+    from populace.cli.stages import save_measurements
 
-    rehearse(out, ledger=ledger)
-    described, found = begin(
+    check_writable(out, ledger=ledger)
+    described, found = start_run(
         data,
         schema=schema,
         epsilon=epsilon,
@@ -63,8 +63,8 @@ def measure(
             dataset=found.dataset,
             progress=moved,
         )
-        save_measured(measurements, out)
-    tell_account(found)
+        save_measurements(measurements, out)
+    print_balance(found)
     if json:
         emit_json({"measurements": str(out)})
     else:

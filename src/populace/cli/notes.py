@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from populace.release.bundle import Release
     from populace.schema.schema import Schema
 
-LARGE_EPSILON, LARGE_DELTA = Fraction(10), Fraction("1e-5")
+WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 
 
-def tell_weak_promise(*, epsilon: str, delta: str) -> None:
+def note_weak_guarantee(*, epsilon: str, delta: str) -> None:
     """Note on stderr, before anything is spent, where the numbers asked for promise little."""
-    from populace.privacy.budget import parse_delta, parse_epsilon
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
 
-    if parse_epsilon(epsilon) > LARGE_EPSILON:
+    if parse_epsilon(epsilon) > WEAK_EPSILON:
         say(
             f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
             f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
         )
-    if parse_delta(delta) > LARGE_DELTA:
+    if parse_delta(delta) > WEAK_DELTA:
         say(
             f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
             "over the number of people; 1e-9 costs little more)"
         )
 
 
-def tell_neighbours(schema: Schema, *, method: str, public: bool) -> None:
+def note_missing_groups(schema: Schema, *, method: str, public: bool) -> None:
     """Note on stderr, before anything is spent, that nobody said which columns belong together."""
     if method == "field-groups" and not schema.groups and not public:
         say(
@@ -40,57 +40,57 @@ def tell_neighbours(schema: Schema, *, method: str, public: bool) -> None:
         )
 
 
-def tell_deaf(method: str, *, workload: object) -> None:
+def note_ignored_workload(method: str, *, workload: object) -> None:
     """Note on stderr, before anything is spent, that a method measures the same whatever is wanted."""
-    from populace.strategy.methods import heeds, method_named
+    from populace.methods.registry import resolve_name, uses_workload
 
-    if workload is not None and not heeds(method_named(method)):
+    if workload is not None and not uses_workload(resolve_name(method)):
         say(
             f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
             "--method auto, or leave it out)"
         )
 
 
-def tell_left_out(data: Path, schema: Schema) -> None:
+def note_unread_columns(data: Path, schema: Schema) -> None:
     """Note on stderr which columns of a file the schema does not name, from its header alone."""
-    from populace.private.read import columns_read, open_source
-    from populace.private.signatures import is_like_value, may_be_header
-    from populace.schema.hints import listing
+    from populace.private.read.file_signatures import can_be_header, is_like_value
+    from populace.private.read.rows_to_codes import columns_to_read, open_source
+    from populace.schema.hints import quote_names
 
     if not data.is_file():
         return
-    names, wanted = open_source(data).names, columns_read(schema)
+    names, wanted = open_source(data).names, columns_to_read(schema)
     known = {*wanted, *schema.columns}
     more = [name for name in names if name not in known]
     # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
-    sure = may_be_header(names) and not all(map(is_like_value, wanted))
+    sure = can_be_header(names) and not all(map(is_like_value, wanted))
     if more and set(wanted) <= set(names) and sure:
-        say(f"note: not in the schema, so not read and not released: {listing(more)}")
+        say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
 
 
-def tell_unread(release: Release) -> None:
+def note_out_of_domain(release: Release) -> None:
     """Note on stderr of which columns many rows lie outside the domain, by noisy counts that the release holds."""
-    from populace.release.domain_fit import out_of_domain
+    from populace.release.statement.domain_fit import find_out_of_domain
 
-    for found in out_of_domain(release.measurements):
+    for found in find_out_of_domain(release.measurements):
         say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')} (hint: {found.hint})")
 
 
-def tell_cut(release: Release) -> None:
+def note_capped_rows(release: Release) -> None:
     """Note on stderr when noise asked for more rows than memory holds."""
-    from populace.release.drawing import RowsFrom
+    from populace.release.row_selection import RowCountOrigin
 
     total = release.statement["total"]
-    if total["origin"] == RowsFrom.ROOM.value:
+    if total["origin"] == RowCountOrigin.ROOM.value:
         say(
             f"note: the noisy count asks for more rows than there is memory for; {total['rows']} were drawn (hint: so "
             "large a count is mostly noise; declare max_rows, give --rows, or ask with a larger epsilon)"
         )
 
 
-def tell_lost(release: Release) -> None:
+def note_lost_in_noise(release: Release) -> None:
     """Note on stderr when most of what was measured is lost in noise, by the report's own reading."""
-    from populace.report.compare import Reading, compared, most_may_be_lost
+    from populace.release.report.comparison import Quality, can_lose_most_tables, compare_all
 
     if release.selection is not None and not release.synthetic.num_rows:
         say(
@@ -109,12 +109,12 @@ def tell_lost(release: Release) -> None:
             "(hint: leave out or coarsen columns, or use --method auto)"
         )
     total = max(1.0, float(release.intervals.of().estimate))
-    if release.selection is None and not most_may_be_lost(
+    if release.selection is None and not can_lose_most_tables(
         release.measurements, total=total, rows=release.synthetic.num_rows
     ):
         return
-    seen = compared(release.measurements, codes=release.compared, total=total)
-    lost = sum(comparison.reading is Reading.LOST for _, _, comparison in seen)
+    seen = compare_all(release.measurements, codes=release.compared, total=total)
+    lost = sum(comparison.reading is Quality.LOST for _, _, comparison in seen)
     if 2 * lost > len(seen):
         say(
             f"note: {lost} of {len(seen)} measured columns and pairs are lost in noise (hint: look at the report "

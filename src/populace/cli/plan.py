@@ -10,20 +10,20 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, progress, say
-from populace.cli.notes import tell_weak_promise
-from populace.errors import UsageError
+from populace.cli.notes import note_weak_guarantee
+from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from populace.forecast.plan import Plan
-    from populace.forecast.spread import Spread
+    from populace.planning.plan import Plan
+    from populace.planning.prediction_range import PredictionRange
 
-BAR = 30
-MOST_COLUMNS = 20
-MOST_NAMED = 6
+BAR_WIDTH = 30
+MAX_COLUMNS = 20
+MAX_NAMED = 6
 # Pairs that are named: so many of the smallest errors, and of the largest.
 NAMED_PAIRS = 3
 # A population of more rows than there are people is hardly meant.
-MANY_ROWS = 10**10
+MAX_PLAUSIBLE_ROWS = 10**10
 
 
 def plan(
@@ -111,10 +111,10 @@ def plan(
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --shares published.csv
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --like survey-2018.csv
     """
-    from populace.forecast.plan import plan as make_plan
+    from populace.planning.plan import plan as make_plan
 
     if out is not None:
-        from populace.release.destination import check_destination
+        from populace.release.folder.destination import check_destination
 
         check_destination(out)
     if epsilon is None and target_error is None:
@@ -125,8 +125,8 @@ def plan(
             hint="leave --public out, which plans for a run without it; --like rehearses on a public table",
         )
     if epsilon is not None:
-        tell_weak_promise(epsilon=epsilon, delta=delta)
-    if population > MANY_ROWS:
+        note_weak_guarantee(epsilon=epsilon, delta=delta)
+    if population > MAX_PLAUSIBLE_ROWS:
         say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (shares, like):
         if path is not None:
@@ -146,38 +146,39 @@ def plan(
             progress=moved,
         )
         if out is not None:
-            from populace.forecast.page import write
+            from populace.planning.plan_page import write_plan
 
             moved("writing the plan", 0.9)
-            write(found, out)
+            write_plan(found, out)
     if json:
         emit_json(found.to_json())
         return
-    for line in lines(found):
+    for line in format_plan(found):
         emit(line)
     if out is not None:
         emit(str(out))
 
 
-def lines(found: Plan) -> Iterator[str]:
+def format_plan(found: Plan) -> Iterator[str]:
     """Yield the plan as people read it."""
-    from populace.forecast.rehearsal import LEARNT_BINS, LEARNT_VALUES
-    from populace.release.statement import exact_text
+    from populace.planning.simulated.simulated_run import ASSUMED_BINS, ASSUMED_VALUES
+    from populace.release.statement.statement import format_exact
 
     domain = found.schema.domain
     yield (
-        f"Plan for about {found.population:,} rows of {counted(len(domain), 'column')} with "
-        f"ε = {exact_text(found.epsilon)}, δ = {exact_text(found.delta)}, method {found.method}. Nothing private was "
+        f"Plan for about {found.population:,} rows of {count_noun(len(domain), 'column')} with "
+        f"ε = {format_exact(found.epsilon)}, δ = {format_exact(found.delta)}, method {found.method}. "
+        "Nothing private was "
         "read; nothing was spent."
     )
     yield ""
     if found.open:
         yield (
-            f"It will learn the domain of {some(found.open)}: taken to have {LEARNT_VALUES} values or "
-            f"{LEARNT_BINS} bins; --like tells more."
+            f"It will learn the domain of {list_some(found.open)}: taken to have {ASSUMED_VALUES} values or "
+            f"{ASSUMED_BINS} bins; --like tells more."
         )
     yield "What noise alone will do: the share of rows in the wrong place"
-    yield f"  columns         {told(found.columns)}"
+    yield f"  columns         {format_range(found.columns)}"
     if not found.possible:
         yield "  pairs           none: there is one column"
     elif not round(found.afforded.high):
@@ -185,43 +186,45 @@ def lines(found: Plan) -> Iterator[str]:
         yield f"  pairs           none {reason}"
     else:
         if found.pairs is not None:
-            yield f"  measured pairs  {told(found.pairs)}"
-        yield f"  how many pairs  {number_of_pairs(found)}"
+            yield f"  measured pairs  {format_range(found.pairs)}"
+        yield f"  how many pairs  {format_pair_count(found)}"
     yield f"In brackets: the least and the most of {found.rehearsals} rehearsals on invented tables, uneven to even,"
     if found.known:
         yield "and as far beyond as chance goes."
-        yield f"Public shares were told of {some(shares_told(found))}; the rest is invented."
+        yield f"Public shares were told of {list_some(list_public_shares(found))}; the rest is invented."
     else:
         yield "and as far beyond as chance goes. What columns look like is not known: with public shares of"
         yield "their values, --shares tells better, and with a public table --like."
-    yield from pair_lines(found)
+    yield from format_pairs(found)
     yield ""
     worst = sorted(found.by_column.items(), key=lambda entry: -entry[1].mean)
     most = max(error.mean for _, error in worst) or 1.0
-    width = max(len("column"), *(len(name) for name, _ in worst[:MOST_COLUMNS]))
+    width = max(len("column"), *(len(name) for name, _ in worst[:MAX_COLUMNS]))
     yield f"  {'column':{width}}  codes  error (from – to)"
-    for name, error in worst[:MOST_COLUMNS]:
-        yield f"  {name:{width}}  {domain[name]:5}  {told(error):24} {bar(error.mean / most)}"
-    if len(worst) > MOST_COLUMNS:
-        yield f"  and {len(worst) - MOST_COLUMNS} more with smaller errors (--json tells all)"
+    for name, error in worst[:MAX_COLUMNS]:
+        yield f"  {name:{width}}  {domain[name]:5}  {format_range(error):24} {draw_bar(error.mean / most)}"
+    if len(worst) > MAX_COLUMNS:
+        yield f"  and {len(worst) - MAX_COLUMNS} more with smaller errors (--json tells all)"
     yield ""
     yield "Budget"
     for label, share in found.shares.items():
-        yield f"  {label:26} {percent(share):>7}  {bar(share)}"
+        yield f"  {label:26} {format_percent(share):>7}  {draw_bar(share)}"
     yield ""
     seconds, memory = found.effort.seconds, found.effort.memory
     yield f"Time about {seconds:.0f} s of one core; memory about {memory / 1e6:,.0f} MB"
-    yield from like_lines(found)
-    yield from target_lines(found)
-    yield from verdict_lines(found)
+    yield from format_like(found)
+    yield from format_target(found)
+    yield from format_verdict(found)
 
 
-def shares_told(found: Plan) -> list[str]:
+def list_public_shares(found: Plan) -> list[str]:
     """Return the columns of public shares, with how much of each was told where it was not all."""
-    return [name if share > 0.995 else f"{name} ({percent(share)})" for name, share in found.known.items()]
+    return [
+        name if share > 0.995 else f"{name} ({format_percent(share)})" for name, share in found.known.items()
+    ]
 
 
-def number_of_pairs(found: Plan) -> str:
+def format_pair_count(found: Plan) -> str:
     """Return how many pairs are measured, with the least and the most where rehearsals differ."""
     few, low, high = (
         round(count) for count in (found.afforded.mean, found.afforded.low, found.afforded.high)
@@ -230,7 +233,7 @@ def number_of_pairs(found: Plan) -> str:
     return f"{few}{spread} of {found.possible} are worth their noise"
 
 
-def pair_lines(found: Plan) -> Iterator[str]:
+def format_pairs(found: Plan) -> Iterator[str]:
     """Yield what pairs err by if they are measured, by their cells, and some by name."""
     if not found.by_pair:
         return
@@ -242,16 +245,17 @@ def pair_lines(found: Plan) -> Iterator[str]:
     yield ""
     yield "Which pairs are measured depends on the rows. If it is, the noisy table of a pair errs as follows;"
     yield "in a release it is cleaned beside all that is known, and mostly errs by less."
-    for label, errors in by_cells(found):
+    for label, errors in group_by_cells(found):
         mean = sum(error.mean for error in errors) / len(errors)
-        spread = f"{percent(mean)} ({percent(min(e.low for e in errors))} – {percent(max(e.high for e in errors))})"
-        yield f"  {label:{width}} {spread:24} {counted(len(errors), 'pair'):>12}"
+        low, high = min(e.low for e in errors), max(e.high for e in errors)
+        spread = f"{format_percent(mean)} ({format_percent(low)} – {format_percent(high)})"
+        yield f"  {label:{width}} {spread:24} {count_noun(len(errors), 'pair'):>12}"
     grouped = False
     for pair, one in shown:
         groups = f" in {one.groups:,} groups" if one.groups < one.cells else ""
         grouped = grouped or bool(groups)
-        more = f"; in all cells {percent(one.least)} or more" if one.least > one.error.mean else ""
-        yield f"  {labels[pair]:{width}} {told(one.error):24} {one.cells:6,} cells{groups}{more}"
+        more = f"; in all cells {format_percent(one.least)} or more" if one.least > one.error.mean else ""
+        yield f"  {labels[pair]:{width}} {format_range(one.error):24} {one.cells:6,} cells{groups}{more}"
     if grouped:
         yield "  Codes that noise would hide share a group in pairs, and errors of pairs are told in groups. In all of"
         yield "  its cells a pair errs by no less than either of its columns, told below in all of their codes."
@@ -259,47 +263,48 @@ def pair_lines(found: Plan) -> Iterator[str]:
         yield "  --json tells of every pair"
 
 
-def by_cells(found: Plan) -> Iterator[tuple[str, list[Spread]]]:
+def group_by_cells(found: Plan) -> Iterator[tuple[str, list[PredictionRange]]]:
     """Yield the errors of pairs that have about as many cells, by powers of ten."""
-    groups: dict[int, list[Spread]] = {}
+    groups: dict[int, list[PredictionRange]] = {}
     for one in found.by_pair.values():
         groups.setdefault(len(str(max(one.cells - 1, 1))), []).append(one.error)
     for power in sorted(groups):
         yield f"up to {10**power:,} cells", groups[power]
 
 
-def like_lines(found: Plan) -> Iterator[str]:
+def format_like(found: Plan) -> Iterator[str]:
     """Yield what whole rehearsals on a public table came to."""
     if found.like is not None:
         yield ""
         yield f"Whole runs rehearsed on {found.like.name}, which is treated as public: error of released rows"
-        yield f"  columns         {told(found.like.columns)}"
-        yield f"  all pairs       {told(found.like.pairs)}"
-        yield f"  of it left      {told(found.like.unmodelled)} without any noise: dependence not modelled"
+        yield f"  columns         {format_range(found.like.columns)}"
+        yield f"  all pairs       {format_range(found.like.pairs)}"
+        yield f"  of it left      {format_range(found.like.unmodelled)} without any noise: dependence not modelled"
         if found.like.learnt:
             names = [f"{name} {levels.mean:.0f}" for name, levels in found.like.learnt.items()]
-            yield f"  learnt there    {some(names)} values or bins; whatever was not learnt counts as one value"
+            yield f"  learnt there    {list_some(names)} values or bins; whatever was not learnt counts as one value"
 
 
-def target_lines(found: Plan) -> Iterator[str]:
+def format_target(found: Plan) -> Iterator[str]:
     """Yield which ε a target needs."""
     if found.target is not None:
         yield ""
         if found.needed is None:
-            yield f"No ε up to 100 brings the error of columns down to {percent(found.target)}."
+            yield f"No ε up to 100 brings the error of columns down to {format_percent(found.target)}."
         else:
-            yield f"A mean error of columns of {percent(found.target)} takes ε = {float(found.needed):g}."
+            yield f"A mean error of columns of {format_percent(found.target)} takes ε = {float(found.needed):g}."
 
 
-def verdict_lines(found: Plan) -> Iterator[str]:
+def format_verdict(found: Plan) -> Iterator[str]:
     """Yield whether there are enough rows, why not, and what to do then."""
-    from populace.forecast.verdict import NO_USE, THIN, TOO_SMALL, Verdict
+    from populace.planning.verdict import MAX_ERROR_ENOUGH, MAX_ERROR_FEW, MAX_RELATIVE_PAIR_ERROR, Verdict
 
     yield ""
     yield f"Verdict: {found.verdict.value} for these columns at this ε."
     if found.verdict is not Verdict.ENOUGH:
-        yield f"  columns err by more than {percent(TOO_SMALL if found.columns.mean > TOO_SMALL else THIN)}"
-    if found.verdict is Verdict.TOO_SMALL and found.balance > NO_USE:
+        most = MAX_ERROR_FEW if found.columns.mean > MAX_ERROR_FEW else MAX_ERROR_ENOUGH
+        yield f"  columns err by more than {format_percent(most)}"
+    if found.verdict is Verdict.TOO_SMALL and found.balance > MAX_RELATIVE_PAIR_ERROR:
         yield (
             f"  pairs would be {found.balance:.1f} times as far from the truth as exact columns without any "
             "dependence are"
@@ -309,25 +314,25 @@ def verdict_lines(found: Plan) -> Iterator[str]:
         return
     if advice.coarsen:
         yield f"  coarsen to {max(advice.coarsen.values())} codes or fewer, in the schema:"
-        for name in list(advice.coarsen)[:MOST_NAMED]:
+        for name in list(advice.coarsen)[:MAX_NAMED]:
             yield f"    {name} ({found.schema.columns[name].size} codes): {found.how[name]}"
-        if len(advice.coarsen) > MOST_NAMED:
-            yield f"    and {len(advice.coarsen) - MOST_NAMED} more (--json tells all)"
+        if len(advice.coarsen) > MAX_NAMED:
+            yield f"    and {len(advice.coarsen) - MAX_NAMED} more (--json tells all)"
     if advice.drop:
-        yield f"  {'and ' if advice.coarsen else ''}drop: {some(advice.drop)}"
+        yield f"  {'and ' if advice.coarsen else ''}drop: {list_some(advice.drop)}"
     if advice.coarsen or advice.drop:
         left = "those left" if advice.drop else "columns"
-        yield f"  {left} then err by {percent(advice.dropped)}: {advice.verdict.value}"
+        yield f"  {left} then err by {format_percent(advice.dropped)}: {advice.verdict.value}"
     if not advice.enough:
         yield "  neither coarser nor fewer columns make these rows enough"
     if found.needed == found.epsilon and found.target is not None:
         # More budget is no answer to who asked for this error.
-        asked = f"this ε was looked for so that columns err by {percent(found.target)}"
-        yield f"  {asked}: rows are enough up to {percent(THIN)}"
+        asked = f"this ε was looked for so that columns err by {format_percent(found.target)}"
+        yield f"  {asked}: rows are enough up to {format_percent(MAX_ERROR_ENOUGH)}"
         return
     # With no larger an error the verdict is that there are enough rows, whatever else is so.
-    how = f"--target-error {THIN} tells how much"
-    if found.target is not None and found.target <= THIN:
+    how = f"--target-error {MAX_ERROR_ENOUGH} tells how much"
+    if found.target is not None and found.target <= MAX_ERROR_ENOUGH:
         how = (
             "none up to 100 is enough" if found.needed is None else f"ε = {float(found.needed):g}, see above"
         )
@@ -338,39 +343,39 @@ def verdict_lines(found: Plan) -> Iterator[str]:
     )
 
 
-def counted(number: int, what: str) -> str:
+def count_noun(number: int, what: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "pair"), counted(1200, "pair")
+    >>> count_noun(1, "pair"), count_noun(1200, "pair")
     ('1 pair', '1,200 pairs')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def some(names: Sequence[str]) -> str:
+def list_some(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are.
 
-    >>> some(["a", "b"]), some("abcdefgh")
+    >>> list_some(["a", "b"]), list_some("abcdefgh")
     ('a, b', 'a, b, c, d, e, f and 2 more')
     """
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
-def told(error: Spread) -> str:
+def format_range(error: PredictionRange) -> str:
     """Return an error with its spread."""
-    return f"{percent(error.mean)} ({percent(error.low)} – {percent(error.high)})"
+    return f"{format_percent(error.mean)} ({format_percent(error.low)} – {format_percent(error.high)})"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share as a percentage of two digits.
 
-    >>> percent(0.1234), percent(0.00123), percent(0.0)
+    >>> format_percent(0.1234), format_percent(0.00123), format_percent(0.0)
     ('12 %', '0.12 %', '0 %')
     """
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 
-def bar(share: float) -> str:
+def draw_bar(share: float) -> str:
     """Return a bar that is as long as a share; what is not nothing is seen."""
-    return "█" * max(round(BAR * share), 1 if share > 0 else 0)
+    return "█" * max(round(BAR_WIDTH * share), 1 if share > 0 else 0)

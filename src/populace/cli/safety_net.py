@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from populace.errors import PopulaceError, ResourceError
-from populace.run_state import RunState, current_state
+from populace.core.errors import PopulaceError, ResourceError
+from populace.core.run_state import RunState, current_state
 
 if TYPE_CHECKING:
-    from populace.measurements import Answered
+    from populace.measurements.measurements import AnswerRecord
 
-OWNER = 0o700
+OWNER_ONLY = 0o700
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -41,12 +41,12 @@ class SafetyNet:
             return
         answered = self._state.answered()
         for what, write in self._writers(answered):
-            for place in places(self._out, what=what, ledger=self._ledger):
+            for place in list_recovery_paths(self._out, what=what, ledger=self._ledger):
                 # The result may be whole for all that, and the next place may take it.
                 with contextlib.suppress(Exception):
-                    place.parent.mkdir(parents=True, exist_ok=True, mode=OWNER)
+                    place.parent.mkdir(parents=True, exist_ok=True, mode=OWNER_ONLY)
                     write(place)
-                    place.chmod(OWNER)
+                    place.chmod(OWNER_ONLY)
                     self._state.kept, self._state.hint = place, self._hint(what, place, answered)
                     return
 
@@ -60,25 +60,25 @@ class SafetyNet:
         """Yield under which names which parts can be kept, the best first."""
         answers = answered.get("answers", ())
         if measurements := answered.get("measurements"):
-            from populace.cli.stages import write_measured
+            from populace.cli.stages import write_measurements
 
-            yield "measured", lambda place: write_measured(measurements, place, answers=answers)
+            yield "measured", lambda place: write_measurements(measurements, place, answers=answers)
         if estimates := answered.get("estimates"):
             yield "estimates", lambda place: estimates.save(place, report=False)
         if answers:
             yield "answers", lambda place: write_answers(answers, place)
 
     def _hint(self, what: str, kept: Path, answered: Mapping[str, Any]) -> str:
-        from populace.release.paid_for import TOO_LITTLE, can_be_fitted, ways_on
+        from populace.release.folder.recovered_answers import TOO_LITTLE_MEASURED, can_fit, suggest_commands
 
         path = shlex.quote(str(kept))
-        if what == "measured" and not can_be_fitted(answered["measurements"]):
-            return TOO_LITTLE
+        if what == "measured" and not can_fit(answered["measurements"]):
+            return TOO_LITTLE_MEASURED
         if what == "measured" and self._inference is None:
-            return f"{ways_on(kept, out=None)} goes on from there, free of cost"
+            return f"{suggest_commands(kept, out=None)} goes on from there, free of cost"
         if what == "measured":
             booking = self._state.booking
-            ways = ways_on(
+            ways = suggest_commands(
                 kept,
                 # Another run may have been faster.
                 out=Path(f"{kept}-release") if _is_taken(self._out) else self._out,
@@ -113,19 +113,19 @@ def safety_net(out: Path, *, ledger: Path | None, inference: str | None = None) 
         yield net
         state.result = out
     except BaseException:
-        with uninterrupted():
+        with ignore_signals():
             if state.booking is not None:
                 net.keep()
         raise
     net.drop()
 
 
-def rehearse(out: Path, *, ledger: Path | None) -> None:
+def check_writable(out: Path, *, ledger: Path | None) -> None:
     """Try the end of a run before anything is paid for: the folder it writes, and one that keeps what it paid for."""
-    from populace.release.destination import check_destination
+    from populace.release.folder.destination import check_destination
 
     check_destination(out)
-    for place in places(out, what="measured", ledger=ledger):
+    for place in list_recovery_paths(out, what="measured", ledger=ledger):
         with contextlib.suppress(PopulaceError):
             return check_destination(place)
     raise ResourceError(
@@ -134,39 +134,39 @@ def rehearse(out: Path, *, ledger: Path | None) -> None:
     )
 
 
-def places(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
+def list_recovery_paths(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
     """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
-    from populace.release.destination import resolve
-    from populace.release.hidden import shortened
+    from populace.release.folder.destination import resolve_folder
+    from populace.release.folder.hidden_folder import shorten_name
 
-    own = resolve(out)
-    for parent in (own.parent, *other_places(ledger=ledger)):
-        names = (f"{shortened(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
+    own = resolve_folder(out)
+    for parent in (own.parent, *list_recovery_folders(ledger=ledger)):
+        names = (f"{shorten_name(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
         with contextlib.suppress(OSError):
             if free := next((parent / each for each in names if not os.path.lexists(parent / each)), None):
                 yield free
 
 
-def other_places(*, ledger: Path | None) -> tuple[Path, ...]:
+def list_recovery_folders(*, ledger: Path | None) -> tuple[Path, ...]:
     """Return the folders that receive what is kept if it cannot lie beside its result."""
-    from populace.privacy.ledger import default_path
+    from populace.privacy.ledger.ledger import default_ledger_path
 
     beside_ledger = () if ledger is None else (ledger.absolute().parent,)
-    return (default_path().parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
+    return (default_ledger_path().parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
 
 
-def write_answers(answers: Sequence[Answered], folder: Path) -> None:
+def write_answers(answers: Sequence[AnswerRecord], folder: Path) -> None:
     """Write noisy answers with their questions and laws into a folder."""
-    from populace.release.destination import becoming
-    from populace.release.manifest import dump
+    from populace.release.folder.destination import atomic_folder
+    from populace.release.manifest import dump_json
 
-    with becoming(folder) as place:
-        text = dump([each.to_json() for each in answers])
+    with atomic_folder(folder) as place:
+        text = dump_json([each.to_json() for each in answers])
         (place / "answers.json").write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
+def ignore_signals() -> Iterator[None]:
     """Ignore signals to end for a moment: what is paid for is being written."""
     if threading.current_thread() is not threading.main_thread():
         yield

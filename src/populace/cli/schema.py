@@ -10,12 +10,12 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, say
-from populace.cli.texts import save_text
+from populace.cli.text_files import save_text
 
 if TYPE_CHECKING:
-    from populace.schema.columns import Column
+    from populace.schema.columns.column import Column
     from populace.schema.schema import Schema
-    from populace.schema.writer import Written
+    from populace.schema.writer import TomlValue
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,7 +32,7 @@ app = typer.Typer(
     """,
 )
 
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 # What a key means that is not there and that no value can stand for.
 TABLE_ABSENT = {
     "dataset": "the data file's name",
@@ -61,7 +61,7 @@ def check(file: File, json: options.Json = False) -> None:
                 "columns": len(schema.columns),
                 "rules": len(schema.rules.rules),
                 "follow": len(schema.layout.functions),
-                "impossible": impossible(schema),
+                "impossible": find_impossible_values(schema),
                 "digest": schema.digest,
             }
         )
@@ -73,27 +73,27 @@ def check(file: File, json: options.Json = False) -> None:
         [f"{len(schema.rules.rules)} rule{'s' * (len(schema.rules.rules) > 1)}"] if schema.rules.rules else []
     )
     emit(f"{file}: {', '.join(told)}, unit {schema.unit.name!r}, no contradiction found")
-    for name, values in impossible(schema).items():
-        shown = ", ".join(values[:MOST_SHOWN]) + (
-            f" and {len(values) - MOST_SHOWN} more" * (len(values) > MOST_SHOWN)
+    for name, values in find_impossible_values(schema).items():
+        shown = ", ".join(values[:MAX_SHOWN]) + (
+            f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
         )
         say(f"note: by the rules no row can have {name} = {shown}; real rows that do are moved")
 
 
-def impossible(schema: Schema) -> dict[str, list[str]]:
+def find_impossible_values(schema: Schema) -> dict[str, list[str]]:
     """Return the values that the rules leave to nobody, by column: a rule that says more than was meant shows here."""
-    from populace.infer.possible import Possible
-    from populace.schema.codec import labels
+    from populace.inference.constraints.support import Support
+    from populace.schema.codec.decoder import code_labels
 
     if not schema.rules.rules:
         return {}
-    possible, found = Possible(schema.rules), {}
+    possible, found = Support(schema.rules), {}
     for name, classes in schema.rules.classes.items():
         allowed = possible.table((name,))[classes.lookup]
         column = schema.variables[name]
         values = [
             label
-            for code, label in enumerate(labels(column))
+            for code, label in enumerate(code_labels(column))
             if not allowed[code] and code != column.other_code
         ]
         if values:
@@ -112,11 +112,11 @@ def show(file: File, json: options.Json = False) -> None:
 
     schema = Schema.load(file)
     if not json:
-        emit(_in_full(schema))
+        emit(_format_in_full(schema))
         return
     import tomllib
 
-    told = tomllib.loads(_in_full(schema))
+    told = tomllib.loads(_format_in_full(schema))
     told["table"] = {**dict.fromkeys(TABLE_ABSENT), **told["table"]}
     told["columns"] = {name: {**dict.fromkeys(COLUMN_ABSENT), **c} for name, c in told["columns"].items()}
     emit_json({"digest": schema.digest, **told})
@@ -176,7 +176,7 @@ def import_(
     """
     from dataclasses import replace
 
-    from populace.schema.imports.formats import import_document
+    from populace.schema.imports.detect_format import import_document
     from populace.schema.imports.overlay import load_overlay
     from populace.schema.schema import Schema
 
@@ -189,34 +189,34 @@ def import_(
     save_text(text, out)
     for remark in document.remarks:
         say(f"note: {remark}")
-    say(_origins(schema))
+    say(_summarize_origins(schema))
     if json:
         emit_json({"schema": str(out), "columns": len(schema.columns), "digest": schema.digest})
     elif str(out) != "-":
         emit(str(out))
 
 
-def _origins(schema: Schema) -> str:
+def _summarize_origins(schema: Schema) -> str:
     """Say how many columns have their domain from where."""
     origins = [str(column.origin) for column in schema.columns.values()]
     counts = ", ".join(f"{origins.count(origin)} {origin}" for origin in sorted(set(origins)))
     return f"{len(origins)} columns; where their domains come from: {counts}"
 
 
-def _in_full(schema: Schema) -> str:
+def _format_in_full(schema: Schema) -> str:
     """Return the schema as TOML that says every default; it reads back as the same schema."""
-    from populace.schema.writer import toml, toml_key, unit_table
+    from populace.schema.writer import format_key, format_table, unit_to_table
 
     table = {
         **({} if schema.dataset is None else {"dataset": schema.dataset}),
-        **unit_table(schema.unit),
+        **unit_to_table(schema.unit),
         "neighbours": schema.unit.neighbours.value,
         **({} if schema.max_rows is None else {"max_rows": schema.max_rows}),
     }
-    parts = [toml("table", table) + _absent(TABLE_ABSENT, table)]
+    parts = [format_table("table", table) + _describe_absent(TABLE_ABSENT, table)]
     for name, column in schema.columns.items():
-        told = _column(column)
-        parts.append(toml(toml_key("columns", name), told) + _absent(COLUMN_ABSENT, told))
+        told = _full_column_table(column)
+        parts.append(format_table(format_key("columns", name), told) + _describe_absent(COLUMN_ABSENT, told))
     # Rules and totals have no defaults: they stand as they are written.
     written = schema.to_toml()
     rules = [mark for mark in ("\n[[zeros]]", "\n[[totals]]") if mark in written]
@@ -225,14 +225,14 @@ def _in_full(schema: Schema) -> str:
     return "\n".join(parts).rstrip()
 
 
-def _column(column: Column) -> dict[str, Written]:
-    from populace.schema.ranges import Integer, Numeric
-    from populace.schema.writer import column_table
+def _full_column_table(column: Column) -> dict[str, TomlValue]:
+    from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+    from populace.schema.writer import column_to_table
 
-    told = column_table(column)
-    if isinstance(column, Integer) and "edges" not in told:
+    told = column_to_table(column)
+    if isinstance(column, IntegerColumn) and "edges" not in told:
         told.setdefault("width", 1)
-    if isinstance(column, Integer | Numeric):
+    if isinstance(column, IntegerColumn | DecimalColumn):
         told.setdefault("beyond", str(column.beyond))
     told.setdefault("missing", [])
     told["origin"] = str(column.origin)
@@ -240,5 +240,5 @@ def _column(column: Column) -> dict[str, Written]:
     return {key: told[key] for key in order}
 
 
-def _absent(meaning: Mapping[str, str], table: Mapping[str, Written]) -> str:
+def _describe_absent(meaning: Mapping[str, str], table: Mapping[str, TomlValue]) -> str:
     return "".join(f"# {key}: {words}\n" for key, words in meaning.items() if key not in table)

@@ -11,9 +11,9 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, say
-from populace.errors import UsageError
+from populace.core.errors import UsageError
 
-_OWNER = 0o700
+OWNER_ONLY = 0o700
 
 
 def split(
@@ -54,32 +54,34 @@ def split(
       populace split people.csv --schema schema.toml --shares 1/2,1/2 --key people.key --out pieces
       populace synth pieces/piece-1.csv --schema pieces/piece-1.toml --epsilon 1 --delta 1e-9 --out first
     """
-    from populace.privacy.entropy import SystemEntropy
-    from populace.privacy.partition import Split, SplitKey
-    from populace.private.piece_files import id_column, write_pieces
-    from populace.private.room import check_free
-    from populace.release.destination import becoming, check_destination
-    from populace.reservation import dataset_name
+    from populace.api.reservation import default_dataset
+    from populace.privacy.accounting.parallel_composition import list_piece_accounts
+    from populace.privacy.noise.entropy import SystemEntropy
+    from populace.privacy.noise.split_key import Split, SplitKey
+    from populace.private.capacity import check_free_memory
+    from populace.private.split_files import require_id_column, write_split_files
+    from populace.release.folder.destination import atomic_folder, check_destination
     from populace.schema.schema import Schema
-    from populace.survey.partition import accounts
 
     check_destination(out)
     described = Schema.load(schema)
-    id_column(described)
+    require_id_column(described)
     if described.totals:
         raise UsageError(
             "the schema has exact totals, which are those of all pieces together.",
             hint="leave them out to split the table",
         )
-    wanted = Split(shares=_shares(shares), neighbours=described.unit.neighbours)
+    wanted = Split(shares=_parse_shares(shares), neighbours=described.unit.neighbours)
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
-    check_free()
+    check_free_memory()
     secret = SplitKey.kept(key, entropy=SystemEntropy())
-    names = accounts(described.dataset or dataset_name(data), split=wanted, key=secret, schema=described)
+    names = list_piece_accounts(
+        described.dataset or default_dataset(data), split=wanted, key=secret, schema=described
+    )
     files = [f"piece-{number}{data.suffix}" for number in range(1, len(names) + 1)]
-    with becoming(out, mode=_OWNER) as place:
-        write_pieces(
+    with atomic_folder(out, mode=OWNER_ONLY) as place:
+        write_split_files(
             data, schema=described, split=wanted, key=secret, paths=tuple(place / name for name in files)
         )
         for name, account in zip(files, names, strict=True):
@@ -96,8 +98,8 @@ def split(
         emit(str(out))
 
 
-def _shares(text: str) -> tuple[Fraction, ...]:
-    from populace.privacy.budget import parse_number
+def _parse_shares(text: str) -> tuple[Fraction, ...]:
+    from populace.privacy.accounting.budget import parse_number
 
     hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
     return tuple(parse_number(part, name="a share", hint=hint) for part in text.split(","))

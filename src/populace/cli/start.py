@@ -13,13 +13,13 @@ import time
 from types import FrameType
 from typing import NoReturn
 
-from populace.errors import Terminated
+from populace.core.errors import Terminated
 
 ENVIRONMENT, INTERRUPTED = 4, 130
 # A second signal so soon after the first would only stop what the first began to clear away.
-PATIENCE = 5.0
-STOPPED = "interrupted."
-STOPPED_HINT = "what the ledger had booked by then stays spent; `populace ledger show` tells"
+SIGNAL_GRACE_SECONDS = 5.0
+INTERRUPTED_MESSAGE = "interrupted."
+INTERRUPTED_HINT = "what the ledger had booked by then stays spent; `populace ledger show` tells"
 
 
 def run() -> None:
@@ -29,8 +29,8 @@ def run() -> None:
         catch_signals()
         code = _run()
     except (KeyboardInterrupt, Terminated) as stop:
-        code = stop_code(stop)
-        print(f"error: {STOPPED}\nhint: {STOPPED_HINT}", file=sys.stderr)
+        code = signal_exit_code(stop)
+        print(f"error: {INTERRUPTED_MESSAGE}\nhint: {INTERRUPTED_HINT}", file=sys.stderr)
     leave(code)
 
 
@@ -42,7 +42,7 @@ def _run() -> int:
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     if not any(name in os.environ for name in threads):
         os.environ.update(dict.fromkeys(threads[:2], "1"))
-    if has_limit():
+    if has_memory_limit():
         # Arrow's own allocator would reserve a gibibyte of address space at once, and each thread its share of it.
         for name, value in (
             ("ARROW_DEFAULT_MEMORY_POOL", "system"),
@@ -57,7 +57,7 @@ def _run() -> int:
     return main(sys.argv[1:])
 
 
-def has_limit() -> bool:
+def has_memory_limit() -> bool:
     """Say whether the address space of this process is limited."""
     try:
         import resource
@@ -96,7 +96,7 @@ def catch_signals() -> None:
     def stop(number: int, _: FrameType | None) -> None:
         nonlocal last
         now, before = time.monotonic(), last
-        if now - before < PATIENCE:
+        if now - before < SIGNAL_GRACE_SECONDS:
             return
         last = now
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
@@ -107,10 +107,10 @@ def catch_signals() -> None:
             signal.signal(number, stop)
 
 
-def stop_code(stop: BaseException) -> int:
+def signal_exit_code(stop: BaseException) -> int:
     """Return the exit code of a process that was stopped, as shells have it: 128 and the number of the signal.
 
-    >>> stop_code(KeyboardInterrupt()), stop_code(Terminated(15))
+    >>> signal_exit_code(KeyboardInterrupt()), signal_exit_code(Terminated(15))
     (130, 143)
     """
     return 128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from populace.cli import options
-from populace.cli.console import check_table, emit, emit_json, progress
+from populace.cli.console import check_table_options, emit, emit_json, progress
 
 
 def synth(
@@ -43,16 +43,16 @@ def synth(
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --workload wanted.toml --out release
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --where "age >= 65" --out release
     """
-    from populace.cli.account import begin, tell_account
-    from populace.cli.modules import REPORT, WRITING, load_modules
-    from populace.cli.notes import tell_cut, tell_lost, tell_unread
-    from populace.cli.safety_net import rehearse, safety_net
-    from populace.pipeline import check_drawn, complete, measure
-    from populace.reservation import ledger_path
+    from populace.api.reservation import resolve_ledger
+    from populace.api.synthesize import check_generation, complete, measure
+    from populace.cli.account import print_balance, start_run
+    from populace.cli.notes import note_capped_rows, note_lost_in_noise, note_out_of_domain
+    from populace.cli.preload import REPORT, WRITING, load_modules
+    from populace.cli.safety_net import check_writable, safety_net
 
-    rehearse(out, ledger=ledger)
-    check_table(rows=rows, implicates=implicates, table_format=table_format)
-    described, found = begin(
+    check_writable(out, ledger=ledger)
+    check_table_options(rows=rows, implicates=implicates, table_format=table_format)
+    described, found = start_run(
         data,
         schema=schema,
         epsilon=epsilon,
@@ -63,7 +63,9 @@ def synth(
         ledger=ledger,
         dataset=dataset,
     )
-    check_drawn(described, method=method, inference=inference, rows=rows, where=where, implicates=implicates)
+    check_generation(
+        described, method=method, inference=inference, rows=rows, where=where, implicates=implicates
+    )
     load_modules(*WRITING, *(() if no_report else REPORT))
     with safety_net(out, ledger=ledger, inference=inference) as net, progress() as moved:
         measurements = measure(
@@ -87,15 +89,15 @@ def synth(
             implicates=implicates,
             seed=seed,
             like=data,
-            ledger=ledger_path(ledger),
+            ledger=resolve_ledger(ledger),
             progress=moved,
         )
         moved("writing the release" if no_report else "making the report", 0.0)
         release.save(out, format=table_format, report=not no_report)
-    tell_account(found)
-    tell_cut(release)
-    tell_unread(release)
-    tell_lost(release)
+    print_balance(found)
+    note_capped_rows(release)
+    note_out_of_domain(release)
+    note_lost_in_noise(release)
     if json:
         emit_json({"release": str(out), "statement": release.statement})
     else:

@@ -9,7 +9,7 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json
-from populace.errors import ReleaseError, ResourceError
+from populace.core.errors import ReleaseError, ResourceError
 
 MARKS = {"passed": "ok    ", "failed": "FAILED", "unknown": "?     "}
 
@@ -49,7 +49,7 @@ def verify(
       populace verify release --ledger ledger.db
       populace verify release --quick --json
     """
-    from populace.release.verify import verify as verify_release
+    from populace.release.verify.verify import verify as verify_release
 
     verdict = verify_release(folder, ledger=ledger, quick=quick)
     if json:

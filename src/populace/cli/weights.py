@@ -9,7 +9,7 @@ import typer
 
 from populace.cli import options
 from populace.cli.console import emit, emit_json, progress, say
-from populace.errors import UsageError
+from populace.core.errors import UsageError
 
 
 def weights(
@@ -67,19 +67,19 @@ def weights(
       populace weights release --totals design.toml --out survey.parquet --replicates 200
     """
     from populace.release.bundle import Release
-    from populace.release.frame import format_named, write_table
-    from populace.release.hidden import hidden_folder
-    from populace.release.survey_file import survey_file
-    from populace.survey.design import Design
+    from populace.release.folder.hidden_folder import hidden_folder
+    from populace.release.survey_file import make_survey_file
+    from populace.release.table_files import parse_table_format, write_table
+    from populace.survey.design.design import Design
 
-    format_named(out.suffix[1:])
+    parse_table_format(out.suffix[1:])
     if out.exists():
         raise UsageError(f"{out} exists already.", hint="name a file that does not exist yet")
     found = Release.load(release)
     design = Design.load(totals, schema=found.measurements.schema)
     with progress() as moved:
         moved("weighting", 0.0)
-        table = survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
+        table = make_survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
     with hidden_folder(out.absolute().parent, name=out.name) as place:
         whole = place / f"synthetic{out.suffix}"
         write_table(table, whole)

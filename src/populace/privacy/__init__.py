@@ -1,1 +1,1 @@
-"""privacy"""
+"""The mathematics of the guarantee: prices, noise, ledger."""

@@ -1,1 +1,1 @@
-"""private"""
+"""The private side: tables, engines and the barrier."""

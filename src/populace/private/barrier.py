@@ -13,47 +13,52 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from populace.errors import UsageError
-from populace.marginals import Candidates, Counts, Marginal
-from populace.measurements import Batch, Measurement
-from populace.privacy.budget import Budget
-from populace.privacy.ledger import Run
-from populace.privacy.mechanisms import (
+from populace.core.errors import UsageError
+from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.measurements import Batch, Measurement
+from populace.measurements.public_marginals import PublicTable
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
+from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
     Exponential,
     ExponentialCount,
-    Law,
+    Mechanism,
     Noise,
+    PartitionSelection,
     Spend,
-    Stability,
     Verb,
 )
-from populace.privacy.noise import NoiseSource, is_secret
-from populace.privacy.smooth_noise import SmoothNoise
-from populace.privacy.steps import LOG_STEPS, STEPS
-from populace.private.checks import check_candidates, check_groups, check_marginals, named
-from populace.private.failures import hushed
-from populace.private.table import PrivateTable
-from populace.public import Public
-from populace.schema.facts import Facts
+from populace.privacy.ledger.ledger import Run
+from populace.privacy.noise.noise_source import NoiseSource, is_secret
+from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.private.private_table import PrivateTable
+from populace.private.question_checks import (
+    check_candidates,
+    check_groups,
+    check_marginals,
+    describe_question,
+)
+from populace.private.redact import redact_errors
+from populace.schema.columns.unknown_columns import UnknownValues
+from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
-from populace.schema.unknown import UnknownValues
 
 if TYPE_CHECKING:
-    from populace.survey.oracle import SumBatch
-    from populace.survey.questions import BinChoice, SmoothQuestion
+    from populace.survey.smooth_questions import BinChoice, SmoothQuestion
+    from populace.survey.survey_oracle import SumBatch
 
 PREPARED_BYTES = 2**31
 
 
-@hushed
-class Barrier(Facts):
+@redact_errors
+class Barrier(PublicFacts):
     """Answers questions about one private table, within the budget of one run of the ledger."""
 
     __slots__ = ("_budget", "_noise", "_public", "_run", "_scored", "_scores", "_table")
 
     def __init__(
-        self, table: PrivateTable, *, run: Run, noise: NoiseSource, public: Public | None = None
+        self, table: PrivateTable, *, run: Run, noise: NoiseSource, public: PublicTable | None = None
     ) -> None:
         if is_secret(noise) == run.rehearsal:
             raise UsageError(
@@ -80,7 +85,7 @@ class Barrier(Facts):
         return self._table.schema
 
     @property
-    def public(self) -> Public | None:
+    def public(self) -> PublicTable | None:
         """A table that everybody may know, if the curator gave one."""
         return self._public
 
@@ -109,14 +114,14 @@ class Barrier(Facts):
             check_marginals(marginals, domain=self.domain)
         self._run.charge(
             *(
-                self._spend("measure", named(marginals), law=noise, answers=len(marginals))
+                self._spend("measure", describe_question(marginals), mechanism=noise, answers=len(marginals))
                 for marginals, noise in batches
             )
         )
         asked = [(marginal, noise) for marginals, noise in batches for marginal in marginals]
         exact = self._table.engine().counts([marginal for marginal, _ in asked])
         return tuple(
-            Measurement(marginal, self._noise.add(counts, law=noise), noise.variance)
+            Measurement(marginal, self._noise.add(counts, mechanism=noise), noise.variance)
             for (marginal, noise), counts in zip(asked, exact, strict=True)
         )
 
@@ -131,11 +136,11 @@ class Barrier(Facts):
         shift = max(candidates.weights) * self._table.schema.unit.score_shift
         count = len(candidates.marginals)
         what = f"{count} distances to public estimates"
-        self._run.charge(self._spend("score", what, law=noise, answers=count, shift=shift))
-        return self._noise.add(self._exact_scores(candidates), law=noise)
+        self._run.charge(self._spend("score", what, mechanism=noise, answers=count, shift=shift))
+        return self._noise.add(self._exact_scores(candidates), mechanism=noise)
 
     def choose(
-        self, candidates: Candidates, *, among: Sequence[int], law: Exponential, none: bool = True
+        self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
     ) -> int | None:
         """Choose one candidate, or none, by the exponential mechanism.
 
@@ -150,15 +155,15 @@ class Barrier(Facts):
             raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
         shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
         what = f"1 {'or none ' if none else ''}of {len(among)} marginals"
-        self._run.charge(self._spend("choose", what, law=law, shift=shift))
+        self._run.charge(self._spend("choose", what, mechanism=mechanism, shift=shift))
         scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
         if none:
             # Zeros, one for each candidate, are the public weight of choosing none.
             scores = np.append(scores, np.zeros_like(scores))
-        number = self._noise.pick(scores, rate=law.rate(sensitivity=shift))
+        number = self._noise.pick(scores, rate=mechanism.rate(sensitivity=shift))
         return among[number] if number < len(among) else None
 
-    def discover_values(self, column: str, *, law: Stability) -> Mapping[str, int]:
+    def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
         """Return the values of a column whose noisy counts exceed a threshold, with these counts, sorted by text.
 
         Noise hides how many rows of a unit hold a value that others hold too. A value that one unit alone has is
@@ -166,26 +171,26 @@ class Barrier(Facts):
         Proof: docs/proofs/discover.md.
         """
         known = not isinstance(self._table.schema.columns.get(column), UnknownValues)
-        if known or not _tells_keys(law):
+        if known or not _selects_partitions(mechanism):
             raise UsageError(
-                f"the values of {column!r} cannot be learnt with {law}.",
+                f"the values of {column!r} cannot be learnt with {mechanism}.",
                 hint='ask for columns with values = "learn", above a threshold',
             )
-        self._run.charge(self._spend("discover", f"values of {column!r}", law=law))
+        self._run.charge(self._spend("discover", f"values of {column!r}", mechanism=mechanism))
         tally = self._table.tally(column)
-        return self._noise.reveal(tally.keys, tally.counts, law=law)
+        return self._noise.reveal(tally.keys, tally.counts, mechanism=mechanism)
 
-    def discover_rows(self, *, law: Stability) -> Mapping[tuple[int, ...], int]:
+    def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows, as codes of all columns, whose noisy counts exceed a threshold, with these counts, sorted.
 
         A row is a key as a value is: one that one unit alone has is told with at most the probability that the charge
         takes from δ, one that nobody has is never told. Proof: docs/proofs/discover.md.
         """
-        if not _tells_keys(law):
-            raise UsageError(f"rows cannot be told with {law}.", hint="ask for those above a threshold")
-        self._run.charge(self._spend("discover", WHOLE_ROWS, law=law))
+        if not _selects_partitions(mechanism):
+            raise UsageError(f"rows cannot be told with {mechanism}.", hint="ask for those above a threshold")
+        self._run.charge(self._spend("discover", WHOLE_ROWS, mechanism=mechanism))
         rows, counts = self._table.engine().tally()
-        return self._noise.reveal(rows, counts, law=law)
+        return self._noise.reveal(rows, counts, mechanism=mechanism)
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
         """Return noisy counts of groups of a column's codes.
@@ -196,15 +201,15 @@ class Barrier(Facts):
         check_marginals([Marginal((column,))], domain=self.domain)
         groups = np.array(groups)
         check_groups(groups, column=column, size=self.domain[column])
-        if _tells_keys(noise):
+        if _selects_partitions(noise):
             raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
-        self._run.charge(self._spend("discover", f"bins of {column!r}", law=noise))
+        self._run.charge(self._spend("discover", f"bins of {column!r}", mechanism=noise))
         engine, whole = self._table.engine(), [Marginal((column,))]
         engine.prepare(whole, memory=PREPARED_BYTES)
         (cells,) = engine.counts(whole)
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, cells)
-        return self._noise.add(exact, law=noise)
+        return self._noise.add(exact, mechanism=noise)
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return sums over rows, in steps, with independent integer noise in every cell, as much as its batch asks for.
@@ -214,7 +219,7 @@ class Barrier(Facts):
         what enters it). All batches are charged in one go, or none. Proof: docs/proofs/sums.md.
         """
         # Here and below: synthesis never asks survey questions, and starts without their code.
-        from populace.private.statistics.sums import added, check_noise, check_sums
+        from populace.private.survey.exact_sums import add_up, check_noise, check_sums
 
         if not batches:
             check_sums([], schema=self.schema)
@@ -224,69 +229,79 @@ class Barrier(Facts):
         shift = STEPS * self.schema.unit.marginal_l1
         self._run.charge(
             *(
-                self._spend("measure", named(sums, many="sums"), law=noise, answers=len(sums), shift=shift)
+                self._spend(
+                    "measure",
+                    describe_question(sums, many="sums"),
+                    mechanism=noise,
+                    answers=len(sums),
+                    shift=shift,
+                )
                 for sums, noise in batches
             )
         )
         rows = self._table.survey_rows()
         asked = [(each, noise) for sums, noise in batches for each in sums]
-        exact = [added(rows, each, schema=self.schema) for each, _ in asked]
+        exact = [add_up(rows, each, schema=self.schema) for each, _ in asked]
         return tuple(
-            self._noise.add(cells, law=noise) for cells, (_, noise) in zip(exact, asked, strict=True)
+            self._noise.add(cells, mechanism=noise) for cells, (_, noise) in zip(exact, asked, strict=True)
         )
 
-    def smooth(self, question: SmoothQuestion, *, law: SmoothNoise, lattice: Fraction) -> Fraction:
+    def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Return a number with noise that follows a smooth bound on its own rows, rounded to a public lattice.
 
         The bound changes by at most e^t from one row to the next, so a unit of r rows costs r times as much as one
         row. The bound, and so the scale of the noise, is never told. Proof: docs/proofs/smooth.md.
         """
-        from populace.private.statistics.smooth import answer, check_law, check_question
+        from populace.private.survey.smooth_answers import answer, check_noise_and_lattice, check_question
 
         check_question(question, schema=self.schema)
-        check_law(question, law=law, lattice=lattice)
-        self._run.charge(self._spend("smooth", str(question), law=law, shift=self.schema.unit.marginal_l1))
+        check_noise_and_lattice(question, mechanism=mechanism, lattice=lattice)
+        self._run.charge(
+            self._spend("smooth", str(question), mechanism=mechanism, shift=self.schema.unit.marginal_l1)
+        )
         exact, bound = answer(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
-        return self._noise.smooth(exact, bound, law=law, lattice=lattice)
+        return self._noise.smooth(exact, bound, mechanism=mechanism, lattice=lattice)
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
         """Return the logarithm of a smooth bound, in steps, with integer noise.
 
         It moves by at most t from one row to the next: LOG_STEPS. Proof: docs/proofs/smooth.md.
         """
-        from populace.private.statistics.smooth import check_question, log_steps
-        from populace.private.statistics.sums import check_noise
+        from populace.private.survey.exact_sums import check_noise
+        from populace.private.survey.smooth_answers import check_question, log_bound_steps
 
         check_question(question, schema=self.schema)
         check_noise(noise)
         shift, what = LOG_STEPS * self.schema.unit.marginal_l1, f"size of the bound on {question}"
-        self._run.charge(self._spend("score", what, law=noise, shift=shift))
-        steps = log_steps(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
-        return int(self._noise.add(steps, law=noise))
+        self._run.charge(self._spend("score", what, mechanism=noise, shift=shift))
+        steps = log_bound_steps(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
+        return int(self._noise.add(steps, mechanism=noise))
 
-    def choose_bins(self, question: BinChoice, *, law: Exponential) -> int:
+    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
         """Choose one of several sets of bins by the exponential mechanism.
 
         Scores |S|/W₀ are multiplied and rounded down to whole numbers, which one row moves by at most a public number.
         Proof: docs/proofs/binning.md, docs/proofs/choose.md.
         """
-        from populace.private.statistics.smooth import check_choice, score_shift, whole_scores
+        from populace.private.survey.smooth_answers import check_choice, integer_scores, scale_scores
 
         check_choice(question, schema=self.schema)
-        times, step = score_shift(question)
+        times, step = scale_scores(question)
         shift = step * self.schema.unit.marginal_l1
         what = f"1 of {len(question.binnings)} sets of bins"
-        self._run.charge(self._spend("choose", what, law=law, shift=shift))
-        scores = whole_scores(self._table.survey_rows(), question, schema=self.schema, times=times)
-        return self._noise.pick(scores, rate=law.rate(sensitivity=shift))
+        self._run.charge(self._spend("choose", what, mechanism=mechanism, shift=shift))
+        scores = integer_scores(self._table.survey_rows(), question, schema=self.schema, times=times)
+        return self._noise.pick(scores, rate=mechanism.rate(sensitivity=shift))
 
-    def _spend(self, verb: Verb, what: str, *, law: Law, answers: int = 1, shift: int | None = None) -> Spend:
+    def _spend(
+        self, verb: Verb, what: str, *, mechanism: Mechanism, answers: int = 1, shift: int | None = None
+    ) -> Spend:
         """Return a question as it is charged: answers move as marginals do, or by a shift of their own."""
         unit = self._table.schema.unit
         return Spend(
             verb=verb,
             what=what,
-            law=law,
+            mechanism=mechanism,
             answers=answers,
             l1=unit.marginal_l1 if shift is None else shift,
             l2_squared=unit.marginal_l2_squared if shift is None else shift**2,
@@ -311,6 +326,6 @@ class Barrier(Facts):
         return self._scores
 
 
-def _tells_keys(law: object) -> bool:
+def _selects_partitions(mechanism: object) -> bool:
     """Say whether a law tells keys; asked of whatever comes in, not of what its type promises."""
-    return isinstance(law, Stability)
+    return isinstance(mechanism, PartitionSelection)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from populace.marginals import Counts, Marginal
+from populace.core.marginals import Counts, Marginal
 
 
 class Engine(Protocol):

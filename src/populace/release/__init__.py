@@ -1,1 +1,1 @@
-"""release"""
+"""What is published: the bundle, its statement, report and verification."""

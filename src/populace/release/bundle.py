@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -10,48 +11,47 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import ReleaseError
-from populace.generate import generate
-from populace.infer.intervals import Intervals, intervals
-from populace.infer.model import Model
-from populace.measurements import Measurements
-from populace.records import dataclass
-from populace.release.answers import Answers
-from populace.release.booking import book, ledger_to_book
-from populace.release.codebook import codebook
-from populace.release.destination import becoming, check_folder, sync_files
-from populace.release.drawing import RowsFrom, Selection, expected_rows
-from populace.release.frame import (
-    Format,
+from populace.core.errors import ReleaseError
+from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurements
+from populace.release.codebook import build_codebook
+from populace.release.folder.destination import atomic_folder, check_empty, sync_files
+from populace.release.folder.release_booking import book_digests, choose_booking_ledger
+from populace.release.manifest import (
+    MANIFEST_FILE,
+    TABLE_FILES,
+    Manifest,
+    describe_release,
+    dump_json,
+    list_table_files,
+    list_versions,
+)
+from populace.release.row_selection import RowCountOrigin, RowSelection, expected_row_count
+from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.statement import Statement, compute_statement
+from populace.release.statement.statement_markdown import render_markdown
+from populace.release.table_files import (
+    TableFormat,
     encode_table,
-    format_like,
-    format_named,
-    library_of,
+    find_frame_library,
+    parse_table_format,
     read_table,
+    table_format_like,
     to_native,
     write_table,
 )
-from populace.release.manifest import (
-    NAME,
-    TABLE_FILES,
-    Manifest,
-    describe,
-    dump,
-    table_names,
-    versions,
-)
-from populace.release.page import markdown
-from populace.release.statement import Statement, state
+from populace.sampling.draw_rows import draw_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from populace.marginals import Marginal
-    from populace.report.document import Document
+    from populace.core.marginals import Marginal
+    from populace.release.report.document import ReportDocument
 
 
 # So many rows tell a report everything about a model.
-MOST_COMPARED = 2**20
+MAX_COMPARED_ROWS = 2**20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,10 +69,10 @@ class Release:
     model: Model
     seed: int
     rows_asked: int | None = None
-    selection: Selection | None = None
+    selection: RowSelection | None = None
     further: tuple[pa.Table, ...] = ()
     library: str = "pyarrow"
-    format: Format = Format.CSV
+    format: TableFormat = TableFormat.CSV
     ledger: Path | None = None
 
     @classmethod
@@ -84,7 +84,7 @@ class Release:
         model: Model,
         seed: int,
         rows_asked: int | None,
-        selection: Selection | None = None,
+        selection: RowSelection | None = None,
         further: tuple[pa.Table, ...] = (),
         like: object = None,
         ledger: Path | None = None,
@@ -98,8 +98,8 @@ class Release:
             rows_asked=rows_asked,
             selection=selection,
             further=further,
-            library=library_of(like),
-            format=format_like(like),
+            library=find_frame_library(like),
+            format=table_format_like(like),
             ledger=ledger,
         )
 
@@ -130,25 +130,25 @@ class Release:
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
         schema, rows = self.measurements.schema, self.synthetic.num_rows
-        return state(
+        return compute_statement(
             self.measurements.record,
             schema=schema,
-            answers=Answers.of(self.measurements),
+            answers=MeasuredContent.of(self.measurements),
             rows=rows,
-            rows_from=RowsFrom.of(
+            rows_from=RowCountOrigin.of(
                 schema,
                 asked=self.rows_asked,
                 some=self.selection is not None,
-                cut=0 < rows < expected_rows(schema, self.model.total, selection=self.selection),
+                cut=0 < rows < expected_row_count(schema, self.model.total, selection=self.selection),
             ),
             selection=self.selection,
             implicates=1 + len(self.further),
         )
 
     @cached_property
-    def intervals(self) -> Intervals:
+    def intervals(self) -> CountIntervals:
         """How sure the counts are that were measured."""
-        return intervals(self.measurements)
+        return count_intervals(self.measurements)
 
     @cached_property
     def compared(self) -> Mapping[str, npt.NDArray[Any]]:
@@ -159,29 +159,31 @@ class Release:
         schema = self.measurements.schema
         if self.selection is None:
             return encode_table(self.synthetic, schema=schema)
-        rows = max(1, min(round(self.model.total), MOST_COMPARED))
+        rows = max(1, min(round(self.model.total), MAX_COMPARED_ROWS))
         rng = np.random.default_rng(self.seed)
-        return next(generate(self.model, rows=rows, rng=rng, rules=schema.rules, chunk=rows))
+        return next(draw_rows(self.model, rows=rows, rng=rng, rules=schema.rules, chunk=rows))
 
-    def document(self) -> Document:
+    def document(self) -> ReportDocument:
         """Return every number that the report shows; it takes about as long as fitting and drawing did."""
-        from populace.report.document import build
-        from populace.report.rehearsal import likely_errors
+        from populace.release.report.bootstrap_error import bootstrap_errors
+        from populace.release.report.document import build_report
 
         likely: Mapping[Marginal, float] = {}
         if self.selection is None:
             # Of some rows, what a model has of all of them says little.
             total = max(1.0, float(self.intervals.of().estimate))
-            likely = likely_errors(
+            likely = bootstrap_errors(
                 self.measurements, codes=self.compared, total=total, gradual=self.model.gradual
             )
-        return build(self.statement, measurements=self.measurements, codes=self.compared, likely=likely)
+        return build_report(
+            self.statement, measurements=self.measurements, codes=self.compared, likely=likely
+        )
 
     def report(self) -> str:
         """Return the report as one HTML page; it is no part of making the release."""
-        from populace.report.render import render
+        from populace.release.report.render import render_report
 
-        return render(self.document())
+        return render_report(self.document())
 
     def save(
         self,
@@ -196,11 +198,11 @@ class Release:
         The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
         that is gone by now, a warning says that they are booked nowhere.
         """
-        check_folder(Path(folder))
-        chosen = self.format if format is None else format_named(format)
+        check_empty(Path(folder))
+        chosen = self.format if format is None else parse_table_format(format)
         page = self.report() if report else None
-        booked = ledger_to_book(ledger, paid=self.ledger)
-        write(self, Path(folder), table_format=chosen, report=page, ledger=booked)
+        booked = choose_booking_ledger(ledger, paid=self.ledger)
+        write_release(self, Path(folder), table_format=chosen, report=page, ledger=booked)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -210,7 +212,7 @@ class Release:
         table = next((folder / name for name in TABLE_FILES if name in manifest.files), None)
         if table is None or manifest.sampling_seed is None:
             raise ReleaseError(
-                f"{NAME} in {folder} lists no synthetic table.",
+                f"{MANIFEST_FILE} in {folder} lists no synthetic table.",
                 hint="read it with pp.Estimates.load"
                 if manifest.estimated
                 else "give the folder that `populace synth` wrote",
@@ -218,7 +220,7 @@ class Release:
         measurements = Measurements.load(folder)
         first, *further = (
             read_table(folder / name, schema=measurements.schema)
-            for name in table_names(table.name, implicates=manifest.implicates)
+            for name in list_table_files(table.name, implicates=manifest.implicates)
         )
         return cls(
             synthetic=first,
@@ -228,32 +230,39 @@ class Release:
             rows_asked=manifest.rows_asked,
             selection=manifest.selection,
             further=tuple(further),
-            format=format_named(table.suffix[1:]),
+            format=parse_table_format(table.suffix[1:]),
         )
 
 
-def write(
-    release: Release, folder: Path, *, table_format: Format, report: str | None, ledger: Path | None = None
+def write_release(
+    release: Release,
+    folder: Path,
+    *,
+    table_format: TableFormat,
+    report: str | None,
+    ledger: Path | None = None,
 ) -> None:
     """Write a release folder: into a hidden folder beside it, to disk and into a ledger, then under its own name."""
     statement = release.statement
     measured = [item.marginal for item in release.measurements.items]
-    with becoming(folder) as place:
-        names = table_names(f"synthetic.{table_format}", implicates=1 + len(release.further))
+    with atomic_folder(folder) as place:
+        names = list_table_files(f"synthetic.{table_format}", implicates=1 + len(release.further))
         for name, table in zip(names, (release.synthetic, *release.further), strict=True):
             write_table(table, place / name)
         release.measurements.save(place, beside=release.intervals.columns())
         release.model.save(place)
         texts = {
-            "statement.json": dump(statement),
-            "statement.md": markdown(statement, measured=measured, version=versions()["populace"]),
-            "codebook.json": dump(codebook(release.measurements.schema, statement=statement)),
+            "statement.json": dump_json(statement),
+            "statement.md": render_markdown(
+                statement, measured=measured, version=list_versions()["populace"]
+            ),
+            "codebook.json": dump_json(build_codebook(release.measurements.schema, statement=statement)),
         }
         if report is not None:
             texts["report.html"] = report
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8", newline="\n")
-        manifest = describe(
+        manifest = describe_release(
             place,
             statement=statement,
             seed=release.seed,
@@ -261,7 +270,7 @@ def write(
             selection=release.selection,
             implicates=1 + len(release.further),
         )
-        (place / NAME).write_text(dump(manifest.to_json()), encoding="utf-8", newline="\n")
+        (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
         if ledger is not None:
             sync_files(place)
-            book(place, manifest=manifest, record=release.measurements.record, ledger=ledger)
+            book_digests(place, manifest=manifest, record=release.measurements.record, ledger=ledger)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from populace.release.statement import FORMAT, Statement
-from populace.schema.columns import Categorical, Column
-from populace.schema.dates import Dated
-from populace.schema.numbers import decimal_text
-from populace.schema.ranges import Integer, Numeric, Range
+from populace.release.statement.statement import RELEASE_FORMAT, Statement
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.exact_numbers import format_decimal
 from populace.schema.schema import Schema
 
 
-def codebook(schema: Schema, *, statement: Statement, form: int = FORMAT) -> dict[str, Any]:
+def build_codebook(schema: Schema, *, statement: Statement, form: int = RELEASE_FORMAT) -> dict[str, Any]:
     """Return `codebook.json`: every column in words, and the whole schema as `schema.toml` would have it."""
     outside = {line["column"]: line["outside"] for line in statement["domains"]}
     return {
@@ -28,7 +28,7 @@ def codebook(schema: Schema, *, statement: Statement, form: int = FORMAT) -> dic
 
 
 def _entry(column: Column, *, outside: str) -> dict[str, Any]:
-    from populace.schema.codec import arrow_type
+    from populace.schema.codec.decoder import arrow_type
 
     return {
         "name": column.name,
@@ -36,7 +36,7 @@ def _entry(column: Column, *, outside: str) -> dict[str, Any]:
         "type": str(arrow_type(column)),
         "origin": column.origin.value,
         **_domain(column),
-        **_inside(column),
+        **_within_bins(column),
         "missing": list(column.missing),
         "empty_cells": "" in column.specials,
         "labels": dict(column.labels),
@@ -57,26 +57,26 @@ def _relations(column: Column) -> dict[str, Any]:
 
 
 def _domain(column: Column) -> dict[str, Any]:
-    if isinstance(column, Categorical):
+    if isinstance(column, CategoricalColumn):
         return {"values": list(column.values)}
-    if isinstance(column, Integer):
+    if isinstance(column, IntegerColumn):
         ends: dict[str, Any] = {"min": column.min, "max": column.max, **_codes(column.bottom, column.top)}
         return ends | {"bins_start": list(column.starts)} if column.binned else ends
-    if isinstance(column, Dated):
+    if isinstance(column, TemporalColumn):
         ends = {"min": column.iso_text(column.min), "max": column.iso_text(column.max)}
         starts = [column.iso_text(start) for start in column.starts] if column.binned else []
         return ends | {"bins_start": starts} if starts else ends
-    if isinstance(column, Numeric):
-        edges = [decimal_text(edge) or str(edge) for edge in column.edges]
+    if isinstance(column, DecimalColumn):
+        edges = [format_decimal(edge) or str(edge) for edge in column.edges]
         bottom, top = column.ends
         codes = _codes(edges[0] if bottom else None, edges[-1] if top else None)
         return {"min": edges[0], "max": edges[-1], **codes, "edges": edges}
     return {}
 
 
-def _inside(column: Column) -> dict[str, Any]:
+def _within_bins(column: Column) -> dict[str, Any]:
     """Return how values are drawn inside bins where that was learnt: nothing where they are drawn evenly."""
-    if not isinstance(column, Range) or column.within is None:
+    if not isinstance(column, RangeColumn) or column.within is None:
         return {}
     law = column.within
     return {"inside": {"origin": "learnt", "stretches": len(law.starts), "steps": list(law.steps)}}

@@ -12,32 +12,39 @@ import platform
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from populace.errors import ReleaseError
-from populace.infer.model import FILES as MODEL_FILES
-from populace.measurements import FILES as MEASUREMENT_FILES
-from populace.pretty import pretty
-from populace.records import dataclass
-from populace.release.drawing import Selection
-from populace.release.rows import DRAWING, arithmetic
-from populace.release.statement import FORMAT, Statement
-from populace.strategy.workload import NAMES as WORKLOADS
-from populace.untrusted import open_regular, parsing, read_json, same_json, whole, word
-from populace.version import VERSION
+from populace.core.errors import ReleaseError
+from populace.core.pretty_json import pretty_json
+from populace.core.untrusted_files import (
+    open_regular,
+    read_json,
+    refuse_parse_errors,
+    require_int,
+    require_text,
+    same_json,
+)
+from populace.core.version import VERSION
+from populace.inference.model import FILES as MODEL_FILES
+from populace.measurements.measurements import FILES as MEASUREMENT_FILES
+from populace.methods.workload import WORKLOAD_NAMES as WORKLOADS
+from populace.release.row_selection import RowSelection
+from populace.release.statement.statement import RELEASE_FORMAT, Statement
+from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic
 
-NAME = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
-ALWAYS = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
-SOMETIMES = (*TABLE_FILES, "report.html")
+REQUIRED_FILES = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
+OPTIONAL_FILES = (*TABLE_FILES, "report.html")
 # A release of estimates holds no rows and no model.
 ESTIMATE_FILES = ("estimates.csv", "estimates.json")
-ALWAYS_ESTIMATED = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
+REQUIRED_ESTIMATE_FILES = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
 
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
 _ARITHMETIC = re.compile(r"[0-9a-f]{16}")
@@ -49,14 +56,14 @@ Digests = Mapping[str, str]
 class Manifest:
     """What `manifest.json` holds. Only rows are drawn with a seed; estimates have none."""
 
-    number: int = FORMAT
+    number: int = RELEASE_FORMAT
     """The number of the format: of the rules by which the numbers and the words of the folder are made."""
     stamp: str | None
     dataset: str
     command: str
     sampling_seed: int | None
     rows_asked: int | None
-    selection: Selection | None
+    selection: RowSelection | None
     implicates: int
     drawing: int | None
     """The version of the rules by which rows are drawn; None in the first format, and where there are no rows."""
@@ -74,7 +81,7 @@ class Manifest:
         """Return the manifest as plain JSON values."""
         drawn = {"drawing": self.drawing, "arithmetic": self.arithmetic}
         return {
-            "format": release_format(self.number),
+            "format": format_name(self.number),
             "stamp": self.stamp,
             "dataset": self.dataset,
             "command": self.command,
@@ -92,19 +99,20 @@ class Manifest:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read the manifest of a release folder, of this format or of an older one."""
-        if not os.path.lexists(folder / NAME):
+        if not os.path.lexists(folder / MANIFEST_FILE):
             raise _no_manifest(folder)
-        told = read_json(folder / NAME)
-        with parsing(f"{NAME} in {folder}"):
+        told = read_json(folder / MANIFEST_FILE)
+        with refuse_parse_errors(f"{MANIFEST_FILE} in {folder}"):
             form = told["format"]
-            if form not in [release_format(number) for number in range(1, FORMAT + 1)]:
+            if form not in [format_name(number) for number in range(1, RELEASE_FORMAT + 1)]:
                 raise ReleaseError(
-                    f"{NAME} in {folder} has format {str(form)[:60]!r}; this version reads {release_format()!r} and "
+                    f"{MANIFEST_FILE} in {folder} has format {str(form)[:60]!r}; this version reads "
+                    f"{format_name()!r} and "
                     "older ones.",
                     hint="use the version of populace that wrote it",
                 )
             found = cls._parse(told, number=int(form.rpartition(" ")[2]))
-            if not same_json(_older(told) if found.number == 1 else told, found.to_json()):
+            if not same_json(_complete_first_format(told) if found.number == 1 else told, found.to_json()):
                 raise ValueError("more, or less, than a manifest holds")
             return found
 
@@ -113,42 +121,44 @@ class Manifest:
         where = told.get("where")
         return cls(
             number=number,
-            stamp=None if told["stamp"] is None else word(told["stamp"]),
-            dataset=word(told["dataset"]),
-            command=word(told["command"]),
-            sampling_seed=None if told["sampling_seed"] is None else whole(told["sampling_seed"]),
-            rows_asked=None if told["rows_asked"] is None else whole(told["rows_asked"]),
-            selection=None if where is None else Selection(where=word(where), share=_share(told["share"])),
+            stamp=None if told["stamp"] is None else require_text(told["stamp"]),
+            dataset=require_text(told["dataset"]),
+            command=require_text(told["command"]),
+            sampling_seed=None if told["sampling_seed"] is None else require_int(told["sampling_seed"]),
+            rows_asked=None if told["rows_asked"] is None else require_int(told["rows_asked"]),
+            selection=None
+            if where is None
+            else RowSelection(where=require_text(where), share=_parse_share(told["share"])),
             # Older releases hold all rows of the model, once.
-            implicates=whole(told.get("implicates", 1)),
-            drawing=None if number == 1 or told["drawing"] is None else whole(told["drawing"]),
+            implicates=require_int(told.get("implicates", 1)),
+            drawing=None if number == 1 or told["drawing"] is None else require_int(told["drawing"]),
             arithmetic=None
             if number == 1 or told["arithmetic"] is None
-            else _shaped(told["arithmetic"], _ARITHMETIC),
-            versions={name: _shaped(told["versions"][name], _VERSION) for name in versions()},
+            else _parse_shape(told["arithmetic"], _ARITHMETIC),
+            versions={name: _parse_shape(told["versions"][name], _VERSION) for name in list_versions()},
             parents={name: dict(digests) for name, digests in told["parents"].items()},
-            files={name: word(digest) for name, digest in told["files"].items()},
+            files={name: require_text(digest) for name, digest in told["files"].items()},
         )
 
 
-def release_format(number: int = FORMAT) -> str:
+def format_name(number: int = RELEASE_FORMAT) -> str:
     """Return how a manifest names the format of its folder."""
     return f"populace release {number}"
 
 
-def _older(told: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_first_format(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest of the first format with all of its keys: its earliest releases had fewer."""
     return {"where": None, "share": None, "implicates": 1, **told}
 
 
-def _shaped(value: object, shape: re.Pattern[str]) -> str:
+def _parse_shape(value: object, shape: re.Pattern[str]) -> str:
     """Return a text that has the shape of what is written in its place, so that it can hold nothing else."""
-    if shape.fullmatch(word(value)) is None:
+    if shape.fullmatch(require_text(value)) is None:
         raise ValueError("a text of another shape")
-    return word(value)
+    return require_text(value)
 
 
-def _share(value: object) -> float:
+def _parse_share(value: object) -> float:
     if not isinstance(value, float) or not 0 <= value <= 1:
         raise ValueError("not a share")
     return value
@@ -173,75 +183,77 @@ def _no_manifest(folder: Path) -> ReleaseError:
             hint="give the folder that `populace synth` or `populace estimate` wrote",
         )
     return ReleaseError(
-        f"{folder} holds no {NAME}: it is not a release folder, or its writing was interrupted.",
+        f"{folder} holds no {MANIFEST_FILE}: it is not a release folder, or its writing was interrupted.",
         hint="give the folder that `populace synth` or `populace estimate` wrote",
     )
 
 
-def table_names(table: str, *, implicates: int) -> list[str]:
+def list_table_files(table: str, *, implicates: int) -> list[str]:
     """Return the names of the files of all implicates, given that of the first.
 
-    >>> table_names("synthetic.csv", implicates=3)
+    >>> list_table_files("synthetic.csv", implicates=3)
     ['synthetic.csv', 'synthetic-2.csv', 'synthetic-3.csv']
     """
     first = Path(table)
     return [table, *(f"{first.stem}-{number}{first.suffix}" for number in range(2, implicates + 1))]
 
 
-def describe(
+def describe_release(
     folder: Path,
     *,
     statement: Statement,
     seed: int,
     rows_asked: int | None,
-    selection: Selection | None = None,
+    selection: RowSelection | None = None,
     implicates: int = 1,
 ) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
-    files = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
     table = next(name for name in TABLE_FILES if name in files)
     return Manifest(
         stamp=statement["stamp"],
         dataset=statement["dataset"],
-        command=command(statement, seed=seed, rows_asked=rows_asked, table_format=Path(table).suffix[1:]),
+        command=write_synth_command(
+            statement, seed=seed, rows_asked=rows_asked, table_format=Path(table).suffix[1:]
+        ),
         sampling_seed=seed,
         rows_asked=rows_asked,
         selection=selection,
         implicates=implicates,
-        drawing=DRAWING,
-        arithmetic=arithmetic(),
-        versions=versions(),
-        parents=parents(statement, files=files),
+        drawing=DRAWING_RULES,
+        arithmetic=digest_arithmetic(),
+        versions=list_versions(),
+        parents=link_parents(statement, files=files),
         files=files,
     )
 
 
 def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
     """Return the manifest of a folder of estimates that holds everything but its manifest."""
-    files = {path.name: digest(path) for path in sorted(folder.iterdir())}
+    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
     return Manifest(
         stamp=statement["stamp"],
         dataset=statement["dataset"],
-        command=estimate_command(statement),
+        command=write_estimate_command(statement),
         sampling_seed=None,
         rows_asked=None,
         selection=None,
         implicates=1,
         drawing=None,
         arithmetic=None,
-        versions=versions(),
-        parents=estimate_parents(statement),
+        versions=list_versions(),
+        parents=link_estimate_parents(statement),
         files=files,
     )
 
 
-def estimate_parents(statement: Statement) -> dict[str, Digests]:
+def link_estimate_parents(statement: Statement) -> dict[str, Digests]:
     """Return which digests estimates come from: schema → ledger entry → estimates."""
     schema, entry = statement["schema_digest"], statement["ledger_entry"]
     return {"ledger_entry": {"schema": schema}, "estimates": {"schema": schema, "ledger_entry": entry}}
 
 
-def estimate_command(statement: Statement) -> str:
+def write_estimate_command(statement: Statement) -> str:
     """Return the command that would make such estimates, with words in place of paths."""
     return shlex.join(
         [
@@ -251,7 +263,7 @@ def estimate_command(statement: Statement) -> str:
     )
 
 
-def parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
+def link_parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
     """Return which digests each artefact comes from: schema → ledger entry → measurements → model → release."""
     known = {"public": statement["public"]["digest"]} if "public" in statement else {}
     return {
@@ -266,7 +278,7 @@ def parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
     }
 
 
-def command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
+def write_synth_command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
     """Return the command that would make such a release, with words in place of paths."""
     rows = [] if rows_asked is None else ["--rows", str(rows_asked)]
     wanted = statement.get("workload")
@@ -283,29 +295,29 @@ def command(statement: Statement, *, seed: int, rows_asked: int | None, table_fo
     return shlex.join(words)
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
     return {
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
-        "pyarrow": pa.__version__ or _installed("pyarrow"),
+        "pyarrow": pa.__version__ or _installed_version("pyarrow"),
     }
 
 
-def _installed(package: str) -> str:
+def _installed_version(package: str) -> str:
     """Return the version of a package as it was installed: Arrow has none where a module of its own failed to load."""
     from importlib.metadata import version
 
     return version(package)
 
 
-def digest(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def dump(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Return JSON as every file of a release has it: one spelling for equal values."""
-    return pretty(value) + "\n"
+    return pretty_json(value) + "\n"

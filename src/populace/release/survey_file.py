@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from populace.errors import UsageError
+from populace.core.errors import UsageError
 from populace.release.bundle import Release
-from populace.release.frame import encode_table
-from populace.schema.hints import listing
-from populace.survey.design import Design
-from populace.survey.files import FITTED, weighted_rows
+from populace.release.table_files import encode_table
+from populace.schema.hints import quote_names
+from populace.survey.calibration.replicate_weights import FITTED_DRAWING_VARIANCE, make_replicate_weights
+from populace.survey.design.design import Design
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PREFIX = "rep"
-MOST_REPLICATES = 1000
+REPLICATE_PREFIX = "rep"
+MAX_REPLICATES = 1000
 
 
-def survey_file(
+def make_survey_file(
     release: Release, *, design: Design, replicates: int = 80, weight: str = "weight", seed: int | None = None
 ) -> pa.Table:
     """Return the synthetic rows with a weight that meets the totals of a design, and replicate weights beside it.
@@ -40,9 +40,9 @@ def survey_file(
             "the release holds some rows only, and totals are of all people.",
             hint="weight a release that was drawn without a condition",
         )
-    if not 2 <= replicates <= MOST_REPLICATES:
+    if not 2 <= replicates <= MAX_REPLICATES:
         raise UsageError(
-            f"{replicates} replicates were asked for.", hint=f"ask for 2 to {MOST_REPLICATES}; 80 are usual"
+            f"{replicates} replicates were asked for.", hint=f"ask for 2 to {MAX_REPLICATES}; 80 are usual"
         )
     schema, table = release.measurements.schema, release.synthetic
     if not table.num_rows:
@@ -50,7 +50,7 @@ def survey_file(
     _check_names([*table.column_names, weight])
     if weight in table.column_names:
         raise UsageError(f"the table has a column {weight!r} already.", hint="give the weight another name")
-    found = weighted_rows(
+    found = make_replicate_weights(
         encode_table(table, schema=schema),
         schema=schema,
         controls=design.totals,
@@ -59,17 +59,18 @@ def survey_file(
         rng=np.random.default_rng([release.seed if seed is None else seed, replicates]),
         replicates=replicates,
         # Rows are fitted where the model has targets, and drawn from it alone elsewhere.
-        drawing=FITTED if release.model.targets else 1.0,
+        drawing=FITTED_DRAWING_VARIANCE if release.model.targets else 1.0,
     )
-    for name, values in found.columns(weight=weight, prefix=PREFIX).items():
+    for name, values in found.columns(weight=weight, prefix=REPLICATE_PREFIX).items():
         table = table.append_column(name, [values])
     return table
 
 
 def _check_names(names: Sequence[str]) -> None:
     """See that no other column looks like a replicate: software finds them by their names."""
-    if taken := [name for name in names if re.fullmatch(f"{PREFIX}[0-9]+", name)]:
+    if taken := [name for name in names if re.fullmatch(f"{REPLICATE_PREFIX}[0-9]+", name)]:
         raise UsageError(
-            f"{listing(taken)} would be taken for a replicate weight: those are named {PREFIX}1, {PREFIX}2 and so on.",
+            f"{quote_names(taken)} would be taken for a replicate weight: those are named "
+            f"{REPLICATE_PREFIX}1, {REPLICATE_PREFIX}2 and so on.",
             hint="give the weight or the column another name",
         )

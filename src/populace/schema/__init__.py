@@ -1,1 +1,1 @@
-"""schema"""
+"""What is known before a row is read."""

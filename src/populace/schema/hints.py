@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Iterable
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name without what the eye overlooks: blanks at its ends, case and Unicode form.
 
-    >>> folded(" Ａge") == folded("age")
+    >>> fold_name(" Ａge") == fold_name("age")
     True
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
@@ -25,18 +25,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     'age'
     >>> did_you_mean("weight", ["values", "labels"])
     """
-    by_fold = {folded(candidate): candidate for candidate in reversed(list(known))}
-    if folded(name) in by_fold:
-        return by_fold[folded(name)]
+    by_fold = {fold_name(candidate): candidate for candidate in reversed(list(known))}
+    if fold_name(name) in by_fold:
+        return by_fold[fold_name(name)]
     # Two letters that changed places are a third of a short name.
-    near = difflib.get_close_matches(folded(name), by_fold, n=1, cutoff=0.7 if len(name) > 4 else 0.65)
+    near = difflib.get_close_matches(fold_name(name), by_fold, n=1, cutoff=0.7 if len(name) > 4 else 0.65)
     return by_fold[near[0]] if near else None
 
 
-def listing(names: Iterable[str], *, most: int = 5) -> str:
+def quote_names(names: Iterable[str], *, most: int = 5) -> str:
     """Return a few names for a message, quoted, with the number of those left out.
 
-    >>> listing(["a", "b", "c"], most=2)
+    >>> quote_names(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
     quoted = [repr(name if len(name) <= 60 else name[:59] + "…") for name in names]

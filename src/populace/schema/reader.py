@@ -8,18 +8,24 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
-from populace.errors import SchemaError
-from populace.schema.bins import width_edges, width_starts
-from populace.schema.columns import Categorical, Column, Key, Ordinal, Origin
-from populace.schema.dates import Date, Dated, DateTime, Time, width_moments
-from populace.schema.formats import DAY
-from populace.schema.inside import Inside
-from populace.schema.maps import read_map
-from populace.schema.ranges import Beyond, Integer, Numeric
-from populace.schema.tables import Table
-from populace.schema.types import Type, type_named
-from populace.schema.unit import Neighbours, Unit
-from populace.schema.unknown import UnknownBins, UnknownMoments, UnknownValues
+from populace.core.errors import SchemaError
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.bins import compute_edges, compute_starts
+from populace.schema.columns.column import CategoricalColumn, Column, Key, OrdinalColumn, Origin
+from populace.schema.columns.date_columns import (
+    DateColumn,
+    DateTimeColumn,
+    TemporalColumn,
+    TimeColumn,
+    compute_temporal_starts,
+)
+from populace.schema.columns.datetime_format import DAY_SECONDS
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
+from populace.schema.columns.value_types import ValueType, parse_value_type
+from populace.schema.conditions.value_maps import read_map
+from populace.schema.toml_table import TomlTable
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 LEARN = "learn"
 _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
@@ -27,7 +33,7 @@ _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:
 _N = TypeVar("_N", int, Fraction)
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The kinds of columns that a schema may declare."""
 
     CATEGORICAL = "categorical"
@@ -50,21 +56,21 @@ class _Shared(TypedDict):
     function_of: tuple[str, ...]
     parent: str | None
     map: dict[Key, str]
-    type: Type | None
+    type: ValueType | None
 
 
 # What other tools call a kind.
 _OTHER_NAMES = {
-    "int": Kind.INTEGER,
-    "float": Kind.NUMERIC,
-    "double": Kind.NUMERIC,
-    "decimal": Kind.NUMERIC,
-    "str": Kind.CATEGORICAL,
-    "string": Kind.CATEGORICAL,
-    "text": Kind.CATEGORICAL,
-    "bool": Kind.CATEGORICAL,
-    "boolean": Kind.CATEGORICAL,
-    "factor": Kind.CATEGORICAL,
+    "int": ColumnKind.INTEGER,
+    "float": ColumnKind.NUMERIC,
+    "double": ColumnKind.NUMERIC,
+    "decimal": ColumnKind.NUMERIC,
+    "str": ColumnKind.CATEGORICAL,
+    "string": ColumnKind.CATEGORICAL,
+    "text": ColumnKind.CATEGORICAL,
+    "bool": ColumnKind.CATEGORICAL,
+    "boolean": ColumnKind.CATEGORICAL,
+    "factor": ColumnKind.CATEGORICAL,
 }
 _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
@@ -72,20 +78,24 @@ _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
 _DATED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "format", "inside", *_RELATED)
 _KEYS = {
-    Kind.CATEGORICAL: _LISTED,
-    Kind.ORDINAL: _LISTED,
-    Kind.INTEGER: (*_BINNED, "split", *_RELATED),
-    Kind.NUMERIC: (*_BINNED, *_RELATED),
-} | dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIME), _DATED)
-_CLASSES: dict[Kind, type[Dated]] = {Kind.DATE: Date, Kind.DATETIME: DateTime, Kind.TIME: Time}
+    ColumnKind.CATEGORICAL: _LISTED,
+    ColumnKind.ORDINAL: _LISTED,
+    ColumnKind.INTEGER: (*_BINNED, "split", *_RELATED),
+    ColumnKind.NUMERIC: (*_BINNED, *_RELATED),
+} | dict.fromkeys((ColumnKind.DATE, ColumnKind.DATETIME, ColumnKind.TIME), _DATED)
+_CLASSES: dict[ColumnKind, type[TemporalColumn]] = {
+    ColumnKind.DATE: DateColumn,
+    ColumnKind.DATETIME: DateTimeColumn,
+    ColumnKind.TIME: TimeColumn,
+}
 
 
-def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: bool = False) -> Column:
+def read_column(name: str, table: TomlTable, *, folder: Path | None = None, learnt: bool = False) -> Column:
     """Return the column that a table describes.
 
     Maps in files are looked for in `folder`. That a domain was learnt is believed only of files that populace wrote.
 
-    >>> read_column("SEX", Table("[columns.SEX]", {"kind": "ordinal", "values": ["1", "2"]})).size
+    >>> read_column("SEX", TomlTable("[columns.SEX]", {"kind": "ordinal", "values": ["1", "2"]})).size
     3
     """
     kind = _kind(table)
@@ -103,45 +113,45 @@ def read_column(name: str, table: Table, *, folder: Path | None = None, learnt: 
         function_of=function_of,
         parent=table.text("parent"),
         map=read_map(table, sources=len(function_of) or 1, folder=folder),
-        type=None if (named := table.text("type")) is None else type_named(named, place=table.place),
+        type=None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     )
-    if kind in (Kind.CATEGORICAL, Kind.ORDINAL):
+    if kind in (ColumnKind.CATEGORICAL, ColumnKind.ORDINAL):
         return _listed(table, kind, shared)
     if kind in _CLASSES:
         return _dated(table, _CLASSES[kind], shared, inside=_inside(table, learnt=learnt))
     _check_bins(table, kind)
-    read = _integer if kind is Kind.INTEGER else _numeric
+    read = _integer if kind is ColumnKind.INTEGER else _numeric
     return read(table, shared, inside=_inside(table, learnt=learnt))
 
 
-def read_unit(table: Table) -> Unit:
+def read_unit(table: TomlTable) -> PrivacyUnit:
     """Return the protected unit that `[table]` declares.
 
-    >>> read_unit(Table("[table]", {"unit": "household"})).name
+    >>> read_unit(TomlTable("[table]", {"unit": "household"})).name
     'household'
     """
     rows = table.whole("rows_per_unit")
-    return Unit(
-        name=table.text("unit") or Unit().name,
+    return PrivacyUnit(
+        name=table.text("unit") or PrivacyUnit().name,
         rows=1 if rows is None else rows,
         id=table.text("id"),
         neighbours=table.choice("neighbours", default=Neighbours.ADD_REMOVE),
     )
 
 
-def _kind(table: Table) -> Kind:
+def _kind(table: TomlTable) -> ColumnKind:
     kind = table.text("kind")
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
-        raise SchemaError(f"{table.place} has no kind.", hint="kind is one of " + ", ".join(Kind))
+        raise SchemaError(f"{table.place} has no kind.", hint="kind is one of " + ", ".join(ColumnKind))
     if kind in _OTHER_NAMES:
         raise SchemaError(
             f"{table.place}: kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind].value!r}?"
         )
-    return table.choice("kind", default=Kind.CATEGORICAL)
+    return table.choice("kind", default=ColumnKind.CATEGORICAL)
 
 
-def _origin(table: Table, *, learnt: bool) -> Origin:
+def _origin(table: TomlTable, *, learnt: bool) -> Origin:
     """Return where a domain comes from; that it was learnt from the rows is nothing one can declare."""
     if table.items.get("origin") == Origin.LEARNT and not learnt:
         raise SchemaError(
@@ -152,14 +162,14 @@ def _origin(table: Table, *, learnt: bool) -> Origin:
     return table.choice("origin", default=Origin.DECLARED)
 
 
-def _function_of(table: Table) -> tuple[str, ...]:
+def _function_of(table: TomlTable) -> tuple[str, ...]:
     given = table.items.get("function_of", [])
     return (given,) if isinstance(given, str) else table.texts("function_of")
 
 
-def _listed(table: Table, kind: Kind, shared: _Shared) -> Column:
+def _listed(table: TomlTable, kind: ColumnKind, shared: _Shared) -> Column:
     if table.items.get("values") == LEARN:
-        if kind is Kind.ORDINAL:
+        if kind is ColumnKind.ORDINAL:
             raise SchemaError(
                 f"{table.place}: the values of an ordinal column cannot be learnt, for their order is not in the rows.",
                 hint='give kind = "categorical", or list the values from the lowest to the highest',
@@ -173,12 +183,12 @@ def _listed(table: Table, kind: Kind, shared: _Shared) -> Column:
         ends = shared["map"].values() if shared["function_of"] else (text for (text, *_) in shared["map"])
         special = {*shared["missing"], shared["outside"], shared["other"] or ""}
         values = tuple(text for text in dict.fromkeys(ends) if text not in special)
-    listed = Categorical if kind is Kind.CATEGORICAL else Ordinal
+    listed = CategoricalColumn if kind is ColumnKind.CATEGORICAL else OrdinalColumn
     return listed(values=values, **shared)
 
 
-def _integer(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
-    beyond = table.choice("beyond", default=Beyond.NEAREST)
+def _integer(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) -> Column:
+    beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
     if "edges" in table:
         first, *inner, last = table.wholes("edges")
@@ -193,8 +203,8 @@ def _integer(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
         )
     step = table.whole("width")
     if step is not None:
-        starts = width_starts(shared["name"], first=first, last=last, width=step)
-    return Integer(
+        starts = compute_starts(shared["name"], first=first, last=last, width=step)
+    return IntegerColumn(
         min=first,
         max=last,
         starts=starts,
@@ -208,8 +218,8 @@ def _integer(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
     )
 
 
-def _numeric(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
-    beyond = table.choice("beyond", default=Beyond.NEAREST)
+def _numeric(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) -> Column:
+    beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
     edges = table.numbers("edges")
     if "edges" not in table:
@@ -223,13 +233,15 @@ def _numeric(table: Table, shared: _Shared, *, inside: Inside | None) -> Column:
             )
         # The bins end where the top and bottom codes begin.
         low, high = low if bottom is None else bottom, high if top is None else top
-        edges = width_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
-    return Numeric(
+        edges = compute_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
+    return DecimalColumn(
         edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, within=inside, **shared
     )
 
 
-def _dated(table: Table, kind: type[Dated], shared: _Shared, *, inside: Inside | None) -> Column:
+def _dated(
+    table: TomlTable, kind: type[TemporalColumn], shared: _Shared, *, inside: BinDensity | None
+) -> Column:
     name = shared["name"]
     ends = [table.text(key) for key in ("min", "max")]
     if "edges" in table:
@@ -243,45 +255,45 @@ def _dated(table: Table, kind: type[Dated], shared: _Shared, *, inside: Inside |
         first, last = _moment(table, kind, ends[0]), _last_moment(table, kind, ends[1])
         if "bins" in table:
             _check_learning(table)
-            return UnknownMoments(
+            return UnknownTemporalBins(
                 min=Fraction(first),
                 max=Fraction(last),
                 of=kind,
                 format=table.text("format"),
-                beyond=table.choice("beyond", default=Beyond.NEAREST),
+                beyond=table.choice("beyond", default=OutOfRange.NEAREST),
                 **shared,
             )
-        width = table.text("width") or ("day" if kind is Date else None)
+        width = table.text("width") or ("day" if kind is DateColumn else None)
         if width is None:
             raise SchemaError(f"{table.place} has no bins.", hint='give a width, such as "hour", or edges')
-        starts = width_moments(kind, name, first=first, last=last, width=width)
+        starts = compute_temporal_starts(kind, name, first=first, last=last, width=width)
     return kind(
         min=first,
         max=last,
         starts=starts,
         format=table.text("format"),
-        beyond=table.choice("beyond", default=Beyond.NEAREST),
+        beyond=table.choice("beyond", default=OutOfRange.NEAREST),
         within=inside,
         **shared,
     )
 
 
-def _inside(table: Table, *, learnt: bool) -> Inside | None:
+def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
     """Return what is said of values inside bins; that it was learnt is nothing one can declare."""
     given = table.items.get("inside")
     if given is None:
         return None
     if given == LEARN:
-        return Inside()
+        return BinDensity()
     if not learnt or not isinstance(given, dict):
         raise SchemaError(
             f"{table.place}: inside can only be 'learn'.",
             hint="leave it out to draw values evenly inside bins; only budget can buy another law",
         )
-    told = Table(f"{table.place} inside", given)
+    told = TomlTable(f"{table.place} inside", given)
     told.allow(("starts", "weights", "steps", "rounds", "unit"))
-    rows = [Table(told.place, {"rounds": row}) for row in given.get("rounds", ())]
-    return Inside(
+    rows = [TomlTable(told.place, {"rounds": row}) for row in given.get("rounds", ())]
+    return BinDensity(
         starts=told.wholes("starts"),
         weights=told.wholes("weights"),
         steps=told.wholes("steps"),
@@ -290,7 +302,7 @@ def _inside(table: Table, *, learnt: bool) -> Inside | None:
     )
 
 
-def _moment(table: Table, kind: type[Dated], text: str) -> int:
+def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     found = kind.number(text)
     if found is None:
         raise SchemaError(
@@ -300,13 +312,13 @@ def _moment(table: Table, kind: type[Dated], text: str) -> int:
     return found
 
 
-def _last_moment(table: Table, kind: type[Dated], text: str) -> int:
+def _last_moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     """Return where a column ends; a day ends with its last second."""
-    whole_day = kind is DateTime and Date.number(text) is not None and ":" not in text
-    return _moment(table, kind, text) + (DAY - 1 if whole_day else 0)
+    whole_day = kind is DateTimeColumn and DateColumn.number(text) is not None and ":" not in text
+    return _moment(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
 
 
-def _end(table: Table, given: _N | None, code: _N | None) -> _N:
+def _end(table: TomlTable, given: _N | None, code: _N | None) -> _N:
     """Return where a range ends: as declared, or at its top or bottom code."""
     end = code if given is None else given
     if end is None:
@@ -314,13 +326,13 @@ def _end(table: Table, given: _N | None, code: _N | None) -> _N:
     return end
 
 
-def _no_ends(table: Table) -> SchemaError:
+def _no_ends(table: TomlTable) -> SchemaError:
     return SchemaError(
         f"{table.place} does not say from where to where its values go.", hint="give min and max, or edges"
     )
 
 
-def _check_bins(table: Table, kind: Kind) -> None:
+def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
     """Refuse bins that are declared twice, by halves or not at all."""
     if "edges" in table:
         _refuse_beside_edges(table)
@@ -330,14 +342,14 @@ def _check_bins(table: Table, kind: Kind) -> None:
     _check_climb(table)
     if "bins" in table:
         _check_learning(table)
-    elif kind is Kind.NUMERIC and "width" not in table:
+    elif kind is ColumnKind.NUMERIC and "width" not in table:
         raise SchemaError(
             f"{table.place} has no bins.",
             hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',
         )
 
 
-def _check_climb(table: Table) -> None:
+def _check_climb(table: TomlTable) -> None:
     """Refuse a top code below, or a bottom code above, the other end; the column itself compares min with max."""
     for low, high in (("min", "top"), ("bottom", "top"), ("bottom", "max")):
         first, last = table.number(low), table.number(high)
@@ -348,7 +360,7 @@ def _check_climb(table: Table) -> None:
             )
 
 
-def _refuse_beside_edges(table: Table) -> None:
+def _refuse_beside_edges(table: TomlTable) -> None:
     if beside := [key for key in ("min", "max", "width", "bins") if key in table]:
         raise SchemaError(
             f"{table.place} has edges beside {', '.join(beside)}.",
@@ -359,7 +371,7 @@ def _refuse_beside_edges(table: Table) -> None:
         raise SchemaError(f"{table.place} has fewer than two edges.", hint="write edges = [0, 18, 65]")
 
 
-def _check_learning(table: Table) -> None:
+def _check_learning(table: TomlTable) -> None:
     if table.items["bins"] != LEARN:
         raise SchemaError(
             f"{table.place}: bins can only be 'learn'.", hint="give width or edges for bins that you know"

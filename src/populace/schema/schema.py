@@ -6,27 +6,33 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from populace.errors import ResourceError, SchemaError
-from populace.marginals import Clique, Domain
-from populace.records import dataclass
-from populace.schema.bounded import parse_json, parse_toml
-from populace.schema.columns import Column
-from populace.schema.conditions import Layout
-from populace.schema.expressions import parse
-from populace.schema.groups import check_areas, check_groups, read_groups
-from populace.schema.hints import listing
-from populace.schema.numbers import WHOLE_LIMIT
-from populace.schema.ranges import Integer
-from populace.schema.reader import Kind, read_column, read_unit
-from populace.schema.rulebook import Rulebook, Zero, rulebook
-from populace.schema.rules import Rules, Totals
-from populace.schema.tables import Table, toml_hint
-from populace.schema.totals import check_totals, read_totals, totals_lines, totals_toml
-from populace.schema.unit import Unit
-from populace.schema.writer import Written, canonical, column_table, toml, toml_key, unit_table
+from populace.core.errors import ResourceError, SchemaError
+from populace.core.marginals import Clique, Domain
+from populace.schema.bounded_parsing import parse_json, parse_toml
+from populace.schema.column_groups import check_groups, check_partition, read_groups
+from populace.schema.columns.column import Column
+from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.conditions.column_layout import ColumnLayout
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.rules import Rules, Totals
+from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
+from populace.schema.exact_numbers import MAX_EXACT_INTEGER
+from populace.schema.hints import quote_names
+from populace.schema.reader import ColumnKind, read_column, read_unit
+from populace.schema.toml_table import TomlTable, suggest_toml_fix
+from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
+from populace.schema.unit import PrivacyUnit
+from populace.schema.writer import (
+    TomlValue,
+    canonical_json,
+    column_to_table,
+    format_key,
+    format_table,
+    unit_to_table,
+)
 
 _AREA_KEYS = ("partition", "partition_least", "partition_step")
 _TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups", *_AREA_KEYS)
@@ -44,7 +50,7 @@ class Schema:
     """
 
     columns: Mapping[str, Column]
-    unit: Unit = field(default_factory=Unit)
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     dataset: str | None = None
     max_rows: int | None = None
     groups: tuple[Clique, ...] = ()
@@ -53,9 +59,9 @@ class Schema:
     """Columns whose combinations are areas, counted first; the rows that each has at least, in multiples of a step."""
     partition_least: int | None = None
     partition_step: int | None = None
-    zeros: tuple[Zero, ...] = ()
+    zeros: tuple[StructuralZero, ...] = ()
     totals: tuple[Totals, ...] = ()
-    layout: Layout = field(init=False, repr=False)
+    layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
     """The sizes of the variables, in order."""
@@ -79,19 +85,19 @@ class Schema:
                 f"column {self.unit.id!r} is the id and a column to release.",
                 hint="ids are not released: take it out of the columns",
             )
-        if self.max_rows is not None and not 1 <= self.max_rows <= WHOLE_LIMIT:
+        if self.max_rows is not None and not 1 <= self.max_rows <= MAX_EXACT_INTEGER:
             raise SchemaError(
                 f"max_rows is {self.max_rows}.",
-                hint=f"give a whole number of 1 or more, at most {WHOLE_LIMIT}",
+                hint=f"give a whole number of 1 or more, at most {MAX_EXACT_INTEGER}",
             )
-        object.__setattr__(self, "layout", Layout(self.columns))
+        object.__setattr__(self, "layout", ColumnLayout(self.columns))
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
-        object.__setattr__(self, "book", rulebook(self.layout, zeros=self.zeros))
+        object.__setattr__(self, "book", compile_rules(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
-        check_areas(self.partition, least=self.partition_least, step=self.partition_step)
+        check_partition(self.partition, least=self.partition_least, step=self.partition_step)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -130,15 +136,15 @@ class Schema:
         """Return the schema with some of its columns replaced by others of the same names."""
         if strange := [name for name in columns if name not in self.columns]:
             raise SchemaError(
-                f"the schema has no column {listing(strange)}.", hint="replace columns that it has"
+                f"the schema has no column {quote_names(strange)}.", hint="replace columns that it has"
             )
         return replace(self, columns={**self.columns, **columns})
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical form: the same for every way to write the same schema."""
-        columns = [{"name": name, **column_table(column)} for name, column in self.columns.items()]
-        form = canonical({"table": self._table(), "columns": columns} | self._rules_and_totals())
+        columns = [{"name": name, **column_to_table(column)} for name, column in self.columns.items()]
+        form = canonical_json({"table": self._table(), "columns": columns} | self._rules_and_totals())
         return hashlib.sha256(form.encode()).hexdigest()
 
     @classmethod
@@ -159,7 +165,9 @@ class Schema:
         return cls._from_document(_parse_toml(text, name="the schema"), learnt=released)
 
     @classmethod
-    def _from_document(cls, document: Table, *, folder: Path | None = None, learnt: bool = False) -> Schema:
+    def _from_document(
+        cls, document: TomlTable, *, folder: Path | None = None, learnt: bool = False
+    ) -> Schema:
         _refuse_invariants(document)
         document.allow(("table", "columns", "zeros", "totals"))
         table = document.table("table", place="[table]")
@@ -170,7 +178,7 @@ class Schema:
             columns={
                 name: read_column(
                     name,
-                    columns.table(name, place=f"[columns.{toml_key(name)}]"),
+                    columns.table(name, place=f"[columns.{format_key(name)}]"),
                     folder=folder,
                     learnt=learnt,
                 )
@@ -200,30 +208,30 @@ class Schema:
                     f"the size of column {name!r} is not a whole number of 1 or more.",
                     hint='write {"column": size, …}, where size is the number of codes',
                 )
-        return cls(columns={n: Integer(name=n, min=0, max=s - 1, other="0") for n, s in sizes.items()})
+        return cls(columns={n: IntegerColumn(name=n, min=0, max=s - 1, other="0") for n, s in sizes.items()})
 
     def to_toml(self) -> str:
-        """Return the schema as TOML; `parse` gives an equal schema back."""
-        tables = [toml("table", self._table())]
+        """Return the schema as TOML; `parse_condition` gives an equal schema back."""
+        tables = [format_table("table", self._table())]
         for name, column in self.columns.items():
-            tables.append(toml(toml_key("columns", name), column_table(column)))
+            tables.append(format_table(format_key("columns", name), column_to_table(column)))
         for zero in self.zeros:
-            instead: dict[str, Written] = {"else": dict(zero.instead)} if zero.instead else {}
-            tables.append(toml("[zeros]", {"when": zero.when} | instead))
-        tables += [totals_toml(totals, layout=self.layout) for totals in self.totals]
+            replacement: dict[str, TomlValue] = {"else": dict(zero.replacement)} if zero.replacement else {}
+            tables.append(format_table("[zeros]", {"when": zero.when} | replacement))
+        tables += [format_totals(totals, layout=self.layout) for totals in self.totals]
         return "\n".join(tables)
 
     def _rules_and_totals(self) -> dict[str, object]:
         """Return what the digest depends on beside the columns; nothing where nothing is declared."""
-        zeros = [{"when": zero.when, "else": dict(zero.instead)} for zero in self.zeros]
+        zeros = [{"when": zero.when, "else": dict(zero.replacement)} for zero in self.zeros]
         totals = [
-            {"by": each.clique, "counts": totals_lines(each, layout=self.layout)} for each in self.totals
+            {"by": each.clique, "counts": list_totals(each, layout=self.layout)} for each in self.totals
         ]
         return {key: value for key, value in (("zeros", zeros), ("totals", totals)) if value}
 
-    def _table(self) -> dict[str, Written]:
-        table: dict[str, Written] = {} if self.dataset is None else {"dataset": self.dataset}
-        table |= unit_table(self.unit)
+    def _table(self) -> dict[str, TomlValue]:
+        table: dict[str, TomlValue] = {} if self.dataset is None else {"dataset": self.dataset}
+        table |= unit_to_table(self.unit)
         table |= {} if self.max_rows is None else {"max_rows": self.max_rows}
         table |= {"groups": [list(group) for group in self.groups]} if self.groups else {}
         table |= {"partition": list(self.partition)} if self.partition else {}
@@ -231,12 +239,12 @@ class Schema:
         return table | ({} if self.partition_step is None else {"partition_step": self.partition_step})
 
 
-def _refuse_draft(columns: Table) -> None:
+def _refuse_draft(columns: TomlTable) -> None:
     """Refuse a draft as `populace inspect` writes it, and name all columns that are left at once."""
     if left := [name for name, keys in columns.items.items() if keys == {}]:
         raise SchemaError(
-            f"the schema is a draft: {listing(left)} {'has' if len(left) == 1 else 'have'} no kind.",
-            hint=f"fill in a kind ({', '.join(Kind)}) with its values or its range, or remove the column",
+            f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
+            hint=f"fill in a kind ({', '.join(ColumnKind)}) with its values or its range, or remove the column",
         )
 
 
@@ -261,41 +269,43 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _parse_toml(text: str, *, name: str) -> Table:
+def _parse_toml(text: str, *, name: str) -> TomlTable:
     try:
-        return Table("the schema", parse_toml(text))
+        return TomlTable("the schema", parse_toml(text))
     except ValueError as error:
         raise SchemaError(
             f"{name} is not valid TOML: {error}.",
-            hint=toml_hint(text, error)
+            hint=suggest_toml_fix(text, error)
             or "write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
         ) from None
 
 
-def _tables(document: Table, key: str) -> list[Table]:
+def _tables(document: TomlTable, key: str) -> list[TomlTable]:
     value = document.items.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
         raise SchemaError(
             f"{key} is not a list of tables.", hint=f"write [[{key}]] on a line of its own for each of them"
         )
-    return [Table(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
+    return [TomlTable(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
 
 
-def _read_zero(table: Table) -> Zero:
+def _read_zero(table: TomlTable) -> StructuralZero:
     table.allow(("when", "else"))
     when = table.text("when")
     if when is None:
         raise SchemaError(
             f"{table.place} does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\""""
         )
-    instead = table.table("else", place=f"{table.place} else")
+    replacement = table.table("else", place=f"{table.place} else")
     try:
-        return Zero(when=when, instead={name: instead.text(name) or "" for name in instead.items})
+        return StructuralZero(
+            when=when, replacement={name: replacement.text(name) or "" for name in replacement.items}
+        )
     except SchemaError as error:
         raise SchemaError(f"{table.place}: {error.message}", hint=error.hint) from None
 
 
-def _refuse_invariants(document: Table) -> None:
+def _refuse_invariants(document: TomlTable) -> None:
     if "invariants" in document:
         raise SchemaError(
             "[[invariants]] are not supported yet.",
@@ -308,7 +318,7 @@ def _canonical(column: Column) -> Column:
     if column.universe is None:
         return column
     try:
-        universe = str(parse(column.universe))
+        universe = str(parse_condition(column.universe))
     except SchemaError as error:
         raise SchemaError(
             f"the universe of column {column.name!r}: {error.message}", hint=error.hint
@@ -319,7 +329,9 @@ def _canonical(column: Column) -> Column:
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
     def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if repeated := sorted(name for name, times in Counter(n for n, _ in pairs).items() if times > 1):
-            raise SchemaError(f"the schema names {listing(repeated)} twice.", hint="name each column once")
+            raise SchemaError(
+                f"the schema names {quote_names(repeated)} twice.", hint="name each column once"
+            )
         return dict(pairs)
 
     try:

@@ -9,20 +9,20 @@ from itertools import combinations
 
 import numpy as np
 
-from populace.errors import SchemaError
-from populace.marginals import MOST_ROWS, Clique, Counts
-from populace.schema.conditions import Layout
-from populace.schema.hints import did_you_mean, listing
-from populace.schema.numbers import exact
-from populace.schema.rules import Totals
-from populace.schema.scales import Scale
-from populace.schema.tables import Table, as_text
-from populace.schema.writer import toml_key
+from populace.core.errors import SchemaError
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique, Counts
+from populace.schema.conditions.code_semantics import CodeSemantics
+from populace.schema.conditions.column_layout import ColumnLayout
+from populace.schema.conditions.rules import Totals
+from populace.schema.exact_numbers import to_fraction
+from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.toml_table import TomlTable, toml_text
+from populace.schema.writer import format_key
 
-MOST_CELLS = 2**22
+MAX_TOTALS_CELLS = 2**22
 
 
-def read_totals(table: Table, *, layout: Layout) -> Totals:
+def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     """Return the public counts that one `[[totals]]` table declares; codes that it does not list have none."""
     table.allow(("by", "count", "counts"))
     clique = table.texts("by")
@@ -30,9 +30,9 @@ def read_totals(table: Table, *, layout: Layout) -> Totals:
     if len(set(clique)) < len(clique):
         raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
-    if np.prod(shape, dtype=object) > MOST_CELLS:
+    if np.prod(shape, dtype=object) > MAX_TOTALS_CELLS:
         raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MOST_CELLS} is the most.",
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MAX_TOTALS_CELLS} is the most.",
             hint="name fewer or coarser columns",
         )
     key, beside = ("counts", "count") if clique else ("count", "counts")
@@ -46,20 +46,22 @@ def read_totals(table: Table, *, layout: Layout) -> Totals:
     for texts, count in _lines(table, clique):
         cell = tuple(_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True))
         if cell in seen:
-            raise SchemaError(f"{table.place} has {listing(texts)} twice.", hint="list each combination once")
+            raise SchemaError(
+                f"{table.place} has {quote_names(texts)} twice.", hint="list each combination once"
+            )
         seen.add(cell)
         counts[cell] = count
     counts.setflags(write=False)
     return Totals(clique=clique, counts=counts)
 
 
-def check_totals(totals: Sequence[Totals], *, layout: Layout) -> None:
+def check_totals(totals: Sequence[Totals], *, layout: ColumnLayout) -> None:
     """Refuse totals that do not fit the schema, or add up to different numbers of rows."""
     for each in totals:
         shape = tuple(_scale(name, layout, place="totals").size for name in each.clique)
         if each.counts.shape != shape:
             raise SchemaError(
-                f"totals by {listing(each.clique)} have shape {each.counts.shape}; the columns have {shape}.",
+                f"totals by {quote_names(each.clique)} have shape {each.counts.shape}; the columns have {shape}.",
                 hint="give one count for every combination of codes",
             )
     sums = {int(each.counts.sum()) for each in totals}
@@ -72,7 +74,7 @@ def check_totals(totals: Sequence[Totals], *, layout: Layout) -> None:
         shared = [name for name in one.clique if name in other.clique]
         if shared and not np.array_equal(_summed(one, shared), _summed(other, shared)):
             raise SchemaError(
-                f"two [[totals]] count {listing(shared)} differently.",
+                f"two [[totals]] count {quote_names(shared)} differently.",
                 hint="all of them count the same rows: sums over other columns must be equal",
             )
 
@@ -86,24 +88,24 @@ def _summed(totals: Totals, columns: Sequence[str]) -> Counts:
     return summed
 
 
-def totals_toml(totals: Totals, *, layout: Layout) -> str:
+def format_totals(totals: Totals, *, layout: ColumnLayout) -> str:
     """Return one `[[totals]]` table as TOML, without the combinations that have no rows."""
     lines = ["[[totals]]", f"by = [{', '.join(map(_quoted, totals.clique))}]"]
     if not totals.clique:
         return "\n".join([*lines, f"count = {int(totals.counts)}"]) + "\n"
-    entries = totals_lines(totals, layout=layout)
+    entries = list_totals(totals, layout=layout)
     if len(totals.clique) == 1:
-        pairs = ", ".join(f"{toml_key(text)} = {count}" for (text,), count in entries)
+        pairs = ", ".join(f"{format_key(text)} = {count}" for (text,), count in entries)
         return "\n".join([*lines, f"counts = {{ {pairs} }}"]) + "\n"
     rows = [
-        ", ".join(f"{toml_key(n)} = {_quoted(t)}" for n, t in zip(totals.clique, texts, strict=True))
+        ", ".join(f"{format_key(n)} = {_quoted(t)}" for n, t in zip(totals.clique, texts, strict=True))
         for texts, _ in entries
     ]
     listed = [f"    {{ {row}, count = {count} }}," for row, (_, count) in zip(rows, entries, strict=True)]
     return "\n".join([*lines, "counts = [", *listed, "]"]) + "\n"
 
 
-def totals_lines(totals: Totals, *, layout: Layout) -> list[tuple[tuple[str, ...], int]]:
+def list_totals(totals: Totals, *, layout: ColumnLayout) -> list[tuple[tuple[str, ...], int]]:
     """Return the combinations that have rows, as texts, with their counts."""
     scales = [layout.view(name).scale for name in totals.clique]
     return [
@@ -115,7 +117,7 @@ def totals_lines(totals: Totals, *, layout: Layout) -> list[tuple[tuple[str, ...
     ]
 
 
-def _scale(name: str, layout: Layout, *, place: str) -> Scale:
+def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
     column = layout.columns.get(name)
     if column is None:
         near = did_you_mean(name, layout.columns)
@@ -131,7 +133,7 @@ def _scale(name: str, layout: Layout, *, place: str) -> Scale:
     return layout.view(name).scale
 
 
-def _code(scale: Scale, text: str, *, place: str) -> int:
+def _code(scale: CodeSemantics, text: str, *, place: str) -> int:
     code = scale.code(text)
     if code is None:
         raise SchemaError(
@@ -141,7 +143,7 @@ def _code(scale: Scale, text: str, *, place: str) -> int:
     return code
 
 
-def _lines(table: Table, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
+def _lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
     if not clique:
         yield (), _count(table.items["count"], place=table.place)
         return
@@ -152,22 +154,22 @@ def _lines(table: Table, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]
         return
     if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
         raise SchemaError(
-            f"{table.place}: counts do not fit {listing(clique)}.",
+            f"{table.place}: counts do not fit {quote_names(clique)}.",
             hint='write counts = [ { A = "1", B = "x", count = 5 }, … ], for one column { "1" = 5, … }',
         )
     for row in given:
-        texts = [as_text(row.get(name)) for name in clique]
+        texts = [toml_text(row.get(name)) for name in clique]
         if set(row) != {*clique, "count"} or None in texts:
             raise SchemaError(
-                f"{table.place}: an entry of counts does not name just {listing([*clique, 'count'])}.",
+                f"{table.place}: an entry of counts does not name just {quote_names([*clique, 'count'])}.",
                 hint="give each entry one value of every column, and its count",
             )
         yield tuple(text or "" for text in texts), _count(row["count"], place=table.place)
 
 
 def _count(value: object, *, place: str) -> int:
-    found = exact(value) or Fraction(0)
-    if exact(value) is None or found.denominator != 1 or not 0 <= found <= MOST_ROWS:
+    found = to_fraction(value) or Fraction(0)
+    if to_fraction(value) is None or found.denominator != 1 or not 0 <= found <= MAX_ESTIMATE_ROWS:
         raise SchemaError(f"{place}: a count is no whole number of rows.", hint="give 0 or more rows")
     return int(found)
 

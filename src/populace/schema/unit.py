@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from populace.errors import SchemaError
-from populace.records import dataclass
+from populace.core.errors import SchemaError
 
 # Noise grows with the rows of a unit: beyond a million it hides every table, and prices get digits without end.
-MOST_ROWS = 10**6
+MAX_ROWS_PER_UNIT = 10**6
 
 
 class Neighbours(Enum):
@@ -19,12 +19,12 @@ class Neighbours(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class PrivacyUnit:
     """The protected unit: its name, how many rows it may have, and the column that identifies it.
 
-    >>> Unit(name="person").marginal_l2_squared
+    >>> PrivacyUnit(name="person").marginal_l2_squared
     1
-    >>> Unit(rows=3, id="household", neighbours=Neighbours.REPLACE_ONE).marginal_l1
+    >>> PrivacyUnit(rows=3, id="household", neighbours=Neighbours.REPLACE_ONE).marginal_l1
     6
     """
 
@@ -34,10 +34,10 @@ class Unit:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rows <= MOST_ROWS:
+        if not 1 <= self.rows <= MAX_ROWS_PER_UNIT:
             raise SchemaError(
                 f"rows_per_unit is {self.rows}.",
-                hint=f"give a whole number of 1 or more, at most {MOST_ROWS}",
+                hint=f"give a whole number of 1 or more, at most {MAX_ROWS_PER_UNIT}",
             )
         if self.rows > 1 and self.id is None:
             raise SchemaError(
@@ -49,7 +49,7 @@ class Unit:
     def word(self) -> str:
         """What promises call it: an id tells units apart that are no rows, though nobody may have named them.
 
-        >>> Unit(rows=2, id="who").word, Unit(rows=2, id="who", name="person").word, Unit().word
+        >>> PrivacyUnit(rows=2, id="who").word, PrivacyUnit(rows=2, id="who", name="person").word, PrivacyUnit().word
         ('unit', 'person', 'row')
         """
         return "unit" if self.id is not None and self.name == "row" else self.name

@@ -8,46 +8,46 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
-from populace.schema.columns import Categorical, Column, Origin
-from populace.schema.dates import Dated, moment_width
-from populace.schema.inside import Inside
-from populace.schema.numbers import decimal_text
-from populace.schema.ranges import Beyond, Integer, Numeric, Range
-from populace.schema.unit import Neighbours, Unit
-from populace.schema.unknown import UnknownBins, UnknownMoments, UnknownValues
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.column import CategoricalColumn, Column, Origin
+from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange, RangeColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
+from populace.schema.exact_numbers import format_decimal
+from populace.schema.unit import Neighbours, PrivacyUnit
 
-Listed = list[str] | list[int] | list[Fraction] | list[list[str]] | list[list[int]]
-Written = str | int | Fraction | Listed | dict[str, str] | dict[str, "int | Fraction | Listed"]
+TomlList = list[str] | list[int] | list[Fraction] | list[list[str]] | list[list[int]]
+TomlValue = str | int | Fraction | TomlList | dict[str, str] | dict[str, "int | Fraction | TomlList"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def column_table(column: Column) -> dict[str, Written]:
+def column_to_table(column: Column) -> dict[str, TomlValue]:
     """Return a column as the table that declares it, without what is default.
 
-    >>> column_table(Integer(name="AGE", min=0, max=99, starts=range(0, 100, 10)))
+    >>> column_to_table(IntegerColumn(name="AGE", min=0, max=99, starts=range(0, 100, 10)))
     {'kind': 'integer', 'min': 0, 'max': 99, 'width': 10}
     """
-    table: dict[str, Written] = {"kind": column.kind}
-    if isinstance(column, Categorical):
+    table: dict[str, TomlValue] = {"kind": column.kind}
+    if isinstance(column, CategoricalColumn):
         table["values"] = list(column.values)
     if isinstance(column, UnknownValues):
         table["values"] = "learn"
-    if isinstance(column, Integer):
+    if isinstance(column, IntegerColumn):
         table |= _integer_bins(column)
-    if isinstance(column, Numeric):
+    if isinstance(column, DecimalColumn):
         table |= _numeric_bins(column)
-    if isinstance(column, Dated):
+    if isinstance(column, TemporalColumn):
         table |= _moment_bins(column)
     if isinstance(column, UnknownBins):
         table |= _unknown_bins(column)
-    if isinstance(column, Integer | Numeric | UnknownBins) and column.decimals is not None:
+    if isinstance(column, IntegerColumn | DecimalColumn | UnknownBins) and column.decimals is not None:
         table["decimals"] = column.decimals
-    if isinstance(column, Integer) and column.split is not None:
+    if isinstance(column, IntegerColumn) and column.split is not None:
         table["split"] = column.split
-    if isinstance(column, Range) and column.beyond is not Beyond.NEAREST:
+    if isinstance(column, RangeColumn) and column.beyond is not OutOfRange.NEAREST:
         table["beyond"] = str(column.beyond)
-    if isinstance(column, Range) and column.within is not None:
+    if isinstance(column, RangeColumn) and column.within is not None:
         table["inside"] = _inside(column.within)
     if column.type is not None:
         table["type"] = str(column.type)
@@ -62,9 +62,9 @@ def column_table(column: Column) -> dict[str, Written]:
     return table | _relations(column)
 
 
-def unit_table(unit: Unit) -> dict[str, Written]:
+def unit_to_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
     """Return the protected unit as keys of `[table]`."""
-    table: dict[str, Written] = {"unit": unit.name, "rows_per_unit": unit.rows}
+    table: dict[str, TomlValue] = {"unit": unit.name, "rows_per_unit": unit.rows}
     if unit.id is not None:
         table["id"] = unit.id
     if unit.neighbours is not Neighbours.ADD_REMOVE:
@@ -72,31 +72,31 @@ def unit_table(unit: Unit) -> dict[str, Written]:
     return table
 
 
-def toml(header: str, table: Mapping[str, Written]) -> str:
+def format_table(header: str, table: Mapping[str, TomlValue]) -> str:
     """Return one table as TOML.
 
-    >>> print(toml(toml_key("columns", "income >50K"), {"kind": "integer", "min": 0, "max": 1}), end="")
+    >>> print(format_table(format_key("columns", "income >50K"), {"kind": "integer", "min": 0, "max": 1}), end="")
     [columns."income >50K"]
     kind = "integer"
     min = 0
     max = 1
     """
-    lines = [f"[{header}]", *(f"{toml_key(key)} = {_toml_value(value)}" for key, value in table.items())]
+    lines = [f"[{header}]", *(f"{format_key(key)} = {_toml_value(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
-def toml_key(*parts: str) -> str:
+def format_key(*parts: str) -> str:
     """Return a dotted key, quoted where it must be."""
     return ".".join(part if _BARE_KEY.fullmatch(part) else _toml_text(part) for part in parts)
 
 
-def canonical(tables: object) -> str:
+def canonical_json(tables: object) -> str:
     """Return tables as one line of JSON that does not depend on the order of their keys."""
     return json.dumps(tables, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_number_text)
 
 
-def _relations(column: Column) -> dict[str, Written]:
-    table: dict[str, Written] = {}
+def _relations(column: Column) -> dict[str, TomlValue]:
+    table: dict[str, TomlValue] = {}
     if column.universe is not None and column.outside is not None:
         table |= {"universe": column.universe, "outside": column.outside}
     if column.function_of:
@@ -110,11 +110,11 @@ def _relations(column: Column) -> dict[str, Written]:
     return table
 
 
-def _integer_bins(column: Integer) -> dict[str, Written]:
+def _integer_bins(column: IntegerColumn) -> dict[str, TomlValue]:
     """Return the bins of an integer column by width where they have one, else by edges."""
     bottom, top = column.ends
-    low: dict[str, Written] = {"bottom": column.min} if bottom else {"min": column.min}
-    high: dict[str, Written] = {"top": column.max} if top else {"max": column.max}
+    low: dict[str, TomlValue] = {"bottom": column.min} if bottom else {"min": column.min}
+    high: dict[str, TomlValue] = {"top": column.max} if top else {"max": column.max}
     if isinstance(column.starts, range) and not bottom:
         return low | high | ({} if column.starts.step == 1 else {"width": column.starts.step})
     if not column.binned:
@@ -132,21 +132,21 @@ def _integer_bins(column: Integer) -> dict[str, Written]:
     return {"edges": [*inner, last]} | codes
 
 
-def _numeric_bins(column: Numeric) -> dict[str, Written]:
+def _numeric_bins(column: DecimalColumn) -> dict[str, TomlValue]:
     width, *others = (high - low for low, high in pairwise(column.edges))
     bottom, top = column.ends
-    low: dict[str, Written] = {"bottom" if bottom else "min": column.edges[0]}
-    high: dict[str, Written] = {"top" if top else "max": column.edges[-1]}
+    low: dict[str, TomlValue] = {"bottom" if bottom else "min": column.edges[0]}
+    high: dict[str, TomlValue] = {"top" if top else "max": column.edges[-1]}
     if others and all(other == width for other in others[:-1]) and others[-1] <= width:
         return low | high | {"width": width}
     codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
     return {"edges": list(column.edges)} | codes
 
 
-def _moment_bins(column: Dated) -> dict[str, Written]:
-    width = moment_width(column)
+def _moment_bins(column: TemporalColumn) -> dict[str, TomlValue]:
+    width = find_temporal_width(column)
     if width is None:
-        table: dict[str, Written] = {
+        table: dict[str, TomlValue] = {
             "edges": [column.iso_text(edge) for edge in (*column.starts, column.max)]
         }
     else:
@@ -154,18 +154,18 @@ def _moment_bins(column: Dated) -> dict[str, Written]:
     return table if column.format is None else table | {"format": column.format}
 
 
-def _unknown_bins(column: UnknownBins) -> dict[str, Written]:
-    if isinstance(column, UnknownMoments):
+def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
+    if isinstance(column, UnknownTemporalBins):
         plain = column.learnt(())
-        ends: dict[str, Written] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
+        ends: dict[str, TomlValue] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
         return ends | {"bins": "learn"} | ({} if column.format is None else {"format": column.format})
     return {"min": column.min, "max": column.max, "bins": "learn"}
 
 
-def _inside(inside: Inside) -> Written:
+def _inside(inside: BinDensity) -> TomlValue:
     if not inside.known:
         return "learn"
-    told: dict[str, int | Fraction | Listed] = {
+    told: dict[str, int | Fraction | TomlList] = {
         "starts": list(inside.starts),
         "weights": list(inside.weights),
     }
@@ -178,16 +178,16 @@ def _inside(inside: Inside) -> Written:
 def _number_text(value: object) -> str:
     if not isinstance(value, Fraction):
         raise TypeError(f"{type(value).__name__} has no place in a schema")
-    return decimal_text(value) or str(value)
+    return format_decimal(value) or str(value)
 
 
-def _toml_value(value: Written) -> str:
+def _toml_value(value: TomlValue) -> str:
     if isinstance(value, str):
         return _toml_text(value)
     if isinstance(value, Fraction | int):
         return _number_text(Fraction(value))
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{format_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
     return "[" + ", ".join(_toml_value(item) for item in value) + "]"
 
 

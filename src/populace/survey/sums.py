@@ -7,25 +7,25 @@ L2, whatever it holds. Proof: docs/proofs/sums.md
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from populace.errors import UsageError
-from populace.marginals import Counts, Marginal
-from populace.privacy.steps import STEPS as STEPS
-from populace.records import dataclass
+from populace.core.errors import UsageError
+from populace.core.marginals import Counts, Marginal
+from populace.privacy.accounting.fixed_point import STEPS as STEPS
 
 ALL_ROWS = Marginal(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class SumFactor:
     """A number of each row: a column's value held to a public range, less a public centre.
 
-    >>> Factor(column="AGE", low=Fraction(0), high=Fraction(99), centre=Fraction(40)).most
+    >>> SumFactor(column="AGE", low=Fraction(0), high=Fraction(99), centre=Fraction(40)).most
     Fraction(59, 1)
     """
 
@@ -48,10 +48,10 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class CellWeights:
     """What a row counts for: a public number for each cell of a marginal, in order, 0 or more.
 
-    >>> Weights(by=Marginal(("SEX",)), values=(Fraction(12), Fraction(7))).most
+    >>> CellWeights(by=Marginal(("SEX",)), values=(Fraction(12), Fraction(7))).most
     Fraction(12, 1)
     """
 
@@ -78,16 +78,16 @@ class Sum:
     column of `known` has a value, neither missing nor outside its universe, and where every column of `positive` has a
     number above 0.
 
-    >>> income = Factor(column="INCOME", low=Fraction(0), high=Fraction(50_000))
+    >>> income = SumFactor(column="INCOME", low=Fraction(0), high=Fraction(50_000))
     >>> Sum(by=Marginal(("SEX",)), factors=(income, income)).most
     Fraction(2500000000, 1)
     """
 
     by: Marginal = ALL_ROWS
     where: str | None = None
-    factors: tuple[Factor, ...] = ()
+    factors: tuple[SumFactor, ...] = ()
     known: tuple[str, ...] = ()
-    weights: Weights | None = None
+    weights: CellWeights | None = None
     positive: tuple[str, ...] = ()
 
     @property

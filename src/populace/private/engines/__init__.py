@@ -1,1 +1,1 @@
-"""engines"""
+"""Engines: they count exactly and never add noise."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from populace.records import dataclass
-from populace.schema.imports.binning import decimal_bins, whole_bins
-from populace.schema.imports.document import Document
-from populace.schema.numbers import number
+from populace.schema.exact_numbers import parse_number
+from populace.schema.imports.round_bins import decimal_bins, integer_bins
+from populace.schema.imports.schema_document import SchemaDocument
 
 # A list of more values than this is no codebook.
-MOST_VALUES = 1000
+MAX_DRAFT_VALUES = 1000
 # So few whole numbers are taken for codes.
 _FEW = 20
 # A column of numbers may have so many words beside them, such as N or refused.
@@ -44,17 +44,17 @@ _BY_TYPE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedCells:
     """The distinct cells of a column of public data, as texts; whether its file has whole numbers in it."""
 
     texts: frozenset[str]
     typed_whole: bool = False
 
 
-def draft(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Document:
+def draft_schema(types: Mapping[str, tuple[str, str]], *, dataset: str) -> SchemaDocument:
     """Return a draft from names and declared types: for each column a sort of type, and that type in words.
 
-    >>> draft({"age": ("whole", "whole number"), "name": ("", "")}, dataset="people").columns
+    >>> draft_schema({"age": ("whole", "whole parse_number"), "name": ("", "")}, dataset="people").columns
     {'age': {}, 'name': {}}
     """
     columns: dict[str, dict[str, Any]] = {}
@@ -67,13 +67,13 @@ def draft(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Document:
         else:
             todo = _BY_TYPE.get(sort, FILL_IN)
             notes[name] = f"declared type: {declared}; {todo}" if declared else todo
-    return Document(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
 
 
-def draft_from_rows(seen: Mapping[str, Seen], *, dataset: str) -> Document:
+def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> SchemaDocument:
     """Return a draft with the values and ranges that public rows have.
 
-    >>> seen = {"AGE": Seen(texts=frozenset(map(str, range(90)))), "SEX": Seen(texts=frozenset("fm"))}
+    >>> seen = {"AGE": ObservedCells(texts=frozenset(map(str, range(90)))), "SEX": ObservedCells(texts=frozenset("fm"))}
     >>> draft_from_rows(seen, dataset="people").columns["SEX"]
     {'kind': 'categorical', 'values': ['f', 'm'], 'origin': 'declared'}
     """
@@ -81,13 +81,13 @@ def draft_from_rows(seen: Mapping[str, Seen], *, dataset: str) -> Document:
     notes = {
         name: "from rows of public data"
         if keys
-        else f'more than {MOST_VALUES} different values; values = "learn", or remove the column: {FILL_IN}'
+        else f'more than {MAX_DRAFT_VALUES} different values; values = "learn", or remove the column: {FILL_IN}'
         for name, keys in columns.items()
     }
-    return Document(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
 
 
-def unfinished(document: Document) -> list[str]:
+def unfinished_columns(document: SchemaDocument) -> list[str]:
     """Return the names of the columns that are left to fill in."""
     return [name for name, keys in document.columns.items() if not keys]
 
@@ -96,8 +96,8 @@ def _table(dataset: str) -> dict[str, Any]:
     return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}
 
 
-def _column(cells: Seen) -> dict[str, Any]:
-    values = {text: number(text) for text in cells.texts if text}
+def _column(cells: ObservedCells) -> dict[str, Any]:
+    values = {text: parse_number(text) for text in cells.texts if text}
     numbers = {text: value for text, value in values.items() if value is not None}
     words = sorted(values.keys() - numbers.keys())
     if not values:
@@ -106,13 +106,13 @@ def _column(cells: Seen) -> dict[str, Any]:
     if len(numbers) > (_FEW if whole else 1) and len(words) <= _MOST_WORDS:
         low, high = min(numbers.values()), max(numbers.values())
         keys: dict[str, Any] = {"kind": "integer" if whole else "numeric"}
-        keys |= whole_bins(int(low), int(high)) if whole else decimal_bins(low, high)
+        keys |= integer_bins(int(low), int(high)) if whole else decimal_bins(low, high)
         if words:
             keys["missing"] = words
         if words and (places := _decimals(numbers)):
             keys["decimals"] = places
         return keys | {"origin": "declared"}
-    if len(values) > MOST_VALUES:
+    if len(values) > MAX_DRAFT_VALUES:
         return {}
     ordered = sorted(numbers, key=lambda text: (numbers[text], text)) + words
     listed: dict[str, Any] = {"kind": "categorical", "values": ordered}

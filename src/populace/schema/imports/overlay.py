@@ -7,20 +7,19 @@ An overlay is TOML of the same form as a schema. It adds keys to columns or repl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from populace.errors import SchemaError, UsageError
-from populace.records import dataclass
-from populace.schema.bounded import parse_json, parse_toml
-from populace.schema.hints import did_you_mean, listing
-from populace.schema.imports.binning import first_number
-from populace.schema.imports.document import Document, Keys
-from populace.schema.imports.formats import read_text
-from populace.schema.numbers import exact
-from populace.schema.tables import toml_hint
+from populace.core.errors import SchemaError, UsageError
+from populace.schema.bounded_parsing import parse_json, parse_toml
+from populace.schema.exact_numbers import to_fraction
+from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.imports.detect_format import read_text
+from populace.schema.imports.round_bins import lowest_number
+from populace.schema.imports.schema_document import Keys, SchemaDocument
+from populace.schema.toml_table import suggest_toml_fix
 
 PACKAGED = Path(__file__).resolve().parents[1] / "overlays"
 
@@ -40,11 +39,13 @@ class Overlay:
     zeros: tuple[Keys, ...]
     totals: tuple[Keys, ...]
 
-    def over(self, document: Document) -> Document:
+    def over(self, document: SchemaDocument) -> SchemaDocument:
         """Return the document with these keys laid over it."""
         columns = {name: dict(keys) for name, keys in document.columns.items()}
         moved: list[str] = []
-        if self.name in packaged() and not any(c.get("origin") == "codebook" for c in columns.values()):
+        if self.name in packaged_overlays() and not any(
+            c.get("origin") == "codebook" for c in columns.values()
+        ):
             raise SchemaError(
                 f"overlay {self.name!r} is about the values of a dictionary, and no column has its values from one.",
                 hint="give the data_dictionary.json or codebook.cbk of the table as --dictionary",
@@ -72,10 +73,10 @@ class Overlay:
         )
 
 
-def packaged() -> list[str]:
+def packaged_overlays() -> list[str]:
     """Return the names of the overlays that come with populace.
 
-    >>> packaged()
+    >>> packaged_overlays()
     ['nist-acs', 'nist2018']
     """
     return sorted(path.stem for path in PACKAGED.glob("*.toml"))
@@ -87,14 +88,14 @@ def load_overlay(name: str) -> Overlay:
     >>> load_overlay("nist2018").columns["VALUEH"]["top"]
     25000
     """
-    path = PACKAGED / f"{name}.toml" if name in packaged() else Path(name)
+    path = PACKAGED / f"{name}.toml" if name in packaged_overlays() else Path(name)
     if not path.exists():
-        near = did_you_mean(name, packaged())
+        near = did_you_mean(name, packaged_overlays())
         raise SchemaError(
             f"there is no file {name!r}, and no built-in overlay of that name.",
             hint=f"did you mean {near!r}?"
             if near
-            else f"overlays that come with populace: {listing(packaged())}",
+            else f"overlays that come with populace: {quote_names(packaged_overlays())}",
         )
     return _parsed(read_text(path), name=name, folder=path.parent)
 
@@ -105,7 +106,7 @@ def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
     except ValueError as error:
         raise SchemaError(
             f"overlay {name!r} is not valid TOML: {error}.",
-            hint=toml_hint(text, error) or "write it as a schema is written",
+            hint=suggest_toml_fix(text, error) or "write it as a schema is written",
         ) from None
     for key in content:
         if key not in _TABLES:
@@ -152,7 +153,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     if isinstance(value, Decimal):
-        found = exact(value)
+        found = to_fraction(value)
         if found is None:
             raise ValueError("a number in it is not finite")
         return found
@@ -212,7 +213,7 @@ def _settled(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
         if keys.get("other") not in {str(code) for code in (*values, *missing)}:
             keys["other"] = str([*missing, *values][0])
     elif ("min" in keys or "edges" in keys) and keys.get("other") not in missing:
-        keys["other"] = first_number(keys)
+        keys["other"] = lowest_number(keys)
     return keys
 
 

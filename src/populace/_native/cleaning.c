@@ -1,0 +1,153 @@
+/* The loops of inference/fit/projection.py and inference/fit/denoise.py, compiled; those files say what they do. Sums are taken in
+ * another order than NumPy's, so both agree to the last digits only.
+ */
+
+#include "kernels.h"
+#include <math.h>
+
+enum { MOST_ESTIMATORS = 16 };
+
+/* The constant that every cell gives up: the mean excess of the cells that stay above it, found by leaving out those
+ * that do not until all do (Michelot 1986). */
+static double given_up(const double *values, Py_ssize_t cells, double total)
+{
+    double excess = -INFINITY;
+    for (Py_ssize_t kept = cells + 1;;) {
+        double sum = 0.0;
+        Py_ssize_t here = 0;
+        for (Py_ssize_t i = 0; i < cells; i++)
+            if (values[i] > excess) {
+                sum += values[i];
+                here++;
+            }
+        if (!here || here >= kept)
+            return excess;
+        kept = here;
+        excess = (sum - total) / (double)here;
+    }
+}
+
+static void project(const double *restrict values, double *restrict out, Py_ssize_t cells, double total)
+{
+    double excess = given_up(values, cells, total), sum = 0.0;
+    for (Py_ssize_t i = 0; i < cells; i++) {
+        out[i] = values[i] > excess ? values[i] - excess : 0.0;
+        sum += out[i];
+    }
+    for (Py_ssize_t i = 0; i < cells; i++)
+        out[i] = sum > 0 ? out[i] * (total / sum) : total / (double)cells;
+}
+
+PyObject *project_cells(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *given, *wanted;
+    double total;
+    if (!PyArg_ParseTuple(args, "OOd", &given, &wanted, &total))
+        return NULL;
+    Py_buffer views[2];
+    Py_ssize_t held = take(given, &views[0], "d", 8, 1, 0);
+    held += held == 1 && take(wanted, &views[1], "d", 8, 1, PyBUF_WRITABLE);
+    int fits = held == 2 && (overlap(&views[0], &views[1]) ? complain("two arrays share memory")
+                             : views[0].len == views[1].len || complain("two arrays differ in length"));
+    if (fits && views[0].len) {
+        Py_BEGIN_ALLOW_THREADS
+        project(views[0].buf, views[1].buf, views[0].shape[0], total);
+        Py_END_ALLOW_THREADS
+    }
+    release(views, held);
+    if (!fits)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Solve a system of equations in place, the largest pivot first; its last column becomes the solution. */
+static void solve(double system[][MOST_ESTIMATORS + 2], int size)
+{
+    for (int done = 0; done < size; done++) {
+        int best = done;
+        for (int row = done + 1; row < size; row++)
+            if (fabs(system[row][done]) > fabs(system[best][done]))
+                best = row;
+        for (int i = done; i <= size; i++) {
+            double swapped = system[done][i];
+            system[done][i] = system[best][i];
+            system[best][i] = swapped;
+        }
+        for (int row = done + 1; row < size; row++) {
+            double factor = system[done][done] != 0.0 ? system[row][done] / system[done][done] : 0.0;
+            for (int i = done; i <= size; i++)
+                system[row][i] -= factor * system[done][i];
+        }
+    }
+    for (int row = size - 1; row >= 0; row--) {
+        double value = system[row][size];
+        for (int i = row + 1; i < size; i++)
+            value -= system[row][i] * system[i][size];
+        system[row][size] = system[row][row] != 0.0 ? value / system[row][row] : 0.0;
+    }
+}
+
+static void weigh(const double *products, const double *prior, double *weights, int count, int rounds, double close)
+{
+    double slopes[MOST_ESTIMATORS], system[MOST_ESTIMATORS + 1][MOST_ESTIMATORS + 2];
+    for (int i = 0; i < count; i++)
+        weights[i] = prior[i];
+    while (rounds-- > 0) {
+        double mean = 0.0, least = INFINITY, sum = 0.0;
+        for (int i = 0; i < count; i++) {
+            slopes[i] = 0.5 * products[i * count + i] + log(weights[i] / prior[i]);
+            for (int j = 0; j < count; j++)
+                slopes[i] += products[i * count + j] * weights[j];
+            mean += weights[i] * slopes[i];
+            least = slopes[i] < least ? slopes[i] : least;
+        }
+        if (mean - least < close)
+            return;
+        for (int i = 0; i < count; i++) {
+            for (int j = 0; j < count; j++)
+                system[i][j] = products[i * count + j] * weights[i] * weights[j] + (i == j ? weights[i] : 0.0);
+            system[i][count] = system[count][i] = weights[i];
+            system[i][count + 1] = -slopes[i] * weights[i];
+        }
+        system[count][count] = system[count][count + 1] = 0.0;
+        solve(system, count + 1);
+        for (int i = 0; i < count; i++) {
+            double factor = 1 + system[i][count + 1];
+            factor = factor < 0.1 ? 0.1 : factor > 10.0 ? 10.0 : factor;
+            weights[i] *= factor;
+            /* What is no number stays none. */
+            weights[i] = weights[i] < 1e-30 ? 1e-30 : weights[i];
+            sum += weights[i];
+        }
+        for (int i = 0; i < count; i++)
+            weights[i] /= sum;
+    }
+}
+
+PyObject *weigh_estimators(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *given, *first, *wanted;
+    int rounds;
+    double close;
+    if (!PyArg_ParseTuple(args, "OOOid", &given, &first, &wanted, &rounds, &close))
+        return NULL;
+    Py_buffer views[3];
+    Py_ssize_t held = take(given, &views[0], "d", 8, 2, 0);
+    held += held == 1 && take(first, &views[1], "d", 8, 1, 0);
+    held += held == 2 && take(wanted, &views[2], "d", 8, 1, PyBUF_WRITABLE);
+    int fits = 0;
+    if (held == 3) {
+        Py_ssize_t count = views[2].shape[0];
+        fits = count > MOST_ESTIMATORS                        ? complain("there are too many estimators")
+               : views[0].shape[0] != count || views[0].shape[1] != count || views[1].shape[0] != count
+                   ? complain("arrays differ in length")
+               : overlap(&views[0], &views[2]) || overlap(&views[1], &views[2]) ? complain("two arrays share memory")
+                                                                                : 1;
+        if (fits)
+            weigh(views[0].buf, views[1].buf, views[2].buf, (int)count, rounds, close);
+    }
+    release(views, held);
+    if (!fits)
+        return NULL;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,1 @@
+"""The public functions: what joins the private side and the post-processing."""

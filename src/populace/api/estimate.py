@@ -1,0 +1,125 @@
+"""The street of estimates: private rows → noisy sums → estimates with their errors → release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from populace.api.reservation import as_schema, default_dataset, reserve, resolve_ledger
+from populace.core.errors import SchemaError, UsageError
+from populace.core.progress import Progress, silent
+from populace.core.run_state import current_state, run_state
+from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
+from populace.privacy.ledger.run_record import Adaptivity
+from populace.private.barrier import Barrier
+from populace.private.capacity import check_capacity
+from populace.private.dry_run import check_answerable
+from populace.private.private_table import PrivateTable
+from populace.release.estimates_bundle import Estimates
+from populace.schema.codec.numeric_values import numeric_column_names
+from populace.schema.hints import quote_names
+from populace.schema.schema import Schema
+from populace.survey.answer_queries import answer_queries
+from populace.survey.design.design import Design
+from populace.survey.estimate_result import Estimate
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.survey_transcript import SurveyRecorder
+
+if TYPE_CHECKING:
+    from populace.privacy.noise.noise_source import NoiseSource
+
+ESTIMATE_METHOD = "estimate"
+
+
+@run_state()
+def estimate(
+    data: Any,
+    *,
+    schema: Schema | Path | str,
+    design: Design | Path | str,
+    queries: Queries | Path | str,
+    epsilon: Number,
+    delta: Number = 0,
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+    noise: NoiseSource | None = None,
+) -> Estimates:
+    """Return estimates about the population of a survey, with an (epsilon, delta) guarantee for the schema's unit.
+
+    `data` is a path or any frame that narwhals understands; `design` says how its rows were drawn and weighted, and
+    `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
+    Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
+    done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
+    `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
+    An exception after the reservation says in its notes what was booked, and holds the noisy answers, as `answers`.
+    """
+    spent, slack = parse_epsilon(epsilon), parse_delta(delta)
+    schema = as_schema(schema)
+    check_domains_declared(schema)
+    for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
+        if not isinstance(given, kind | str | Path):
+            raise UsageError(
+                f"{key} is a {type(given).__name__}.",
+                hint=f"give a path, or pp.{kind.__name__}(schema=schema, …)",
+            )
+    design = design if isinstance(design, Design) else Design.load(design, schema=schema)
+    queries = queries if isinstance(queries, Queries) else Queries.load(queries, schema=schema)
+    if design.schema != schema or queries.schema != schema:
+        raise UsageError(
+            "the design or the queries were read with another schema.",
+            hint="read all of them with one schema",
+        )
+    check_capacity(schema, numbers=len(numeric_column_names(schema)))
+    check_answerable(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    table = PrivateTable.of(data, schema=schema)
+    run, source = reserve(
+        dataset or schema.dataset or default_dataset(data),
+        ledger=resolve_ledger(ledger),
+        noise=noise,
+        epsilon=spent,
+        delta=slack,
+        schema=schema,
+        method=ESTIMATE_METHOD,
+        plan=Adaptivity.FIXED if QueryPlan.of(design, queries).fixed else Adaptivity.ADAPTIVE,
+    )
+    (progress or silent)("adding up", 0.0)
+    oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
+    rows: tuple[Estimate, ...] = ()
+
+    def collected() -> Mapping[str, Any]:
+        """Return what is to be kept: all answers, and the estimates where they were made."""
+        if not rows:
+            return {"answers": oracle.tape}
+        # A ledger that cannot be read just now has no record for estimates; the answers need none.
+        with suppress(Exception):
+            if not run.record().finished:
+                run.finish()
+        with suppress(Exception):
+            made = Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+            return {"answers": oracle.tape, "estimates": made}
+        return {"answers": oracle.tape}
+
+    current_state().paid = collected
+    rows = answer_queries(oracle, design=design, queries=queries)
+    run.finish()
+    return Estimates(
+        design=design,
+        queries=queries,
+        rows=rows,
+        tape=oracle.tape,
+        record=run.record(),
+        ledger=resolve_ledger(ledger).absolute(),
+    )
+
+
+def check_domains_declared(schema: Schema) -> None:
+    """Refuse a schema that leaves something to be learnt: estimates learn nothing about domains."""
+    if schema.open:
+        raise SchemaError(
+            f"the domain of {quote_names(schema.open)} is to be learnt, which estimates do not do.",
+            hint="declare its values or bins, or leave the column out of the schema",
+        )

@@ -1,0 +1,1 @@
+"""Audits of the mechanism: runs replayed on neighbouring tables."""

@@ -1,0 +1,38 @@
+"""The modules that a run needs in the end, loaded before anything is paid for: an import can fail as a disk can."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+# What every result is written with.
+WRITING = (
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "populace.cli.stages",
+    "populace.inference.gls.count_intervals",
+    "populace.release.statement.measured_content",
+    "populace.release.manifest",
+    "populace.release.folder.recovered_answers",
+    "populace.release.report.comparison",
+)
+# What a report is made with.
+REPORT = (
+    "encodings.unicode_escape",
+    "jinja2.ext",
+    "vl_convert",
+    "populace.release.report.document",
+    "populace.release.report.bootstrap_error",
+    "populace.release.report.render",
+)
+ESTIMATES = (
+    "populace.private.survey.smooth_answers",
+    "populace.private.survey.exact_sums",
+)
+ESTIMATES_REPORT = (*REPORT, "populace.release.report.estimates_report")
+
+
+def load_modules(*names: str) -> None:
+    """Load modules now; what cannot be loaded fails while nothing is spent."""
+    for name in names:
+        import_module(name)

@@ -1,0 +1,1 @@
+"""From noisy measurements to a model of the whole table."""

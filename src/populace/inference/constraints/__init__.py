@@ -1,0 +1,1 @@
+"""What a model must keep: rules, structural zeros, public totals, conditions."""

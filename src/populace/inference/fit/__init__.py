@@ -1,0 +1,1 @@
+"""Fitting a model to tables: estimation, descent, proportional fitting, projections."""

@@ -1,0 +1,324 @@
+"""Rounds of measurements and what follows from them: a model that is refitted quickly after every round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.progress import Progress
+from populace.inference.constraints.public_totals import carry_totals
+from populace.inference.constraints.rule_potentials import (
+    ConstrainedDomain,
+    RulePotentials,
+    intersect_hard_tables,
+)
+from populace.inference.factor import Table
+from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
+from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.fit.junction_ipf import fit_junction_ipf
+from populace.inference.fit.mirror_descent import descend
+from populace.inference.fit.objective import Objective, Point
+from populace.inference.gls.consistency import fit_consistent_tables
+from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.observations import Observation, observe, separable_part
+from populace.inference.graph.clique_cost import CliqueCost
+from populace.inference.graph.joints import JointTables
+from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import NO_RULES, Rules, Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitEffort:
+    """How far a fit goes: rounds of least squares, how empty a cell may get, sweeps of scaling, steps of descent.
+
+    `tolerance` is the relative loss that is not worth another step. A fit in earnest also looks for tables that
+    belong to a distribution under the rules.
+    """
+
+    rounds: int
+    floor: float
+    sweeps: int
+    steps: int
+    tolerance: float
+    exact: bool
+
+
+# Good enough to choose by: the noise of a round is far larger than what is missed.
+QUICK_FIT = FitEffort(rounds=8, floor=1e-3, sweeps=5, steps=0, tolerance=1e-4, exact=False)
+
+# Proportional fitting needs two sweeps on a tree of measured pairs, more where rules tie tables together.
+_HARD_SWEEPS, _KNOWN_SWEEPS, _TRIED_SWEEPS = 500, 500, 10
+_HARD_CLOSE = 1e-5
+_MET_SWEEPS = 3
+
+
+class Estimator:
+    """The model of all measurements so far, on the domain in which grouped columns are seen through their grouping.
+
+    `add` measurements, `refit`, and ask for tables: expected counts of any columns, those of a group together.
+    Measurements of one clique are merged, and a refit starts where the last one ended.
+
+    >>> from fractions import Fraction
+    >>> from populace.core.marginals import Marginal
+    >>> estimator = Estimator(Domain({"coin": 2, "die": 6}))
+    >>> estimator.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
+    >>> estimator.refit()
+    >>> estimator.total, estimator.table(("coin",)).round(3), estimator.cells_with(("coin", "die"))
+    (40.0, array([30., 10.]), 12)
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        groupings: Iterable[Grouping] = (),
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+    ) -> None:
+        self.groupings = {grouping.column: grouping for grouping in groupings}
+        self._codes = domain
+        self._layout = RulePotentials(rules, domain=domain, groupings=self.groupings)
+        self._known = carry_totals(
+            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
+        )
+        self.domain = self._layout.domain
+        self._items: dict[frozenset[str], list[Measurement]] = {}
+        self._observed: dict[Clique, Observation] = {}
+        self._structure: ConstrainedDomain | None = None
+        self._objective: Objective | None = None
+        self._point: Point | None = None
+        self._joints: JointTables | None = None
+        self._tables: dict[Clique, Table] = {}
+        self._additions: CliqueCost | None = None
+        self._priced: CliqueCost | None = None
+        self.total = 1.0
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Take in measurements; they count from the next refit on."""
+        touched: dict[frozenset[str], None] = {}
+        for item in measurements:
+            key = frozenset(item.marginal.clique)
+            self._items.setdefault(key, []).append(item)
+            touched[key] = None
+        again = [item for key in touched for item in self._items[key]]
+        for seen in observe(again, domain=self._codes, groupings=self.groupings):
+            allowed = self._layout.allowed(seen.clique)
+            if seen.clique not in self._observed:
+                self._additions = None
+            # A cell in which no row can be holds noise alone.
+            self._observed[seen.clique] = (
+                seen if allowed.all() else replace(seen, values=seen.values * allowed)
+            )
+
+    @property
+    def observed(self) -> tuple[Observation, ...]:
+        """What is fitted at the next refit: one table for every clique, by number and order of columns."""
+        order = {name: i for i, name in enumerate(self.domain)}
+        cliques = sorted(self._observed, key=lambda clique: (len(clique), [order[name] for name in clique]))
+        return tuple(self._observed[clique] for clique in cliques)
+
+    def replace_observations(self, observed: Iterable[Observation]) -> None:
+        """Fit other tables instead of those that were measured: tables that were estimated from them."""
+        self._observed = {each.clique: each for each in observed}
+        self._additions = self._priced = None
+
+    def refit(
+        self,
+        *,
+        effort: FitEffort = QUICK_FIT,
+        start: Model | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Fit the model to all measurements so far.
+
+        The loss is ½ Σ (marginal − count)² / variance over every measured cell; the number of rows is its
+        least-squares estimate, at least 1.
+        Least squares with non-negative cells gives tables and a lower bound of the loss; proportional fitting turns
+        them into potentials, which is the answer when the junction tree adds no edges to the measured cliques.
+        Otherwise mirror descent can go on from there, on the loss itself.
+        """
+        if not self._observed:
+            raise UsageError(
+                "there are no measurements to fit a model to.", hint="measure at least one marginal"
+            )
+        observed = self.observed
+        rows = self._known.rows
+        if rows is None:
+            self.total = max(
+                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
+            )
+        else:
+            self.total = max(1.0, float(rows))
+        structure = self._layout.structure([*self._observed, *self._known.tables])
+        hard = intersect_hard_tables(structure.hard, self._known.empty)
+        objective = Objective(
+            self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
+        )
+        # Tables under rules belong to a distribution, so they are met far more closely than the loss asks for; only the
+        # last digits are slow to come.
+        enough = min(10 * effort.tolerance, _HARD_CLOSE) if hard else effort.tolerance
+        first, bound = self._scaled(observed, objective=objective, effort=effort, enough=enough)
+        # An earlier model that groups columns otherwise says nothing in this domain.
+        if start is not None and start.groupings == self.groupings:
+            earlier = objective.flatten(start.potentials)
+            first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
+        reached = objective.at(first)
+        if hard and effort.exact:
+            bound = reached.loss - objective.gap(reached)
+        if effort.steps:
+            reached = descend(
+                objective,
+                start=first,
+                steps=effort.steps,
+                tolerance=enough,
+                bound=bound,
+                progress=None if progress is None else lambda done: progress("fitting the model", done),
+            ).point
+        if self._known.tables and effort.exact:
+            exact = {clique: table / self.total for clique, table in self._known.tables.items()}
+            reached = objective.at(
+                fit_junction_ipf(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
+            )
+        if self._structure is None or set(structure.hard) != set(self._structure.hard):
+            self._additions = None
+        self._structure, self._objective, self._point = structure, objective, reached
+        self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
+        self._tables.clear()
+
+    def rake_to(self, observed: Iterable[Observation]) -> None:
+        """Scale the fitted model to some tables, whatever they do to others: those that are known well."""
+        tables = {each.clique: each.values / each.values.sum() for each in observed}
+        if self._objective is None or self._point is None or not tables:
+            return
+        objective = self._objective
+        flat = fit_junction_ipf(objective, targets=tables, sweeps=_MET_SWEEPS, start=self._point.potentials)
+        self._point = objective.at(flat)
+        self._joints = objective.propagation.joints(objective.beliefs(flat))
+        self._tables.clear()
+
+    def table(self, clique: Clique) -> Table:
+        """Return the expected counts of any columns, as of the last refit."""
+        if self._joints is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        if clique not in self._tables:
+            found = self.total * self._joints.table(clique)
+            found.setflags(write=False)
+            self._tables[clique] = found
+        return self._tables[clique]
+
+    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
+        """Return the expected counts of many cliques; what they have in common is computed once."""
+        return {clique: self.table(clique) for clique in cliques}
+
+    def cells_with(self, clique: Clique) -> int:
+        """Return how many cells the junction tree would hold if a clique were measured too."""
+        return self._joined().cells(clique)
+
+    def fits(self, clique: Clique, *, max_cells: int) -> bool:
+        """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
+        joined = self._joined()
+        return joined.fits(clique, max_cells=max(max_cells, joined.cells(())))
+
+    def model(self) -> Model:
+        """Return the model of the last refit, with shares of codes inside groups."""
+        if self._structure is None or self._objective is None or self._point is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        objective, point = self._objective, self._point
+        potentials = dict(zip(objective.factors, objective.tables(point.potentials), strict=True))
+        for clique, allowed in intersect_hard_tables(self._structure.hard, self._known.empty).items():
+            forbidden = np.where(allowed, 0.0, FORBIDDEN)
+            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+        items = [item for same in self._items.values() for item in same]
+        return Model(
+            domain=self._codes,
+            hidden=self._structure.hidden,
+            exact=tuple(self._known.tables),
+            groupings=self.groupings,
+            potentials=potentials,
+            total=self.total,
+            within={
+                name: estimate_group_shares(
+                    items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
+                )
+                for name, grouping in self.groupings.items()
+            },
+        )
+
+    def _joined(self) -> CliqueCost:
+        """Return the prices of cliques that might join what is measured and ruled."""
+        if self._additions is None:
+            domain = self.domain if self._structure is None else self._structure.domain
+            hard = () if self._structure is None else self._structure.hard
+            cliques = [*self._observed, *self._known.tables, *hard]
+            self._additions = self._priced = CliqueCost(cliques, domain=domain, earlier=self._priced)
+        return self._additions
+
+    def _scaled(
+        self, observed: Sequence[Observation], *, objective: Objective, effort: FitEffort, enough: float
+    ) -> tuple[Table, float]:
+        """Return potentials near the least loss, and a number below which no distribution's loss can be."""
+        nearest = self._known.observed(observed, weight=1e6)
+        start = None if effort.exact else self._earlier(objective)
+        if objective.hard and effort.exact and count_entries(objective) <= MAX_SYSTEM_ENTRIES:
+            tables = fit_feasible_tables(
+                nearest, objective=objective, total=self.total, tolerance=enough / 10
+            )
+            targets = self._shares(tables, objective=objective, floor=effort.floor)
+            return fit_junction_ipf(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
+        agreed = fit_consistent_tables(
+            [separable_part(o) for o in nearest],
+            domain=self.domain,
+            total=self.total,
+            tolerance=effort.tolerance / 10_000,
+            rounds=effort.rounds,
+        )
+        targets = self._shares(agreed.tables, objective=objective, floor=effort.floor)
+        if objective.closed and not objective.hard:
+            return fit_junction_ipf(
+                objective, targets=targets, sweeps=effort.sweeps, start=start
+            ), agreed.bound
+        # Agreeing tables may belong to no distribution: each is followed as far as it stands out of its noise.
+        deviations = {o.clique: np.sqrt(o.variance) for o in nearest if o.clique in targets}
+        found = fit_junction_ipf(
+            objective,
+            targets={c: agreed.pulls[c] / self.total for c in deviations},
+            soft={c: deviation / self.total for c, deviation in deviations.items()},
+            floor=effort.floor,
+            sweeps=effort.sweeps,
+            close=enough,
+            start=start,
+        )
+        if effort.exact:
+            # They may also belong to one.
+            whole = fit_junction_ipf(objective, targets=targets, sweeps=_TRIED_SWEEPS, start=found)
+            found = min(found, whole, key=lambda potentials: objective.at(potentials).loss)
+        return found, agreed.bound
+
+    def _shares(
+        self, tables: Mapping[Clique, Table], *, objective: Objective, floor: float
+    ) -> dict[Clique, Table]:
+        """Return the factors' tables as shares, no cell emptier than `floor` times an average one."""
+        found = {}
+        for clique in objective.factors:
+            if clique in tables:
+                table = tables[clique]
+                allowed = self._layout.allowed(clique)
+                raised = np.maximum(table, floor * table.mean()) * allowed
+                # Noise can leave nothing where rows can be.
+                found[clique] = np.asarray(
+                    raised / raised.sum() if raised.sum() > 0 else allowed / allowed.sum()
+                )
+        return found
+
+    def _earlier(self, objective: Objective) -> Table | None:
+        """Return the potentials of the last refit in the factors of the next."""
+        if self._objective is None or self._point is None:
+            return None
+        tables = self._objective.tables(self._point.potentials)
+        return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))

@@ -1,0 +1,1 @@
+"""Generalised least squares over all measurements, with exact variances and intervals."""

@@ -1,0 +1,159 @@
+"""Tables that see a column in fewer groups than the model: what they add up to, and what they say of its groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.marginals import Clique, Domain, Grouping, Marginal
+from populace.inference.factor import Table
+from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import Allowed
+
+Lookup = npt.NDArray[np.int64]
+
+# Spread over the model's groups a table must still be held; of a larger one the sums alone are used.
+MAX_SPREAD_CELLS = 2**24
+
+
+def common_refinement(ways: Sequence[Grouping]) -> Grouping:
+    """Return the grouping that tells apart what any of some groupings of a column does, and nothing else.
+
+    Where that is one of them, it is returned as it is.
+
+    >>> common_refinement([Grouping("x", (0, 0, 1, 1)), Grouping("x", (0, 1, 1, 1))]).groups
+    (0, 1, 2, 2)
+    >>> common_refinement([Grouping("x", (1, 0, 0, 2)), Grouping("x", (0, 0, 0, 1))]).groups
+    (1, 0, 0, 2)
+    """
+    groups = np.unique(np.stack([way.lookup for way in ways]), axis=1, return_inverse=True)[1].reshape(-1)
+    size = int(groups.max()) + 1
+    same = [way for way in ways if way.size == size]
+    return same[0] if same else Grouping(ways[0].column, tuple(groups.tolist()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoarseTable:
+    """Noisy counts over columns of which some are seen in fewer groups than the model has.
+
+    `lookups` has for each column the table's group of every group of the model, or None where they are the same.
+    """
+
+    clique: Clique
+    lookups: tuple[Lookup | None, ...]
+    values: Table
+    variance: float
+
+    @property
+    def even_variance(self) -> float:
+        """The variance of a cell of the model if each cell of the table shares its own evenly among those in it."""
+        sizes = [
+            size if lookup is None else lookup.size
+            for size, lookup in zip(self.values.shape, self.lookups, strict=True)
+        ]
+        return self.variance * self.values.size / math.prod(sizes)
+
+    def summed(self, table: Table) -> Table:
+        """Return a table over the model's groups as this one sees it."""
+        for axis, lookup in enumerate(self.lookups):
+            if lookup is not None:
+                found = np.zeros((self.values.shape[axis], *np.delete(table.shape, axis)))
+                np.add.at(found, lookup, np.moveaxis(table, axis, 0))
+                table = np.moveaxis(found, 0, axis)
+        return table
+
+    def possible(self, allowed: Allowed) -> Allowed:
+        """Say of every cell whether a row can be in it, where the model's cells are known."""
+        return np.asarray(self.summed(allowed.astype(np.float64)) > 0)
+
+    def scale_to(self, table: Table, *, wanted: Table) -> Table:
+        """Return a table over the model's groups scaled such that this one would see what is wanted.
+
+        Inside each cell of this table the shares stay as they are. Of all tables with the wanted sums it is the one
+        of least divergence from the given one (Deming and Stephan 1940).
+        """
+        have = self.summed(table)
+        ratio = np.divide(wanted, have, out=np.zeros(have.shape), where=have > 0)
+        for axis, lookup in enumerate(self.lookups):
+            if lookup is not None:
+                ratio = ratio.take(lookup, axis=axis)
+        return table * ratio
+
+
+def split_coarse_tables(
+    measurements: Iterable[Measurement], *, domain: Domain, groupings: Mapping[str, Grouping]
+) -> tuple[tuple[Measurement, ...], tuple[CoarseTable, ...]]:
+    """Part tables of several columns that see one of them in fewer groups than the model from all others.
+
+    Such a table is also one of its other columns, with the noise of all cells that are summed: that part of it stands
+    among the others. It is also one of fewer columns, coarse ones among them: these stand beside it, the smallest
+    first, and those of different tables that see the same are one.
+
+    >>> from fractions import Fraction
+    >>> pair = Marginal(("x", "y"), (Grouping("x", (0, 0, 1)),))
+    >>> item = Measurement(pair, np.array([[5, 7], [1, 2]]), Fraction(4))
+    >>> plain, coarse = split_coarse_tables([item], domain=Domain({"x": 3, "y": 2}), groupings={})
+    >>> plain, coarse[0].lookups[0].tolist()
+    ((Measurement(y, 2 cells, variance 8),), [0, 0, 1])
+    """
+    order = list(domain)
+    seen = domain.grouped(groupings.values())
+    plain: list[Measurement] = []
+    tables: dict[Marginal, list[Measurement]] = {}
+    for item in measurements:
+        names = _coarsened_columns(item.marginal, groupings)
+        plain.append(_sum_to(item, [n for n in item.marginal.clique if n not in names]) if names else item)
+        clique = sorted(item.marginal.clique, key=order.index)
+        for size in range(2, len(clique) + 1) if names else ():
+            for part in combinations(clique, size):
+                if names & set(part) and seen.cells(part) <= MAX_SPREAD_CELLS:
+                    table = _sum_to(item, part)
+                    tables.setdefault(table.marginal, []).append(table)
+    coarse = [_mean_coarse_table(marginal, same, groupings) for marginal, same in tables.items()]
+    # The most precise one has the last word where tables see the same columns in different groups.
+    return tuple(plain), tuple(sorted(coarse, key=lambda table: (len(table.clique), -table.variance)))
+
+
+def _mean_coarse_table(
+    marginal: Marginal, same: Sequence[Measurement], groupings: Mapping[str, Grouping]
+) -> CoarseTable:
+    """Return the mean of tables that see the same, weighted by precision."""
+    precision = sum(1 / float(item.variance) for item in same)
+    values = sum((item.counts / float(item.variance) for item in same), np.zeros(same[0].counts.shape))
+    return CoarseTable(
+        clique=marginal.clique,
+        lookups=tuple(
+            _group_lookup(groupings.get(name), marginal.grouping(name)) for name in marginal.clique
+        ),
+        values=values / precision,
+        variance=1 / precision,
+    )
+
+
+def _coarsened_columns(marginal: Marginal, groupings: Mapping[str, Grouping]) -> set[str]:
+    if len(marginal.clique) < 2:
+        return set()
+    return {own.column for own in marginal.groupings if own != groupings.get(own.column)}
+
+
+def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:
+    """Return the table of some columns, in their order, that a table adds up to."""
+    clique = item.marginal.clique
+    axes = tuple(axis for axis, name in enumerate(clique) if name not in names)
+    left = [name for name in clique if name in names]
+    counts = np.asarray(item.counts.sum(axis=axes)).transpose([left.index(name) for name in names])
+    ways = [item.marginal.grouping(name) for name in names]
+    kept = Marginal(tuple(names), tuple(way for way in ways if way is not None))
+    return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
+
+
+def _group_lookup(model: Grouping | None, table: Grouping | None) -> Lookup | None:
+    """Return the table's group of every group of the model, or None where they are the same."""
+    if table is None or model == table:
+        return None
+    return table.lookup if model is None else table.lookup[[codes[0] for codes in model.members]]

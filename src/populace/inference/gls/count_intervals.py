@@ -1,0 +1,244 @@
+"""How sure the counts are: what all measurements together say about a marginal, with an interval for every cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Marginal
+from populace.inference.constraints.support import Support
+from populace.inference.factor import Table
+from populace.inference.gls.blue_estimates import BlueEstimates, GroupingOrigin, cell_lookup
+from populace.inference.gls.interval_half_width import CONFIDENCE_LEVEL, interval_half_width
+from populace.inference.gls.observations import sum_groups
+from populace.measurements.measurements import Measurement, Measurements, describe_marginals
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount
+from populace.schema.conditions.rules import NO_RULES, Allowed, Rules, Totals
+
+# Public totals enter least squares as measurements with so small a part of the smallest variance.
+_TOTALS_VARIANCE_PART = Fraction(1, 10**6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountInterval:
+    """The counts of one marginal: unbiased estimates, their standard errors, and how far their intervals reach.
+
+    Counts may come out below 0, as noise does; cutting them there would make sums of them too large.
+    """
+
+    marginal: Marginal
+    estimate: Table
+    error: Table
+    reach: Table
+
+    @property
+    def low(self) -> Table:
+        """The lower ends of the intervals."""
+        return self.estimate - self.reach
+
+    @property
+    def high(self) -> Table:
+        """The upper ends of the intervals."""
+        return self.estimate + self.reach
+
+
+class CountIntervals:
+    """The marginals that measurements determine, with intervals that hold the true count with probability `level`.
+
+    >>> flips = Measurement(Marginal(("coin",)), np.array([33, 13]), Fraction(25))
+    >>> rows = Measurement(Marginal(()), np.array(40), Fraction(4))
+    >>> found = CountIntervals([flips, rows], domain=Domain({"coin": 2}))
+    >>> found
+    Intervals of number of rows, 1 column, each right with probability 0.95
+    >>> coin = found.of("coin")
+    >>> coin.estimate.round(1), coin.low.round(1), coin.high.round(1)
+    (array([30.2, 10.2]), array([23.,  3.]), array([37.4, 17.4]))
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Measurement],
+        *,
+        domain: Domain,
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+        laplace: bool = False,
+        groups: GroupingOrigin = GroupingOrigin.CHOSEN,
+        level: float = CONFIDENCE_LEVEL,
+        bias: float = 0.0,
+    ) -> None:
+        if not items:
+            raise UsageError("there are no measurements.", hint="measure at least one marginal")
+        if not 0 < level < 1:
+            raise UsageError(f"the level is {level}.", hint="give a number between 0 and 1, such as 0.95")
+        self._items = tuple(items)
+        self._domain = domain
+        self._rules = rules
+        self._totals = tuple(totals)
+        self._laplace = laplace
+        self._level = level
+        self._bias = bias
+        certain = _TOTALS_VARIANCE_PART * min(item.variance for item in items)
+        self._pool = BlueEstimates(
+            items,
+            domain=domain,
+            certain=[Measurement(Marginal(total.clique), total.counts, certain) for total in totals],
+            rows=float(totals[0].counts.sum()) if totals else None,
+            groups=groups,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Intervals of {describe_marginals(self.measured)}, each right with probability {self._level:g}"
+        )
+
+    @property
+    def measured(self) -> tuple[Marginal, ...]:
+        """What was measured, repeats once, in the order of measuring."""
+        return tuple(dict.fromkeys(item.marginal for item in self._items))
+
+    def __iter__(self) -> Iterator[CountInterval]:
+        return (self.at(marginal) for marginal in self.measured)
+
+    def of(self, *columns: str) -> CountInterval:
+        """Return the counts over some columns, as finely as they are determined; no column asks for the rows.
+
+        Codes that measurements of several columns merge stay merged, except in a column by itself.
+        """
+        unknown = [name for name in columns if name not in self._domain]
+        if unknown:
+            raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
+        grouped = Marginal.grouped(columns, self._pool.groupings)
+        for marginal in dict.fromkeys((Marginal(columns), grouped)):
+            if (found := self._pool.estimate(marginal)) is not None:
+                return self._interval(marginal, *found)
+        raise UsageError(
+            f"the measurements do not determine {' × '.join(columns)}.",
+            hint="ask for columns that were measured together, or ask the model",
+        )
+
+    def at(self, marginal: Marginal) -> CountInterval:
+        """Return the counts of a marginal in the very groups that it names."""
+        found = self._pool.estimate(marginal)
+        if found is None:
+            raise UsageError(
+                f"the measurements do not determine {marginal} in these groups.",
+                hint="ask for what was measured",
+            )
+        return self._interval(marginal, *found)
+
+    def columns(self) -> dict[str, list[Table]]:
+        """Return what stands beside the counts of saved measurements: `estimate`, `low` and `high`, to a thousandth."""
+        shown = {interval.marginal: interval for interval in self}
+        same = [shown[item.marginal] for item in self._items]
+        return {
+            "estimate": [interval.estimate.round(3) for interval in same],
+            "low": [interval.low.round(3) for interval in same],
+            "high": [interval.high.round(3) for interval in same],
+        }
+
+    def _interval(self, marginal: Marginal, values: Table, variance: Table) -> CountInterval:
+        known = self._known(marginal)
+        values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
+        allowed = self._allowed(marginal)
+        values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
+        far = interval_half_width(
+            variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
+        )
+        if self._bias:
+            far = np.where(variance > 0, far + self._bias * self._summed(marginal), far)
+        return CountInterval(marginal=marginal, estimate=values, error=np.sqrt(variance), reach=far)
+
+    def _summed(self, marginal: Marginal) -> Table:
+        """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
+        holding = (item for item in self._items if set(marginal.clique) <= set(item.marginal.clique))
+        least = min(holding, key=lambda item: item.counts.size, default=None)
+        if least is None:
+            return np.zeros(marginal.shape(self._domain))
+        others = [name for name in least.marginal.clique if name not in marginal.clique]
+        cells = np.array(float(self._domain.cells(tuple(others))))
+        for name in marginal.clique:
+            codes = cell_lookup(marginal.grouping(name), self._domain[name])
+            cells = np.multiply.outer(cells, np.bincount(codes))
+        return np.where(cells > 1, cells, 0.0)
+
+    def _known(self, marginal: Marginal) -> Table | None:
+        """Return the counts of a marginal if they are public."""
+        for total in self._totals:
+            if set(marginal.clique) <= set(total.clique):
+                others = tuple(i for i, name in enumerate(total.clique) if name not in marginal.clique)
+                table: Table = total.counts.sum(axis=others).astype(np.float64)
+                kept = [name for name in total.clique if name in marginal.clique]
+                table = table.transpose([kept.index(name) for name in marginal.clique])
+                for axis, name in enumerate(marginal.clique):
+                    grouping = marginal.grouping(name)
+                    table = table if grouping is None else sum_groups(table, grouping, axis=axis)
+                return table
+        return None
+
+    def _noise(self, clique: Clique) -> float:
+        """Return the smallest variance of noise in a table that holds the clique."""
+        # The tables of one of its columns are far fewer than all.
+        among = min((self._of_column.get(name, ()) for name in clique), key=len, default=self._items)
+        within = (item for item in among if set(clique) <= set(item.marginal.clique))
+        return min((float(item.variance) for item in within), default=math.inf)
+
+    @cached_property
+    def _of_column(self) -> dict[str, list[Measurement]]:
+        found: dict[str, list[Measurement]] = {}
+        for item in self._items:
+            for name in item.marginal.clique:
+                found.setdefault(name, []).append(item)
+        return found
+
+    @cached_property
+    def _possible(self) -> Support | None:
+        return Support(self._rules) if self._rules.rules else None
+
+    def _allowed(self, marginal: Marginal) -> Allowed:
+        """Say of every cell whether the rules let a row be in it."""
+        shape = marginal.shape(self._domain)
+        constrained = [
+            name for name in marginal.clique if self._possible is not None and name in self._possible
+        ]
+        if self._possible is None or not constrained:
+            return np.broadcast_to(np.True_, shape)
+        table = self._possible.table(constrained).astype(np.float64)
+        for axis, name in enumerate(constrained):
+            classes = self._rules.classes[name]
+            cells = cell_lookup(marginal.grouping(name), self._domain[name])
+            meets = np.zeros((int(cells.max()) + 1, classes.size))
+            meets[cells, classes.lookup] = 1.0
+            table = np.moveaxis(np.tensordot(meets, table, axes=(1, axis)), 0, axis)
+        sizes = [
+            size if name in constrained else 1 for name, size in zip(marginal.clique, shape, strict=True)
+        ]
+        return np.broadcast_to(table.reshape(sizes) > 0, shape)
+
+
+def count_intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) -> CountIntervals:
+    """Return how sure the counts of one run are: the marginals that it determines, with intervals.
+
+    All measurements are joined by weighted least squares, and the variances of its estimates are exact. Where the
+    schema declares public totals, these are certain, and so are cells that a rule forbids; the rules are not used
+    beyond that. Counts that were held within a range are too high near 0: intervals of their sums reach as much further
+    as that may come to.
+    """
+    schema, laws = measurements.schema, [charged.spend.mechanism for charged in measurements.record.spends]
+    return CountIntervals(
+        measurements.items,
+        domain=schema.domain,
+        rules=schema.rules,
+        totals=schema.totals,
+        laplace=any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in laws),
+        level=level,
+        bias=max(
+            (mechanism.bias for mechanism in laws if isinstance(mechanism, ExponentialCount)), default=0.0
+        ),
+    )

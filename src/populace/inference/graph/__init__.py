@@ -1,0 +1,1 @@
+"""Junction trees and belief propagation."""

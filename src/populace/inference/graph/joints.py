@@ -1,0 +1,154 @@
+"""Probability tables of many sets of columns from one calibrated junction tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from populace.core.marginals import Clique, Domain
+from populace.inference.factor import AxisMap, Table
+from populace.inference.graph.junction_tree import JunctionTree
+
+
+class JointTables:
+    """Answers questions about one set of node tables, and keeps what answers have in common.
+
+    Columns of one node are summed out of its table. Columns of several nodes are gathered from the leaves of the
+    smallest subtree that holds them: each branch tells the wanted columns' probabilities given its separator, and a
+    separator is summed out by one product of matrices. What a branch told is kept, so all pairs of a tree cost
+    little more than its longest ways.
+    """
+
+    def __init__(self, beliefs: Sequence[Table], *, tree: JunctionTree, domain: Domain) -> None:
+        self._beliefs = beliefs
+        self._tree = tree
+        self._domain = domain
+        self._sets = [frozenset(node) for node in tree.nodes]
+        self._cells = [domain.cells(node) for node in tree.nodes]
+        # A node's parent stands before it: the first node that holds a column is above all others that do.
+        self._top = {column: i for i in range(len(tree.nodes) - 1, -1, -1) for column in tree.nodes[i]}
+        # The nodes of every column as bits, those with the fewest cells in the lowest.
+        self._by_cells = sorted(range(len(tree.nodes)), key=self._cells.__getitem__)
+        self._homes = dict.fromkeys(self._top, 0)
+        for bit, i in enumerate(self._by_cells):
+            for column in tree.nodes[i]:
+                self._homes[column] |= 1 << bit
+        # The part of the forest that a node lies in: nothing is shared across an empty separator.
+        self._part = list(range(len(tree.nodes)))
+        for i, parent in enumerate(tree.parents):
+            if tree.separators[i]:
+                self._part[i] = self._part[parent]
+        self._apart: dict[Clique, Table] = {}
+        self._sums: dict[tuple[int, Clique], Table] = {}
+        self._told: dict[tuple[int, Clique], Table] = {}
+
+    def table(self, clique: Clique) -> Table:
+        """Return the probabilities of the cells of any columns, in their order.
+
+        Columns in parts of the forest that nothing joins are independent: what each part tells is kept.
+        """
+        parts: dict[int, list[str]] = {}
+        for column in clique:
+            parts.setdefault(self._part[self._top[column]], []).append(column)
+        if len(parts) <= 1:
+            return self._together(clique)
+        whole = np.ones((1,) * len(clique))
+        for columns in parts.values():
+            own = tuple(columns)
+            if own not in self._apart:
+                self._apart[own] = self._together(own)
+            told = self._apart[own]
+            whole = whole * told.reshape([self._domain[c] if c in columns else 1 for c in clique])
+        return whole
+
+    def _together(self, clique: Clique) -> Table:
+        """Return the probabilities of columns of one part of the forest."""
+        homes = -1
+        for column in clique:
+            homes &= self._homes[column]
+        if homes:
+            home = self._by_cells[(homes & -homes).bit_length() - 1]
+            return AxisMap.of(clique, inside=self._tree.nodes[home], domain=self._domain).collapse(
+                self._beliefs[home]
+            )
+        meeting = self._meeting(clique)
+        columns, table = self._gathered(meeting, clique, given=())
+        return table.transpose([columns.index(column) for column in clique])
+
+    def _meeting(self, clique: Clique) -> int:
+        """Return the lowest node above, or among, the top nodes of some columns."""
+        nodes = {self._top[column] for column in clique}
+        while len(nodes) > 1:
+            lowest = max(nodes)
+            nodes.remove(lowest)
+            nodes.add(self._tree.parents[lowest])
+        return nodes.pop()
+
+    def _tell(self, node: int, wanted: Clique) -> Table:
+        """Return the probabilities of columns at or below a node given its separator's cells."""
+        key = node, wanted
+        if key not in self._told:
+            separator = self._tree.separators[node]
+            columns, table = self._gathered(node, wanted, given=separator)
+            self._told[key] = table.transpose([columns.index(column) for column in (*separator, *wanted)])
+        return self._told[key]
+
+    def _gathered(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
+        """Return a table of the wanted columns, and of those given, from a node and the branches below it."""
+        branches: dict[int, list[str]] = {}
+        for column in wanted:
+            if column not in self._sets[node]:
+                branches.setdefault(self._step(node, column), []).append(column)
+        separators = [set(self._tree.separators[child]) for child in branches]
+        kept = {*given, *wanted}
+        columns: Clique = tuple(c for c in self._tree.nodes[node] if c in kept.union(*separators))
+        table = self._given(node, columns) if given else self._sum(node, columns)
+        for number, (child, below) in enumerate(branches.items()):
+            later = kept.union(*separators[number + 1 :])
+            columns, table = self._through(table, columns, child=child, below=tuple(below), later=later)
+        return columns, table
+
+    def _through(
+        self, table: Table, columns: Clique, *, child: int, below: Clique, later: set[str]
+    ) -> tuple[Clique, Table]:
+        """Join what a branch tells to a table, and sum out the columns of its separator that are not needed later."""
+        separator = self._tree.separators[child]
+        shared = tuple(c for c in separator if c in later)
+        inner = tuple(c for c in separator if c not in later)
+        outer = tuple(c for c in columns if c not in separator)
+        sizes = [math.prod(self._domain.shape(part)) for part in (shared, outer, inner, below)]
+        left = table.transpose([columns.index(c) for c in (*shared, *outer, *inner)])
+        told = self._tell(child, below)
+        right = told.transpose(
+            [separator.index(c) for c in (*shared, *inner)] + list(range(len(separator), told.ndim))
+        )
+        product = np.matmul(
+            left.reshape(sizes[0], sizes[1], sizes[2]), right.reshape(sizes[0], sizes[2], sizes[3])
+        )
+        found = (*shared, *outer, *below)
+        return found, product.reshape(self._domain.shape(found))
+
+    def _step(self, node: int, column: str) -> int:
+        """Return the child of a node on the way to the top node of a column below it."""
+        below = self._top[column]
+        while self._tree.parents[below] != node:
+            below = self._tree.parents[below]
+        return below
+
+    def _sum(self, node: int, columns: Clique) -> Table:
+        key = node, columns
+        if key not in self._sums:
+            slot = AxisMap.of(columns, inside=self._tree.nodes[node], domain=self._domain)
+            self._sums[key] = slot.collapse(self._beliefs[node])
+        return self._sums[key]
+
+    def _given(self, node: int, columns: Clique) -> Table:
+        """Return the probabilities of some columns of a node given its separator, which stands first among them."""
+        table = self._sum(node, columns)
+        separator = self._tree.separators[node]
+        matrix = table.reshape(math.prod(self._domain.shape(separator)), -1)
+        sums = matrix.sum(axis=1, keepdims=True)
+        given: Table = np.divide(matrix, sums, out=np.zeros_like(matrix), where=sums > 0)
+        return given.reshape(table.shape)

@@ -1,0 +1,1 @@
+"""The noisy measurements of a run: what crossed the barrier."""

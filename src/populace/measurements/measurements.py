@@ -1,0 +1,382 @@
+"""The noisy measurements of one run: what crossed the barrier, saved so that later stages can start from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.errors import ReleaseError
+from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
+from populace.core.pretty_json import pretty_json
+from populace.core.untrusted_files import (
+    read_column_names,
+    read_json,
+    read_parquet,
+    refuse_parse_errors,
+    require_int,
+    require_text,
+)
+from populace.measurements.public_marginals import PublicMarginals
+from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
+from populace.privacy.ledger.run_record import RunRecord, format_short_up
+from populace.schema.schema import Schema
+
+Numbers = npt.NDArray[np.float64]
+# Marginals to be measured with the same noise.
+Batch = tuple[Sequence[Marginal], Noise | ExponentialCount]
+
+FORMAT = "populace measurements 1"
+FILES = ("measurements.json", "measurements.parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy counts of one marginal, and the variance of the noise that is really in each of them."""
+
+    marginal: Marginal
+    counts: Counts
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64)
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+
+    def __repr__(self) -> str:
+        return f"Measurement({self.marginal}, {self.counts.size} cells, variance {float(self.variance):.6g})"
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedRows:
+    """Whole rows that were told because they are frequent: their codes over some columns, and noisy counts of them."""
+
+    columns: Clique
+    codes: Counts
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes, dtype=np.int64).reshape(-1, len(self.columns))
+        counts = np.array(self.counts, dtype=np.int64)
+        if len(codes) != len(counts) or counts.min(initial=1) < 1:
+            raise ReleaseError(
+                "the rows that were told have no counts.", hint="give each row a count above 0"
+            )
+        for name, value in (("codes", codes), ("counts", counts)):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, rows: Mapping[tuple[int, ...], int], *, columns: Iterable[str]) -> ReleasedRows:
+        """Return what was told as a table."""
+        return cls(
+            tuple(columns), np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), np.int64)
+        )
+
+    def __repr__(self) -> str:
+        return f"Told({len(self.counts)} rows of {len(self.columns)} columns)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rows as plain JSON, column by column."""
+        by_column = {name: self.codes[:, place].tolist() for place, name in enumerate(self.columns)}
+        return {"codes": by_column, "counts": self.counts.tolist()}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> ReleasedRows:
+        """Return the rows that `to_json` wrote."""
+        columns = tuple(map(str, told["codes"]))
+        return cls(columns, np.array([told["codes"][name] for name in columns], np.int64).T, told["counts"])
+
+    def fits(self, domain: Domain) -> bool:
+        """Say whether these are rows over all columns of a domain."""
+        sizes = np.array([domain.get(name, 0) for name in self.columns])
+        return self.columns == tuple(domain) and bool(((self.codes >= 0) & (self.codes < sizes)).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Everything one run measured, under which schema, and the ledger's record of what it cost.
+
+    `told` are whole rows, where the method told some, and `public` what it took from a public table.
+    """
+
+    schema: Schema
+    items: tuple[Measurement, ...]
+    record: RunRecord
+    told: ReleasedRows | None = None
+    public: PublicMarginals | None = None
+
+    def __post_init__(self) -> None:
+        if self.told is not None and not self.told.fits(self.schema.domain):
+            raise ReleaseError(
+                "the rows that were told are not rows of the schema.",
+                hint="use measurements together with the schema they were made under",
+            )
+        if self.public is not None and (
+            self.record.public is None or not self.public.fits(self.schema.domain)
+        ):
+            raise ReleaseError(
+                "the public counts are not those of a table that the record names.",
+                hint="use measurements together with the schema and the record they were made under",
+            )
+        if not self.items:
+            raise ReleaseError("there are no measurements.", hint="measure at least one marginal")
+        for item in self.items:
+            if item.counts.shape != item.marginal.shape(self.schema.domain):
+                raise ReleaseError(
+                    f"the measurement of {item.marginal} does not have the shape its schema gives it.",
+                    hint="use measurements together with the schema they were made under",
+                )
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        *,
+        answers: Iterable[Measurement | ReleasedRows | PublicMarginals],
+        record: RunRecord,
+    ) -> Measurements:
+        """Return what a run was told: tables of counts and, by some methods, whole rows."""
+        found = tuple(answers)
+        items = tuple(answer for answer in found if isinstance(answer, Measurement))
+        rows = [answer for answer in found if isinstance(answer, ReleasedRows)]
+        public = [answer for answer in found if isinstance(answer, PublicMarginals)]
+        return cls(
+            schema=schema,
+            items=items,
+            record=record,
+            told=rows[-1] if rows else None,
+            public=public[-1] if public else None,
+        )
+
+    def __repr__(self) -> str:
+        epsilon, delta = (format_short_up(part) for part in self.record.guarantee)
+        rehearsal = ", a rehearsal" if self.record.rehearsal else ""
+        return (
+            f"Measurements of “{self.record.dataset}”: {describe_marginals(item.marginal for item in self.items)}"
+            f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
+            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of everything measured and of the record that paid for it; a model names it as its parent."""
+        told = hashlib.sha256(json.dumps(self.to_json(), ensure_ascii=False).encode())
+        for item in self.items:
+            told.update(item.counts.astype("<i8").tobytes())
+        return told.hexdigest()
+
+    def save(self, folder: Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})) -> None:
+        """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else).
+
+        `beside` are columns to write next to the counts, such as their intervals: a table for every measurement.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from populace.schema.codec.cell_texts import to_arrow
+
+        folder.mkdir(parents=True, exist_ok=True)
+        sizes = [item.counts.size for item in self.items]
+        cells = pa.table(
+            {
+                "marginal": to_arrow(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
+                "cell": to_arrow(np.concatenate([np.arange(size, dtype=np.int64) for size in sizes])),
+                "count": to_arrow(
+                    np.concatenate([item.counts.ravel() for item in self.items]).astype(np.int64)
+                ),
+            }
+            | {
+                name: to_arrow(np.concatenate([table.ravel() for table in tables]))
+                for name, tables in beside.items()
+            }
+        )
+        # Arrow opens only paths that are UTF-8.
+        with (folder / "measurements.parquet").open("wb") as file:
+            pq.write_table(cells, file, compression="zstd")
+        text = pretty_json(self.to_json())
+        (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `measurements.json`: everything but the counts."""
+        groupings = list(dict.fromkeys(g for item in self.items for g in item.marginal.groupings))
+        return {
+            "format": FORMAT,
+            "rehearsal": self.record.rehearsal,
+            "schema_digest": self.schema.digest,
+            "schema": self.schema.to_toml(),
+            "record": self.record.to_json(),
+            "groupings": [{"column": g.column, "groups": list(g.groups)} for g in groupings],
+            "marginals": [
+                {
+                    "columns": list(item.marginal.clique),
+                    "groupings": [groupings.index(g) for g in item.marginal.groupings],
+                    "shape": list(item.counts.shape),
+                    "variance": str(item.variance),
+                }
+                for item in self.items
+            ],
+            **({} if self.told is None else {"told": self.told.to_json()}),
+            **({} if self.public is None else {"public": self.public.to_json()}),
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> Measurements:
+        """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
+        for name in FILES:
+            if not (folder / name).is_file():
+                raise ReleaseError(
+                    f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
+                )
+        told = read_json(folder / "measurements.json")
+        with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
+            if told["format"] != FORMAT:
+                raise ReleaseError(
+                    f"measurements.json has format {told['format']!r}; this version reads {FORMAT!r}.",
+                    hint="use the version of populace that wrote it",
+                )
+            schema = Schema.parse(require_text(told["schema"]), released=True)
+            groupings = [
+                Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))
+                for g in told["groupings"]
+            ]
+            marginals = [
+                Marginal(
+                    tuple(map(require_text, entry["columns"])),
+                    tuple(groupings[require_int(number)] for number in entry["groupings"]),
+                )
+                for entry in told["marginals"]
+            ]
+            shapes = [tuple(map(require_int, entry["shape"])) for entry in told["marginals"]]
+            if shapes != [marginal.shape(schema.domain) for marginal in marginals]:
+                raise ReleaseError(
+                    "a measurement does not have the shape its schema gives it.",
+                    hint="use measurements together with the schema they were made under",
+                )
+            blocks = _read_counts(folder / "measurements.parquet", shapes)
+            items = tuple(
+                Measurement(marginal, block, fraction_from_json(entry["variance"]))
+                for marginal, block, entry in zip(marginals, blocks, told["marginals"], strict=True)
+            )
+            if any(item.variance <= 0 for item in items):
+                raise ValueError("noise that is none")
+            record = RunRecord.from_json(told["record"])
+            rows = ReleasedRows.from_json(told["told"]) if "told" in told else None
+            public = (
+                PublicMarginals.from_json(told["public"], domain=schema.domain) if "public" in told else None
+            )
+            whole_schema = schema.digest == told["schema_digest"]
+        # The budget was reserved under the schema as it was before domains were learnt.
+        if not whole_schema or schema.draft.digest != record.schema_digest:
+            raise ReleaseError(
+                f"the files of {folder} do not belong together.",
+                hint="give the folder that `populace measure` wrote, unaltered",
+            )
+        return cls(schema=schema, items=items, record=record, told=rows, public=public)
+
+
+def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
+    """Return the noisy counts of tables of these shapes; a file with other cells, or in another order, is refused."""
+    import pyarrow as pa
+
+    sizes = [math.prod(shape) for shape in shapes]
+    fixed = {"marginal": pa.int32(), "cell": pa.int64(), "count": pa.int64()}
+    types = fixed | {name: pa.float64() for name in read_column_names(path)[len(fixed) :]}
+    cells = read_parquet(path, types=types, rows=sum(sizes))
+    if any(column.null_count for column in cells.columns) or not (
+        np.array_equal(cells["marginal"].to_numpy(), np.repeat(np.arange(len(sizes)), sizes))
+        and np.array_equal(cells["cell"].to_numpy(), np.concatenate([np.arange(0), *map(np.arange, sizes)]))
+    ):
+        raise ValueError("other cells")
+    ends = np.cumsum(sizes)[:-1]
+    parts = np.split(cells["count"].to_numpy(), ends) if sizes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRecord:
+    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+
+    verb: str
+    question: Mapping[str, Any]
+    mechanism: Any
+    answer: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "verb": self.verb,
+            "question": dict(self.question),
+            "law": self.mechanism,
+            "answer": self.answer,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> AnswerRecord:
+        """Return what `to_json` wrote."""
+        return cls(
+            verb=str(told["verb"]), question=told["question"], mechanism=told["law"], answer=told["answer"]
+        )
+
+
+def group_repeats(items: Iterable[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each marginal together, in the order of the first of its kind."""
+    same: dict[Marginal, list[Measurement]] = {}
+    for item in items:
+        same.setdefault(item.marginal, []).append(item)
+    return list(same.values())
+
+
+def mean_counts(same: Sequence[Measurement]) -> tuple[Numbers, Fraction]:
+    """Return the mean of several measurements of one marginal, weighted by precision, and its variance.
+
+    >>> first, second = (Measurement(Marginal(()), np.array(n), Fraction(v)) for n, v in [(10, 3), (14, 1)])
+    >>> [float(found) for found in mean_counts([first, second])]
+    [13.0, 0.75]
+    """
+    variance = 1 / sum((1 / item.variance for item in same), Fraction(0))
+    mean = np.zeros(same[0].counts.shape)
+    # In an order that does not depend on who came first.
+    for item in sorted(same, key=lambda item: item.variance):
+        mean += float(variance / item.variance) * item.counts
+    return mean, variance
+
+
+def combine_repeats(same: Sequence[Measurement]) -> Measurement:
+    """Return one measurement for several of the same marginal: their mean, to the nearest row."""
+    mean, variance = mean_counts(same)
+    return Measurement(same[0].marginal, np.rint(mean).astype(np.int64), variance)
+
+
+def describe_marginals(marginals: Iterable[Marginal]) -> str:
+    """Return what was measured as people say it, repeats counted once.
+
+    >>> describe_marginals([Marginal(()), Marginal(("age",)), Marginal(("sex",)), Marginal(("age", "sex"))])
+    'number of rows, 2 columns, 1 pair'
+    """
+    sizes = Counter(len(clique) for clique in dict.fromkeys(marginal.clique for marginal in marginals))
+    return ", ".join(describe_count(number, columns=size) for size, number in sorted(sizes.items()))
+
+
+def describe_count(number: int, *, columns: int) -> str:
+    """Return a number of marginals over so many columns each, in words.
+
+    >>> describe_count(12, columns=1), describe_count(1, columns=2), describe_count(1, columns=0)
+    ('12 columns', '1 pair', 'number of rows')
+    """
+    if columns == 0:
+        return "number of rows"
+    one = {1: "column", 2: "pair"}.get(columns, f"combination of {columns} columns")
+    many = {1: "columns", 2: "pairs"}.get(columns, f"combinations of {columns} columns")
+    return f"{number} {one if number == 1 else many}"

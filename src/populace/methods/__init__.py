@@ -1,0 +1,1 @@
+"""The synthesizers: what each measures and how its model is fitted."""

@@ -1,0 +1,1 @@
+"""`adaptive`, the default: the pairs and triples that are worth their noise."""

@@ -1,0 +1,268 @@
+"""`measure_adaptive`: single columns, one noisy look at all pairs, then a batch of those that are worth their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement
+from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.pair_screen import PairScreen
+from populace.methods.adaptive.triples import TRIPLE_SHARE, measure_triples
+from populace.methods.independent import measure_columns
+from populace.methods.oracle import Oracle
+from populace.methods.selection.budget_allocation import (
+    ColumnCosts,
+    Floats,
+    allocate,
+    choose_pairs,
+    map_precisions,
+)
+from populace.methods.selection.measure_batch import measure_batch, round_down_share
+from populace.methods.workload import Workload
+
+FIRST_SHARE = Fraction(10, 100)
+SCORE_SHARE = Fraction(2, 100)
+# A pair whose score is this many deviations of the score's noise above 0 is no better than one of score 0.
+DOUBT = 1.0
+# Two columns of two codes and any third, or columns of 2, 3 and fewer than 6: no others save anything.
+MOST_SAVING, MOST_TRIPLES = 100, 5000
+# When pairs err by less than this on average, in total variation, triples are worth a look.
+CLEAN = 0.01
+# Distances are clear when their noise is this part of all rows.
+CLEAR, MOST_LOOKS = 0.03, 2
+# Whether to believe a public table is worth more of a budget where the look would not tell.
+MOST_DOUBTFUL = Fraction(10, 100)
+
+
+def measure_adaptive(
+    oracle: Oracle, *, workload: Workload, progress: Progress
+) -> tuple[Measurement | PublicMarginals, ...]:
+    """Measure columns, look at the distance of every pair from independence, and measure a batch of columns and pairs.
+
+    What the batch holds, and with how much noise, follows from public facts and paid answers: the noisy columns tell
+    what an error of each table would cost, the noisy distances what each pair would gain. With little budget for the
+    rows there are, all of it goes to the columns; with much, nearly all pairs are measured. Columns are measured a
+    second time before the pairs, so that the rare codes, which share a group in pairs, are those of the better counts.
+    With a public table, columns are drawn towards it, and the look takes in the distance of every pair from the public
+    one too: where that is nearer than independence it is what a pair is taken to be unless it is measured.
+    """
+    if oracle.public is None:
+        return _measure_columns_and_pairs(oracle, workload=workload, progress=progress)[0]
+    measured, trusted = _measure_columns_and_pairs(oracle, workload=workload, progress=progress)
+    columns = [(name,) for name in oracle.domain]
+    return (*measured, PublicMarginals.of(oracle.public, [*columns, *sorted(trusted)]))
+
+
+def _measure_columns_and_pairs(
+    oracle: Oracle, *, workload: Workload, progress: Progress
+) -> tuple[tuple[Measurement, ...], frozenset[Clique]]:
+    """Return what was measured, and the pairs that are trusted to be as in the public table."""
+    nothing: frozenset[Clique] = frozenset()
+    progress("measuring columns", 0.0)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1)), nothing
+    weights = pair_weights(workload)
+    names = list(oracle.domain)
+    each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
+    # No column is left out at first, however small beside others.
+    each = np.maximum(each, each.max() / 100)
+    first = measure_batch(oracle, [Marginal((name,)) for name in names], each, share=FIRST_SHARE)
+    view = PairScreen(oracle, first)
+    pairs = view.pairs(weights)
+    precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
+    deviation = math.sqrt(2 * len(names) / (float(1 - FIRST_SHARE) * precision))
+    # What a public table says of a pair is worth a look also where measuring it never would be.
+    pairs = (
+        pairs
+        if oracle.public is not None
+        else [
+            pair
+            for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
+            if view.most(pair) > cost * deviation
+        ]
+    )
+    if not pairs:
+        return first + measure_batch(
+            oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
+        ), nothing
+    progress("looking at pairs", 0.2)
+    scores, doubts, taken = score_pairs(oracle, view, pairs)
+    trusted = view.trusted
+    left = 1 - FIRST_SHARE - taken
+    budget = float(left) * precision
+    singles = map_precisions(pairs, [(name,) for name in names], domain=view.domain)
+    columns = view.columns(weights, deviation=deviation / math.sqrt(2))
+    important = np.array([float(weights[pair]) for pair in pairs])
+    gains = important * (scores - DOUBT * doubts)
+    costs = important * view.costs(pairs, deviation=deviation)
+    chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
+    first_plan = _plan_batch(
+        [pairs[number] for number in chosen.tolist()],
+        costs[chosen],
+        view=view,
+        columns=columns,
+        budget=budget,
+    )
+    own = first_plan.own
+    share = round_down_share(float(own.sum()) / budget) * left if chosen.size else left
+    progress("measuring columns", 0.5)
+    measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
+    if share == left:
+        return measured, trusted
+    progress("measuring pairs", 0.8)
+    view = PairScreen(oracle, measured, trusted=trusted)
+    asked = [pairs[number] for number in chosen.tolist() if view.tells(pairs[number])]
+    if not asked:
+        return measured + measure_batch(
+            oracle, [Marginal((name,)) for name in names], each, share=left - share
+        ), trusted
+    budget = float(left - share) * precision
+    deviation = math.sqrt(len(asked) / budget)
+    columns = view.columns(weights, deviation=deviation)
+    costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
+    plan = _plan_batch(asked, costs, view=view, columns=columns, budget=budget)
+    marginals = [view.marginal(table) for table in plan.tables]
+    rest = left - share
+    clean = plan.error < CLEAN * 2 * view.total * len(asked)
+    further = any(len(clique) == 3 and clique not in plan.tables for clique in workload.weights)
+    kept = TRIPLE_SHARE * rest if clean and further else Fraction(0)
+    measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
+    if kept:
+        progress("measuring triples", 0.9)
+        triples, kept = measure_triples(oracle, measured, workload=workload, share=kept)
+        measured += triples
+        if kept:
+            measured += measure_batch(oracle, marginals, plan.precisions, share=kept)
+    return measured, trusted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _BatchPlan:
+    """Tables and their precisions, those of columns by themselves, and the L1 error of all pairs to expect."""
+
+    tables: tuple[Clique, ...]
+    precisions: Floats
+    own: Floats
+    error: float
+
+
+def score_pairs(oracle: Oracle, view: PairScreen, pairs: Sequence[Clique]) -> tuple[Floats, Floats, Fraction]:
+    """Return a noisy distance from independence for each pair, its deviation, and the share of the budget it took.
+
+    The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
+    quarter is looked at once more, with half the noise; both looks count, each with its precision.
+    With a public table, the first look is at twice as many distances, and the view then knows which pairs to trust.
+    """
+    among = np.arange(len(pairs))
+    sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
+    looks, taken = 0, Fraction(0)
+    if view.public is not None:
+        taken = _public_check_share(oracle, pairs=len(pairs), total=view.total)
+        noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
+        both = oracle.score(view.both(pairs), noise=noise).reshape(2, -1)
+        nearer = trust_public_pairs(both[0] - both[1], variance=2 * float(noise.variance))
+        view.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+        precisions += 1 / float(noise.variance)
+        sums += np.where(nearer, both[1], both[0]) * precisions
+        looks = 1
+        if float(noise.variance) ** 0.5 <= CLEAR * view.total or len(among) <= len(view.domain):
+            return sums / precisions, precisions**-0.5, taken
+        among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
+    while True:
+        noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(among))
+        scores = oracle.score(view.candidates([pairs[number] for number in among.tolist()]), noise=noise)
+        sums[among] += scores / float(noise.variance)
+        precisions[among] += 1 / float(noise.variance)
+        looks, taken = looks + 1, taken + SCORE_SHARE
+        means = sums / precisions
+        deviation = float(noise.variance) ** 0.5
+        if deviation <= CLEAR * view.total or looks == MOST_LOOKS or len(among) <= len(view.domain):
+            return means, precisions**-0.5, taken
+        among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
+
+
+def _public_check_share(oracle: Oracle, *, pairs: int, total: float) -> Fraction:
+    """Return the share of the budget for a first look that says whether a public table is to be believed at all."""
+    noise = oracle.budget.score_noise(SCORE_SHARE, scores=2 * pairs)
+    deviation = math.sqrt(2 * float(noise.variance) / pairs)
+    needed = min(1.0, float(SCORE_SHARE) * (deviation / (CLEAR * total)) ** 2)
+    return min(MOST_DOUBTFUL, max(SCORE_SHARE, round_down_share(needed)))
+
+
+def _plan_batch(
+    asked: Sequence[Clique], costs: Floats, *, view: PairScreen, columns: ColumnCosts, budget: float
+) -> _BatchPlan:
+    """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
+    tables = (*asked, *find_saving_triples(asked, domain=view.domain))
+    pairs = map_precisions(tables, asked, domain=view.domain)
+    found, own = allocate(
+        costs,
+        tables=len(tables),
+        pairs=pairs,
+        singles=map_precisions(tables, [(name,) for name in view.domain], domain=view.domain),
+        columns=columns,
+        budget=budget,
+    )
+    error = float((costs / np.sqrt(pairs.known_precisions(found, count=len(asked)))).sum())
+    return _BatchPlan(tables=tables, precisions=found, own=own, error=error)
+
+
+def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Clique]:
+    """Return the triples that tell of three pairs for less than these cost apart: those of small columns.
+
+    A triple tells of a pair with 1 / (size of the third column) of its precision, so it saves where these parts sum to
+    more than 1.
+
+    >>> find_saving_triples([("a", "b"), ("a", "c"), ("b", "c")], domain=Domain({"a": 2, "b": 2, "c": 9}))
+    [('a', 'b', 'c')]
+    """
+    known = set(pairs)
+    small = [name for name in domain if domain[name] <= MOST_SAVING]
+    most = max((1 / domain[name] for name in small), default=0.0)
+    found: list[Clique] = []
+    for (_, first), (place, second) in combinations(enumerate(small), 2):
+        # No third column could make it save: of a wide table nearly all pairs end here.
+        if 1 / domain[first] + 1 / domain[second] + most > 1 and (first, second) in known:
+            triples = ((first, second, third) for third in small[place + 1 :])
+            found += [
+                triple
+                for triple in triples
+                if sum(1 / domain[name] for name in triple) > 1 and known.issuperset(combinations(triple, 2))
+            ]
+    return sorted(found, key=domain.cells)[:MOST_TRIPLES]
+
+
+def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
+    """Return the pairs inside a workload's marginals: each matters as much as the heaviest that holds it."""
+    found: dict[Clique, Fraction] = {}
+    for clique, weight in workload.weights.items():
+        for pair in combinations(clique, 2):
+            found[pair] = max(weight, found.get(pair, weight))
+    heaviest = max(found.values(), default=Fraction(1))
+    return {pair: weight / heaviest for pair, weight in found.items()}
+
+
+def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.bool_]:
+    """Say which pairs are nearer to the public table than to independence, from noisy differences of the distances.
+
+    A difference that noise could explain is drawn towards the mean of all, less a deviation of it: most public tables
+    are right, or wrong, as a whole.
+
+    >>> trust_public_pairs(np.array([90.0, 110.0, 100.0, -20.0]), variance=2500.0)
+    array([ True,  True,  True,  True])
+    >>> trust_public_pairs(np.array([90.0, 110.0, 100.0, -20.0]), variance=1.0)
+    array([ True,  True,  True, False])
+    """
+    mean = float(nearer.mean())
+    spread = max(0.0, float(nearer.var()) - variance)
+    doubt = DOUBT * math.sqrt(variance / nearer.size)
+    return np.asarray(mean - doubt + spread / (spread + variance) * (nearer - mean) > 0)

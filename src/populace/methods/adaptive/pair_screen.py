@@ -1,0 +1,140 @@
+"""What noisy columns say of all pairs before any is measured: what each would be, cost and gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.core.marginals import Candidates, Clique, Grouping, Marginal
+from populace.inference.factor import Table
+from populace.inference.fit.fit_model import rake_public_table
+from populace.inference.fit.projection import project_to_simplex
+from populace.inference.fit.public_prior import shrink_to_public
+from populace.measurements.measurements import Measurement, combine_repeats, group_repeats
+from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.oracle import Oracle
+from populace.methods.selection.budget_allocation import ColumnCosts, Floats
+from populace.methods.selection.candidates import take_smallest
+from populace.methods.selection.independence_baseline import IndependenceBaseline, fit_baseline
+from populace.methods.selection.merge_rare_codes import group_rare_codes
+
+# All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
+MAX_SCREENED_CELLS = 2**25
+# A cleaned pair errs as if its residual had this rank: of the noise of m × n cells that of rank·(m + n) is left.
+RESIDUAL_RANK = 2.0
+
+
+class PairScreen:
+    """What noisy columns say: counts, groups of rare codes, and pairs as they would be without any dependence."""
+
+    def __init__(
+        self, oracle: Oracle, measured: Sequence[Measurement], *, trusted: frozenset[Clique] = frozenset()
+    ) -> None:
+        self.public = oracle.public
+        self.trusted = trusted
+        columns = [(name,) for name in oracle.domain]
+        public = None if oracle.public is None else PublicMarginals.of(oracle.public, columns)
+        found = [combine_repeats(same) for same in group_repeats(shrink_to_public(measured, public))]
+        alone = {item.marginal.clique[0]: item for item in found}
+        self._columns = {name: alone[name] for name in oracle.domain}
+        groupings = group_rare_codes(self._columns.values(), oracle=oracle)
+        self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
+        self.domain = oracle.domain.grouped(groupings)
+        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._columns.values()]
+        sums = [float(item.counts.sum()) for item in self._columns.values()]
+        self.total = max(1.0, float(np.average(sums, weights=precisions)))
+        self._baseline: IndependenceBaseline = fit_baseline(
+            list(self._columns.values()),
+            domain=oracle.domain,
+            groupings=self._groupings,
+            rules=oracle.rules,
+            total=self.total,
+        )
+        self._rng = np.random.default_rng(0)
+
+    def tells(self, pair: Clique) -> bool:
+        """Say whether a pair can tell anything: a column that is all one group has nothing to say about another."""
+        return all(self.domain[name] > 1 for name in pair)
+
+    def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
+        """Return the pairs to look at, smallest first as far as memory reaches."""
+        return take_smallest(filter(self.tells, weights), domain=self.domain, cells=MAX_SCREENED_CELLS)
+
+    def marginal(self, clique: Clique) -> Marginal:
+        """Return a table as it is asked for, in groups where there are some."""
+        return Marginal.grouped(clique, self._groupings)
+
+    def both(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs twice: as single columns and rules imply, and as the public table has them."""
+        alone = [self._alone(pair) for pair in pairs]
+        known = [self._known(pair, beside=table) for pair, table in zip(pairs, alone, strict=True)]
+        estimates = tuple(np.rint(table).astype(np.int64) for table in (*alone, *known))
+        return Candidates(2 * tuple(map(self.marginal, pairs)), estimates, (0,) * len(estimates))
+
+    def candidates(self, pairs: Sequence[Clique]) -> Candidates:
+        """Return pairs with what is expected of them unmeasured as estimate."""
+        estimates = tuple(np.rint(self._table(pair)).astype(np.int64) for pair in pairs)
+        return Candidates(tuple(map(self.marginal, pairs)), estimates, (0,) * len(pairs))
+
+    def costs(self, pairs: Sequence[Clique], *, deviation: float) -> Floats:
+        """Return the L1 error per deviation of each pair, once it is measured and cleaned.
+
+        It is simulated with public random numbers: the table without dependence is measured with the noise that
+        cleaning leaves over, and made non-negative again. Cells in which no row can be are known.
+        """
+        found = []
+        for pair in pairs:
+            table = self._table(pair)
+            left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
+            possible = self._baseline.possible(pair)
+            error = self._error(table[possible], deviation=deviation * left)
+            found.append(max(float(error.sum()), 1e-9) / deviation)
+        return np.array(found)
+
+    def most(self, pair: Clique) -> float:
+        """Return how far a pair can be from independence at most: one column decides the other."""
+        return 2 * self.total * min(1 - float((self._baseline.columns[name] ** 2).sum()) for name in pair)
+
+    def columns(self, weights: Mapping[Clique, Fraction], *, deviation: float) -> ColumnCosts:
+        """Return what errors in single columns cost, each weighted by all wanted pairs that the column is in."""
+        importance = dict.fromkeys(self._columns, 1e-6)
+        for pair, weight in weights.items():
+            for name in pair:
+                importance[name] += float(weight)
+        alone, rare = [], []
+        for name, item in self._columns.items():
+            error = self._error(
+                project_to_simplex(item.counts.astype(float), total=self.total), deviation=deviation
+            )
+            error *= importance[name] / deviation
+            single = np.ones(error.shape, dtype=np.bool_)
+            if name in self._groupings:
+                lookup = self._groupings[name].lookup
+                single = np.bincount(lookup)[lookup] == 1
+            alone.append(float(error[single].sum()))
+            rare.append(float(error[~single].sum()))
+        return ColumnCosts(
+            alone=np.array(alone),
+            merged=np.array(rare),
+            known=np.array([1 / float(item.variance) for item in self._columns.values()]),
+        )
+
+    def _table(self, pair: Clique) -> Table:
+        alone = self._alone(pair)
+        return self._known(pair, beside=alone) if pair in self.trusted else alone
+
+    def _alone(self, pair: Clique) -> Table:
+        return self.total * self._baseline.pair(pair)
+
+    def _known(self, pair: Clique, *, beside: Table) -> Table:
+        """Return the public table of a pair, scaled to the columns of another one."""
+        if self.public is None:
+            return beside
+        return rake_public_table(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
+
+    def _error(self, table: Table, *, deviation: float) -> Table:
+        noisy = table + self._rng.normal(0.0, deviation, table.shape)
+        return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)

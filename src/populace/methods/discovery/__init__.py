@@ -1,0 +1,1 @@
+"""Domains learnt with budget: values, bins, and the density inside bins."""

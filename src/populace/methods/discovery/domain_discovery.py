@@ -1,0 +1,173 @@
+"""Learning domains: the values and the bins of columns that the schema leaves open, before anything else is asked.
+
+Values come from a stability threshold; bins, and how values lie inside them, from counts of groups of a public grid.
+Everything after a noisy answer is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Protocol, TypeGuard
+
+from populace.core.errors import UsageError
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement
+from populace.methods.discovery.discovery_grid import DiscoveryGrid, OpenColumn, max_grid_cells
+from populace.methods.discovery.numeric_discovery import BinOracle, discover_numeric
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import PartitionSelection
+from populace.schema.columns.column import Column
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.schema import Schema
+
+# What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
+VALUES_SHARE, BASE_DISCOVERY_SHARE = Fraction(6, 100), Fraction(1, 4)
+# What a column of numbers takes, and what it takes more the less noise there is: over its deviation, in rows.
+BASE_NUMERIC_SHARE, EXTRA_NUMERIC_SHARE = Fraction(8, 100), Fraction(19, 100)
+# All together may take so much more then, and never more than this.
+EXTRA_DISCOVERY_SHARE, MAX_DISCOVERY_SHARE = Fraction(9, 100), Fraction(2, 5)
+# The part of δ that is set aside where values are learnt.
+KEY_SHARE = Fraction(1, 10)
+
+
+class DomainOracle(BinOracle, Protocol):
+    """The questions of the barrier about columns whose domain is not public."""
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
+        """Return the values that are told, with their noisy counts."""
+        ...
+
+
+def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
+    """Return the part of δ that learning takes, or refuse before anything is spent what no budget can pay for."""
+    learnt = [name for name, column in schema.columns.items() if not column.open and column.draft.open]
+    if learnt:
+        raise UsageError(
+            f"the domain of column {learnt[0]!r} was learnt by another run.",
+            hint='declare its values or edges in the schema, or let this run learn them again with "learn"',
+        )
+    values = [name for name, column in schema.columns.items() if isinstance(column, UnknownValues)]
+    if values and not delta:
+        raise UsageError(
+            f"the values of column {values[0]!r} cannot be learnt with delta 0.",
+            hint="give a delta above 0, or list the values in the schema",
+        )
+    return KEY_SHARE * delta if values else Fraction(0)
+
+
+def largest_schema(schema: Schema) -> Schema:
+    """Return a schema as large as the one that learning counts by, to be checked before any grid is built."""
+    wide = {
+        name: max_grid_cells(column) + len(column.specials)
+        for name, column in schema.columns.items()
+        if _is_open_numeric(column)
+    }
+    return replace(Schema.from_sizes({**schema.domain, **wide}), max_rows=schema.max_rows)
+
+
+def build_grids(schema: Schema) -> dict[str, DiscoveryGrid]:
+    """Return the grids of columns to learn about, or refuse, from public facts alone, what could not be learnt."""
+    found = {}
+    for name, column in schema.columns.items():
+        if _is_open_numeric(column):
+            found[name] = DiscoveryGrid.of(column)
+            found[name].check(column)
+    return found
+
+
+def with_grid_bins(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
+    """Return the schema in which columns of unknown bins have the finest bins that learning looks at."""
+    return schema.replaced(
+        {name: grid.column for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
+    )
+
+
+def with_grid_columns(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
+    """Return the schema in which columns that are learnt about have the finest bins that learning looks at.
+
+    Public totals of such columns count codes that it does not have; they say nothing about how rows are read.
+    """
+    totals = tuple(each for each in schema.totals if not grids.keys() & set(each.clique))
+    return replace(schema, totals=totals).replaced({name: grid.column for name, grid in grids.items()})
+
+
+def discover_domains(
+    opened: Callable[[Schema], DomainOracle],
+    schema: Schema,
+    *,
+    grids: Mapping[str, DiscoveryGrid],
+    progress: Progress,
+    keys: Fraction | None = None,
+) -> tuple[Schema, tuple[Measurement, ...]]:
+    """Return the schema with every open domain learnt, and the noisy tables that were measured for it.
+
+    `opened` gives the questions about the table under a schema; `grids` are its `build_grids`. All values are learnt
+    first, then bins on rows that are read with them: rules between the two hold while bins are learnt as they do
+    later. Looks that are not needed are left for later questions. `keys` is the part of δ for values, if not all that
+    is set aside.
+    """
+    names = schema.open
+    values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
+    finder = opened(with_grid_columns(schema, grids=grids))
+    budget = finder.budget
+    learnt: dict[str, Column] = {}
+    for place, name in enumerate(values):
+        progress("learning domains", place / len(names))
+        column = schema.columns[name]
+        if isinstance(column, UnknownValues):
+            mechanism = budget.key_mechanism(
+                min(VALUES_SHARE, BASE_DISCOVERY_SHARE / len(names)),
+                delta=(budget.keys if keys is None else keys) / len(values),
+            )
+            # Sorted by text: the order of the file is private.
+            learnt[name] = column.learnt(sorted(finder.discover_values(name, mechanism=mechanism)))
+    tables: list[Measurement] = []
+    if values:
+        schema = schema.replaced(learnt)
+        finder = opened(with_grid_columns(schema, grids=grids))
+    share = min(numeric_share(budget), max_discovery_share(budget) / max(len(names), 1))
+    for place, name in enumerate(schema.open):
+        progress("learning domains", (len(values) + place) / len(names))
+        column = schema.columns[name]
+        if _is_open_numeric(column):
+            learnt[name], found = discover_numeric(
+                finder, column, grid=grids[name], budget=budget, share=share
+            )
+            tables += found
+    return schema.replaced(learnt), tuple(tables)
+
+
+def discovery_share(schema: Schema, *, budget: Budget) -> Fraction:
+    """Return the share of the budget that learning takes at most, of everything that the schema leaves open."""
+    count = max(len(schema.open), 1)
+    number = min(numeric_share(budget), max_discovery_share(budget) / count)
+    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.open)
+    return values * min(VALUES_SHARE, BASE_DISCOVERY_SHARE / count) + (len(schema.open) - values) * number
+
+
+def numeric_share(budget: Budget) -> Fraction:
+    """Return the share of the budget for one column of numbers: the more, the less noise there is in all."""
+    return BASE_NUMERIC_SHARE + EXTRA_NUMERIC_SHARE * _inverse_deviation(budget)
+
+
+def max_discovery_share(budget: Budget) -> Fraction:
+    """Return the share of the budget for all that is learnt, at most: the more, the less noise there is in all."""
+    return min(BASE_DISCOVERY_SHARE + EXTRA_DISCOVERY_SHARE * _inverse_deviation(budget), MAX_DISCOVERY_SHARE)
+
+
+def _inverse_deviation(budget: Budget) -> Fraction:
+    """Return 1 over the deviation, in rows, of noise that would take the whole budget."""
+    deviation = float(budget.measure_noise(Fraction(1), marginals=1).variance) ** 0.5
+    return Fraction(1 / deviation).limit_denominator(1000)
+
+
+def _is_open_numeric(column: Column) -> TypeGuard[OpenColumn]:
+    """Say whether something about a column of numbers or dates is to be learnt."""
+    return column.open and isinstance(column, UnknownBins | IntegerColumn | DecimalColumn | TemporalColumn)

@@ -1,0 +1,1 @@
+"""`dpsyn`: pairs from a public table, private counts by group."""

@@ -1,0 +1,210 @@
+"""`measure_dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.progress import Progress
+from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
+from populace.measurements.measurements import Measurement
+from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.methods.dpsyn.controlled_rounding import MAX_AREAS, MAX_DEMANDED_ROWS
+from populace.methods.histogram.histogram import check_domains_declared
+from populace.methods.oracle import Oracle
+from populace.methods.workload import Workload
+from populace.schema.schema import Schema
+from populace.schema.unit import PrivacyUnit
+
+# All pairs are counted, or taken from the public table, and kept at once.
+MAX_PAIR_CELLS = 2**25
+# Larger groups of columns are known by their pairs.
+PUBLIC_GROUP_COLUMNS, MAX_GROUP_CELLS = 3, 2**16
+
+
+class MeasuredTables(Enum):
+    """How much of the private table is measured besides the partition."""
+
+    NOTHING = "public pairs"
+    COLUMNS = "columns, and public pairs scaled to them"
+    PAIRS = "all pairs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSplit:
+    """What is measured, and the ε for the number of rows, for the partition, and for columns or pairs."""
+
+    level: MeasuredTables
+    total: Fraction
+    partition: Fraction
+    rest: Fraction
+
+
+def measures_total(epsilon: Fraction, *, theta: int) -> bool:
+    """Say whether ε is large enough to look at the number of rows: at least θ/35.
+
+    >>> measures_total(Fraction(1, 35), theta=1), measures_total(Fraction(1, 36), theta=1)
+    (True, False)
+    """
+    return epsilon >= Fraction(theta, 35)
+
+
+def can_use_delta(epsilon: Fraction, *, unit: PrivacyUnit) -> bool:
+    """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
+
+    >>> can_use_delta(Fraction(1, 35), unit=PrivacyUnit()), can_use_delta(Fraction(1, 36), unit=PrivacyUnit())
+    (True, False)
+    """
+    return measures_total(epsilon, theta=unit.marginal_l1)
+
+
+def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetSplit:
+    """Return how ε is split, from ε, the rows θ that one unit moves, and the noisy number of rows, if it was asked for.
+
+    ε₀ = θ/1400 for the number of rows, ε₁ = θ/50 and at most ε₃ = θ/25 for the partition; columns are worth their noise
+    from τ₁ = 1500·θ/Ñ on and pairs from τ₂ = 6·τ₁ on, Ñ being at least 1.
+
+    >>> split_budget(Fraction(1), theta=1, total=30_000).level, split_budget(Fraction(1), theta=7, total=30_000).level
+    (<Level.PAIRS: 'all pairs'>, <Level.COLUMNS: 'columns, and public pairs scaled to them'>)
+    """
+    nothing = Fraction(0)
+    if total is None:
+        return BudgetSplit(level=MeasuredTables.NOTHING, total=nothing, partition=epsilon, rest=nothing)
+    first, least, most = Fraction(theta, 1400), Fraction(theta, 50), Fraction(theta, 25)
+    columns = Fraction(1500 * theta, max(1, total))
+    pairs = 6 * columns
+    if epsilon < first + least + columns:
+        return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first, rest=nothing)
+    level, worth = (
+        (MeasuredTables.COLUMNS, columns)
+        if epsilon < first + least + pairs
+        else (MeasuredTables.PAIRS, pairs)
+    )
+    partition = min(most, least + (epsilon - first - least - worth) / 2)
+    return BudgetSplit(level=level, total=first, partition=partition, rest=epsilon - first - partition)
+
+
+def measure_dpsyn(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it measures all columns or all pairs, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement | PublicMarginals, ...]:
+    """Measure the partition and, if ε is worth it, all columns or all pairs; the rest comes from the public table.
+
+    Noise is integer Laplace noise, but for pairs, which have Gaussian noise where there is a δ. Public pairs are scaled
+    to the columns, and rows are moved until they fit. It ignores the workload.
+    Cost: the whole ε; δ only for pairs. Which of the three it is follows from ε, θ and a paid number of rows.
+    Source: the DPSyn entry to the NIST differential privacy temporal map challenge of 2020.
+    """
+    public = oracle.public
+    if public is None:
+        raise UsageError("the method 'dpsyn' needs a public table.", hint="give --public FILE")
+    progress("measuring the partition", 0.0)
+    epsilon, theta = oracle.budget.cap, oracle.budget.unit.marginal_l1
+    measured: tuple[Measurement, ...] = ()
+    total = None
+    if measures_total(epsilon, theta=theta):
+        share = Fraction(theta, 1400) / epsilon
+        measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
+        total = int(measured[0].counts)
+    plan = split_budget(epsilon, theta=theta, total=total)
+    noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
+    measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
+    apart = columns_kept_apart(oracle.partition, oracle.totals)
+    merged = mergeable_groups(oracle.groups, domain=oracle.domain, apart=apart)
+    columns = recoded_units(oracle.domain, merged)
+    pairs = _pair_units(columns, oracle.domain)
+    if plan.level is MeasuredTables.NOTHING or not pairs:
+        wanted = [] if plan.level is MeasuredTables.NOTHING else columns
+    else:
+        wanted = columns if plan.level is MeasuredTables.COLUMNS else pairs
+    if wanted:
+        progress(f"measuring {plan.level.value}", 0.3)
+        share, asked = plan.rest / epsilon, [Marginal(clique) for clique in wanted]
+        gaussian = plan.level is MeasuredTables.PAIRS and oracle.budget.keys > 0
+        mechanism = (
+            oracle.budget.measure_gaussian(share, marginals=len(asked), delta=oracle.budget.keys)
+            if gaussian
+            else oracle.budget.measure_noise(share, marginals=len(asked))
+        )
+        measured += oracle.measure(asked, noise=mechanism)
+    if plan.level is MeasuredTables.PAIRS:
+        return (*measured, _public_support(public, merged)) if merged else measured
+    return (*measured, PublicMarginals.of(public, [*columns, *pairs, *_other_groups(oracle, merged)]))
+
+
+def check_dpsyn(
+    schema: Schema,
+    *,
+    epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
+    delta: Fraction,  # noqa: ARG001
+) -> None:
+    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet.
+
+    Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
+    """
+    check_domains_declared(schema, method="dpsyn")
+    apart = columns_kept_apart(schema.partition, schema.totals)
+    units = recoded_units(schema.domain, mergeable_groups(schema.groups, domain=schema.domain, apart=apart))
+    cells = _count_pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
+    if cells > MAX_PAIR_CELLS:
+        raise UsageError(
+            f"all pairs and the partition have {cells:.4g} cells together; the most is {MAX_PAIR_CELLS}.",
+            hint="coarsen the largest columns, declare smaller groups, or use --method auto",
+        )
+    _check_partition_rows(schema)
+
+
+def _check_partition_rows(schema: Schema) -> None:
+    """Refuse numbers of rows by area that all areas together cannot have."""
+    areas, most = schema.domain.cells(schema.partition), max(MAX_DEMANDED_ROWS, schema.max_rows or 0)
+    for key, given in (
+        ("partition_least", schema.partition_least),
+        ("partition_step", schema.partition_step),
+    ):
+        if given is not None and areas > MAX_AREAS:
+            raise UsageError(
+                f"{key} is given, but the partition has {areas:.4g} areas; rows are counted out over at most "
+                f"{MAX_AREAS}.",
+                hint=f"leave {key} out, or name fewer or coarser columns in the partition",
+            )
+        if given is not None and given * areas > most:
+            raise UsageError(
+                f"{key} = {given} asks for up to {given * areas:.4g} rows in {areas} areas; the most is {most}.",
+                hint="give a smaller number, or declare max_rows if there may be so many",
+            )
+
+
+def _count_pair_cells(sizes: Sequence[int]) -> int:
+    return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+
+
+def _pair_units(units: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """Return the columns of every two units together, in the order of the domain."""
+    return [tuple(name for name in domain if name in (*one, *other)) for one, other in combinations(units, 2)]
+
+
+def _public_support(public: PublicTable, groups: Sequence[Clique]) -> PublicMarginals:
+    """Return which combinations of some groups occur in the public table, and no counts of them."""
+    held = PublicMarginals.of(public, groups).tables
+    return PublicMarginals({group: (table > 0).astype(np.int64) for group, table in held.items()})
+
+
+def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
+    """Return the other groups of columns that the schema declares, as far as rows can be fitted to them."""
+    ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.groups]
+    return [
+        group
+        for group in ordered
+        if group not in merged
+        and len(group) == PUBLIC_GROUP_COLUMNS
+        and oracle.domain.cells(group) <= MAX_GROUP_CELLS
+    ]

@@ -1,0 +1,134 @@
+"""`field-groups`: columns that belong together are counted together, and nothing is learnt about which do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Counts, Domain, Marginal
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement
+from populace.measurements.public_marginals import PublicTable
+from populace.methods.histogram.histogram import MAX_BINS, check_domains_declared
+from populace.methods.oracle import Oracle
+from populace.methods.workload import Workload
+from populace.schema.schema import Schema
+
+# Neighbouring columns are put together up to so many bins where nobody says what belongs together.
+MAX_GROUP_BINS = 1000
+# A table of so many columns has 2^10 effects, which a fit under rules goes through.
+MAX_RULED_COLUMNS = 10
+
+
+def measure_field_groups(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (the groups say what is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Count every group of columns, with integer Laplace noise of scale groups/ε in each bin.
+
+    The model cuts bins that noise alone could fill, and a row draws one bin of each group. It ignores the workload.
+    Cost: the whole ε in equal parts, no δ.
+    Source: an entry to the NIST differential privacy synthetic data challenge of 2018, with field groups from public
+    knowledge.
+    """
+    progress("measuring groups of columns", 0.0)
+    groups = choose_groups(oracle.domain, declared=oracle.groups, public=oracle.public)
+    noise = oracle.budget.measure_noise(Fraction(1), marginals=len(groups))
+    return oracle.measure([Marginal(group) for group in groups], noise=noise)
+
+
+def choose_groups(
+    domain: Domain, *, declared: Sequence[Clique], public: PublicTable | None = None
+) -> tuple[Clique, ...]:
+    """Return the groups that the schema declares, with every other column alone.
+
+    If it declares none, groups are found in a public table, or else made of neighbours.
+
+    >>> choose_groups(Domain({"a": 10, "b": 50, "c": 3, "d": 2000}), declared=[])
+    (('a', 'b'), ('c',), ('d',))
+    >>> choose_groups(Domain({"a": 10, "b": 50, "c": 3}), declared=[("c", "a")])
+    (('a', 'c'), ('b',))
+    """
+    if declared:
+        grouped = {name for group in declared for name in group}
+        groups = [tuple(name for name in domain if name in group) for group in declared]
+        return (*groups, *((name,) for name in domain if name not in grouped))
+    if public is not None:
+        return group_by_information(public, domain=domain)
+    found: list[Clique] = []
+    for name in domain:
+        if found and domain.cells((*found[-1], name)) <= MAX_GROUP_BINS:
+            found[-1] = (*found[-1], name)
+        else:
+            found.append((name,))
+    return tuple(found)
+
+
+def group_by_information(public: PublicTable, *, domain: Domain) -> tuple[Clique, ...]:
+    """Return groups of columns that say most of each other in a public table, the closest two put together first.
+
+    Groups grow up to as many bins as neighbours may have, and up to as many columns as can be fitted under rules. What
+    two columns say of each other is their mutual information, less what as many rows would show by chance.
+
+    >>> codes = {"a": np.tile([0, 1], 50), "b": np.repeat([0, 1], 50), "c": np.tile([0, 1], 50)}
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> group_by_information(PublicTable(name="last year", digest="", domain=domain, codes=codes), domain=domain)
+    (('a', 'c'), ('b',))
+    """
+    said = {
+        pair: _mutual_information(public.table(Marginal(pair)))
+        for pair in combinations(domain, 2)
+        if domain.cells(pair) <= MAX_GROUP_BINS
+    }
+    group: dict[str, Clique] = {name: (name,) for name in domain}
+    for pair in sorted(said, key=lambda pair: -said[pair]):
+        first, second = (group[name] for name in pair)
+        both = tuple(name for name in domain if name in first or name in second)
+        if said[pair] <= 0 or domain.cells(both) > MAX_GROUP_BINS or len(both) > MAX_RULED_COLUMNS:
+            continue
+        group |= dict.fromkeys(both, both)
+    return tuple(dict.fromkeys(group.values()))
+
+
+def _mutual_information(counts: Counts) -> float:
+    """Return the mutual information of two columns in nats, less its expectation for independent ones."""
+    rows = counts.sum()
+    shares = counts / rows
+    alone = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    seen = shares > 0
+    chance = (
+        (np.count_nonzero(counts.any(axis=1)) - 1) * (np.count_nonzero(counts.any(axis=0)) - 1) / (2 * rows)
+    )
+    return float((shares[seen] * np.log(shares[seen] / alone[seen])).sum() - chance)
+
+
+def check_field_groups(
+    schema: Schema,
+    *,
+    epsilon: Fraction,  # noqa: ARG001 (its groups do not depend on it)
+    delta: Fraction,  # noqa: ARG001
+) -> None:
+    """Refuse, from public facts alone, groups that would be too large or whose bins are not known yet."""
+    check_domains_declared(schema, method="field-groups")
+    domain = schema.domain
+    groups = choose_groups(domain, declared=schema.groups)
+    if (schema.rules.rules or schema.totals) and max(map(len, groups)) > MAX_RULED_COLUMNS:
+        raise UsageError(
+            f"a group of {max(map(len, groups))} columns cannot be fitted under rules; the most is "
+            f"{MAX_RULED_COLUMNS}.",
+            hint="declare smaller groups under [table] of the schema",
+        )
+    bins = sum(map(domain.cells, groups))
+    if bins > MAX_BINS:
+        widest = max(groups, key=domain.cells)
+        raise UsageError(
+            f"the groups have {bins:.4g} bins together; the most is {MAX_BINS}. "
+            f"{' × '.join(widest)} has {domain.cells(widest):.4g} of them.",
+            hint="put fewer columns into a group, or coarsen them",
+        )

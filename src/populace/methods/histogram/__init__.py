@@ -1,0 +1,1 @@
+"""`histogram` and `histogram-exponential`: one table of counts over all columns."""

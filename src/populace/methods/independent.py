@@ -1,0 +1,39 @@
+"""`measure_independent`: the number of rows and every 1-way marginal, nothing about how columns go together."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from populace.core.marginals import Marginal
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement
+from populace.methods.oracle import Oracle
+from populace.methods.workload import Workload
+
+TOTAL_SHARE = Fraction(1, 50)
+
+
+def measure_independent(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (columns are all it measures, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Spend everything on the number of rows and the 1-way marginals.
+
+    The right choice when the table is so small, or ε so low, that noise would drown every pair.
+    It ignores the workload.
+    Cost: the whole budget, in a plan fixed in advance.
+    """
+    progress("measuring columns", 0.0)
+    return measure_columns(oracle, share=Fraction(1))
+
+
+def measure_columns(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
+    """Measure the number of rows and all 1-ways with a share of the budget; the number comes first."""
+    columns = [Marginal((name,)) for name in oracle.domain]
+    total = oracle.measure(
+        [Marginal(())], noise=oracle.budget.measure_noise(share * TOTAL_SHARE, marginals=1)
+    )
+    noise = oracle.budget.measure_noise(share * (1 - TOTAL_SHARE), marginals=len(columns))
+    return total + oracle.measure(columns, noise=noise)

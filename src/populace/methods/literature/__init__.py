@@ -1,0 +1,1 @@
+"""Methods kept for comparison with the literature."""

@@ -1,0 +1,1 @@
+"""`copula`: a Gaussian copula from coarse tables of pairs."""

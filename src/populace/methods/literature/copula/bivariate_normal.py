@@ -1,0 +1,102 @@
+"""The bivariate normal distribution: probabilities of quadrants and rectangles, and the correlation behind a table."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+# Correlations further from 0 are not told apart: tables of so few cells hardly change beyond.
+MAX_CORRELATION = 0.98
+# Points of the integral over the angle; with twice as many nothing changes in the seventh digit up to MOST.
+_NODES = 48
+_HALVINGS = 26
+
+
+def quadrant_probability(first: Floats, second: Floats, correlation: Floats) -> Floats:
+    """Return P(X ≤ first, Y ≤ second) for standard normal X and Y of a correlation within ±MOST; arrays broadcast.
+
+    Φ(h)·Φ(k) + 1/2π ∫ exp(−(h² + k² − 2hk·sin θ) / 2cos²θ) dθ from 0 to arcsin ρ, by the rule of Gauss and Legendre.
+    Source: Drezner and Wesolowsky 1990.
+
+    >>> quadrant_probability(np.zeros(2), np.zeros(2), np.array([0.0, 0.5])).round(6)
+    array([0.25    , 0.333333])
+    """
+    from scipy.special import ndtr
+
+    h, k, rho = np.broadcast_arrays(first, second, correlation)
+    angle = np.arcsin(rho)
+    squares, product = h**2 + k**2, 2 * h * k
+    found = np.zeros(h.shape)
+    for node, weight in _gauss_legendre():
+        sine = np.sin(angle * (node + 1) / 2)
+        found += weight * np.exp((product * sine - squares) / (2 * (1 - sine**2)))
+    return np.asarray(ndtr(h) * ndtr(k) + angle * found / (4 * math.pi))
+
+
+def rectangle_probabilities(rows: Floats, columns: Floats, correlation: Floats) -> Floats:
+    """Return the probabilities of the cells that cuts of both variables make, for many correlations at once.
+
+    `rows` and `columns` hold rising cuts along their last axis; a table has one cell more each way than there are cuts.
+
+    >>> rectangle_probabilities(np.zeros((1, 1)), np.zeros((1, 1)), np.array([0.5])).round(3)
+    array([[[0.333, 0.167],
+            [0.167, 0.333]]])
+    """
+    from scipy.special import ndtr
+
+    inner = quadrant_probability(rows[:, :, None], columns[:, None, :], correlation[:, None, None])
+    whole = np.zeros((len(inner), rows.shape[1] + 2, columns.shape[1] + 2))
+    whole[:, 1:-1, 1:-1] = inner
+    whole[:, 1:-1, -1] = ndtr(rows)
+    whole[:, -1, 1:-1] = ndtr(columns)
+    whole[:, -1, -1] = 1.0
+    return np.diff(np.diff(whole, axis=1), axis=2)
+
+
+def fit_correlations(tables: Floats, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """Return the correlation whose rectangles are nearest to each table, and how much a table tells of it.
+
+    Tables are shares with noise; the distance is that of least squares over their cells, which for two by two cells
+    with known sums is the tetrachoric correlation. Halving an interval finds where the distance stops falling.
+    Noise of variance v in every cell leaves about v / information in the correlation: the information is the mean of
+    (dπ/dρ)², summed over cells, on the way from independence, so that a table within its noise tells little.
+
+    >>> cut = np.zeros((1, 1))
+    >>> fit_correlations(np.array([[[0.35, 0.15], [0.15, 0.35]]]), cut, cut)[0].round(3)  # sin(2π(0.35 − 0.25))
+    array([0.588])
+    """
+    low, high = np.full(len(tables), -MAX_CORRELATION), np.full(len(tables), MAX_CORRELATION)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        rises = _cell_slopes(rows, columns, middle) * (
+            rectangle_probabilities(rows, columns, middle) - tables
+        )
+        falling = rises.sum(axis=(1, 2)) < 0
+        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+    found = (low + high) / 2
+    reached = rectangle_probabilities(rows, columns, found) - rectangle_probabilities(
+        rows, columns, np.zeros(len(found))
+    )
+    far = (reached**2).sum(axis=(1, 2)) / np.maximum(found**2, 1e-12)
+    near = (_cell_slopes(rows, columns, np.zeros(len(found))) ** 2).sum(axis=(1, 2))
+    return found, np.where(np.abs(found) < 1e-3, near, far)
+
+
+@cache
+def _gauss_legendre() -> tuple[tuple[float, float], ...]:
+    """Return the points within ±1 and the weights of the rule of Gauss and Legendre."""
+    return tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(_NODES)), strict=True))
+
+
+def _cell_slopes(rows: Floats, columns: Floats, correlation: Floats) -> Floats:
+    """Return how the cells change with the correlation: dΦ₂/dρ is the density at a corner."""
+    h, k, rho = rows[:, :, None], columns[:, None, :], correlation[:, None, None]
+    rest = 1 - rho**2
+    density = np.exp((2 * rho * h * k - h**2 - k**2) / (2 * rest)) / (2 * math.pi * np.sqrt(rest))
+    corners = np.pad(density, ((0, 0), (1, 1), (1, 1)))
+    return np.diff(np.diff(corners, axis=1), axis=2)

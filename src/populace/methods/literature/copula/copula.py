@@ -1,0 +1,159 @@
+"""`measure_copula`: all columns, and a coarse table of every pair from which correlations of a normal law follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.progress import Progress
+from populace.inference.factor import Table
+from populace.inference.fit.projection import project_to_simplex
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.oracle import Oracle
+from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.privacy_loss import Currency
+
+# A pair tells one number, as a table of two by two cells does, whatever its columns.
+PAIR_CELLS = 4
+# A column is seen in so many groups at most, and in so many that noise moves a correlation by about this.
+MAX_PAIR_GROUPS, CORRELATION_NOISE = 16, 0.05
+# With more noise than this in correlations nothing is learnt from pairs.
+MAX_CORRELATION_NOISE = 0.3
+
+
+def measure_copula(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it measures all pairs alike, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure all columns, then every pair of columns in a few groups each.
+
+    How the budget is split follows from public facts: the number of columns, their sizes and the currency. How many
+    groups a column has follows from the noisy number of rows, and which codes they hold from its noisy counts.
+    Where noise would hide every correlation, columns are measured again instead. It ignores the workload.
+    Cost: the whole budget, in two questions about columns and one about pairs.
+    Source: Li, Xiong and Jiang 2014; Asghar, Ding, Rakotoarivelo, Mrabet and Kaafar 2020. Correlations from coarse
+    tables and orders that are learnt from them are ours.
+    """
+    progress("measuring columns", 0.0)
+    sizes = [size for size in oracle.domain.values() if size > 1]
+    if len(sizes) < 2:
+        return measure_columns(oracle, share=Fraction(1))
+    share = pair_share(oracle.domain, budget=oracle.budget)
+    measured = measure_columns(oracle, share=1 - share)
+    pairs = math.comb(len(sizes), 2)
+    noise = oracle.budget.measure_noise(share, marginals=pairs)
+    rows = float(measured[0].counts)
+    groups = count_groups(rows, deviation=float(noise.variance) ** 0.5)
+    progress("measuring pairs", 0.5)
+    if not groups:
+        columns = [Marginal((name,)) for name in oracle.domain]
+        return measured + oracle.measure(
+            columns, noise=oracle.budget.measure_noise(share, marginals=len(columns))
+        )
+    seen = group_for_pairs(measured[1:], ordered=oracle.ordered, most=groups)
+    names = [name for name in oracle.domain if oracle.domain[name] > 1]
+    asked = [
+        Marginal(pair, tuple(seen[name] for name in pair if name in seen)) for pair in combinations(names, 2)
+    ]
+    return measured + oracle.measure(asked, noise=noise)
+
+
+def pair_share(domain: Domain, *, budget: Budget) -> Fraction:
+    """Return the share of the budget for pairs.
+
+    The errors of m tables of k cells are about k·√(m / share), and k·m / share where noise is pure. Their sum over
+    columns, two of which meet in a pair, and pairs is least when shares are as the ⅔ powers of k·√m, or the roots of
+    k·m.
+
+    >>> from populace.schema.unit import Unit
+    >>> budget = Budget.of(Fraction(1), Fraction(1, 10**9), unit=Unit())
+    >>> pair_share(Domain(dict.fromkeys("abcdefghij", 2)), budget=budget)
+    Fraction(31, 50)
+    """
+    sizes = [size for size in domain.values() if size > 1]
+    cells = 2 * sum(sizes) / len(sizes)
+    pairs = math.comb(len(sizes), 2)
+    if budget.currency is Currency.PURE:
+        columns, beyond = (cells * len(domain)) ** 0.5, (PAIR_CELLS * pairs) ** 0.5
+    else:
+        columns = (cells * len(domain) ** 0.5) ** (2 / 3)
+        beyond = (PAIR_CELLS * pairs**0.5) ** (2 / 3)
+    return Fraction(round(100 * min(0.9, max(0.1, beyond / (columns + beyond)))), 100)
+
+
+def count_groups(rows: float, *, deviation: float) -> int:
+    """Return in how many groups columns are seen; none if noise would hide every correlation.
+
+    Tables of g × g cells with noise of deviation σ give a correlation of N rows an error of about g·σ/N, and of π·σ/N
+    where there are two groups.
+
+    >>> [count_groups(rows, deviation=50.0) for rows in (10_000.0, 2000.0, 200.0)]
+    [10, 2, 0]
+    """
+    if rows <= 0 or math.pi * deviation / rows > MAX_CORRELATION_NOISE:
+        return 0
+    return int(min(MAX_PAIR_GROUPS, max(2, CORRELATION_NOISE * rows / deviation)))
+
+
+def group_for_pairs(
+    columns: Sequence[Measurement], *, ordered: frozenset[str], most: int
+) -> dict[str, Grouping]:
+    """Return groups for the columns with more than so many codes.
+
+    Columns in their natural order are cut into neighbours of about equal noisy counts. In others the most frequent
+    codes stand alone, and the rest share a group.
+    """
+    found = {}
+    for item in columns:
+        name = item.marginal.clique[0]
+        if item.counts.size > most:
+            shares = project_to_simplex(
+                item.counts.astype(np.float64), total=1.0 + max(0.0, float(item.counts.sum()))
+            )
+            groups = (
+                _quantile_groups(shares / shares.sum(), most=most)
+                if name in ordered
+                else _frequent_groups(shares, most=most)
+            )
+            found[name] = Grouping(name, tuple(groups))
+    return found
+
+
+def _quantile_groups(shares: Table, *, most: int) -> list[int]:
+    """Return groups of neighbours, by where the middle of each code's share falls; at least two.
+
+    >>> _quantile_groups(np.array([0.1, 0.3, 0.1, 0.3, 0.2]), most=2), _quantile_groups(np.array([0.0, 1.0,
+    0.0]), most=2)
+    ([0, 0, 0, 1, 1], [0, 1, 1])
+    """
+    middles = np.cumsum(shares) - shares / 2
+    _, groups = np.unique(np.clip(middles * most, 0, most - 1).astype(np.int64), return_inverse=True)
+    found: list[int] = groups.reshape(-1).tolist()
+    if found[-1] == 0:
+        # One code holds nearly all rows: it is told from those on the side where there are more.
+        heavy = int(shares.argmax())
+        first = heavy if shares[:heavy].sum() > shares[heavy + 1 :].sum() else heavy + 1
+        first = min(max(first, 1), len(shares) - 1)
+        found = [int(code >= first) for code in range(len(shares))]
+    return found
+
+
+def _frequent_groups(shares: Table, *, most: int) -> list[int]:
+    """Return groups in which the most frequent codes stand alone, in their order, and the others share the last.
+
+    >>> _frequent_groups(np.array([3.0, 9.0, 1.0, 5.0]), most=3)
+    [2, 0, 2, 1]
+    """
+    kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
+    groups = np.full(len(shares), len(kept), dtype=np.int64)
+    groups[kept] = np.arange(len(kept))
+    return [int(group) for group in groups]

@@ -1,0 +1,1 @@
+"""`gem`: a generative network fitted to noisy marginals."""

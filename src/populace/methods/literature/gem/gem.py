@@ -1,0 +1,74 @@
+"""`measure_gem`: a generator network, taught round after round the wanted marginal that it answers worst."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from populace.core.marginals import Candidates, Clique, Marginal
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.literature.gem.gem_model import GemEstimator
+from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import compare_candidates, mean_absolute_noise, workload_candidates
+from populace.methods.selection.merge_rare_codes import group_rare_codes
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import Noise
+
+# What single columns take, the rounds for every column and in all, and how much of a round goes into measuring.
+COLUMN_SHARE = Fraction(15, 100)
+ROUNDS_PER_COLUMN, MAX_ROUNDS = 4, 64
+MEASURED_SHARE = Fraction(9, 10)
+
+
+def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+    """Measure all columns, then in every round choose the wanted marginal that a generator answers worst, and measure.
+
+    One exponential mechanism chooses, with the distance of a marginal's counts from the generator's answer as score,
+    less the error that measuring it would bring. The generator starts from the noisy columns and is trained after
+    each round with all that was measured so far. Codes that are lost in the noise of their column share a group. The
+    number of rounds is public and all are alike.
+    Source: Liu, Vietri and Wu 2021, sections 3 and 4.2. They start from a random network, know the number of rows, and
+    score single queries; that columns come first, the groups and the penalty are ours.
+    """
+    progress("measuring columns", 0.0)
+    asked = sum(len(clique) > 1 for clique in workload_candidates(workload, domain=oracle.domain))
+    if not asked:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    mixture = GemEstimator(
+        oracle.domain,
+        groupings=group_rare_codes(measured[1:], oracle=oracle),
+        rules=oracle.rules,
+        totals=oracle.totals,
+    )
+    mixture.add(measured)
+    mixture.refit()
+    wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
+    rounds = min(MAX_ROUNDS, ROUNDS_PER_COLUMN * len(oracle.domain), asked)
+    each = (1 - COLUMN_SHARE) / rounds
+    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
+    for number in range(rounds):
+        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
+        candidates = answer_candidates(mixture, wanted, noise=noise)
+        if not candidates.marginals:
+            columns = [Marginal((name,)) for name in oracle.domain]
+            left = oracle.budget.measure_noise(each * (rounds - number), marginals=len(columns))
+            return measured + oracle.measure(columns, noise=left)
+        chosen = oracle.choose(
+            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
+        )
+        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
+        measured += found
+        if number < rounds - 1:
+            mixture.add(found)
+            mixture.refit()
+    return measured
+
+
+def answer_candidates(mixture: GemEstimator, wanted: dict[Clique, int], *, noise: Noise) -> Candidates:
+    """Return the marginals whose noise does not exceed any distance there can be, twice the rows, with the answers."""
+    most = 2 * mixture.total / mean_absolute_noise(noise)
+    worth = {clique: weight for clique, weight in wanted.items() if mixture.domain.cells(clique) <= most}
+    return compare_candidates(mixture, worth, noise=noise, groupings=mixture.groupings)

@@ -1,0 +1,252 @@
+"""Rounds of measurements and what a generator makes of them: a mixture of independent columns, as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Grouping
+from populace.inference.constraints.public_totals import carry_totals
+from populace.inference.constraints.rule_potentials import (
+    ConstrainedDomain,
+    RulePotentials,
+    intersect_hard_tables,
+)
+from populace.inference.constraints.support import class_lookups
+from populace.inference.factor import Table
+from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.fit.junction_ipf import fit_junction_ipf
+from populace.inference.fit.objective import Objective
+from populace.inference.fit.projection import project_to_simplex
+from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.model import Model
+from populace.measurements.measurements import Measurement
+from populace.methods.literature.gem.gem_network import MAX_COMPONENTS, GeneratorNetwork, TrainingTable
+from populace.schema.conditions.rules import NO_RULES, Rules, Totals
+
+# Steps of training after a round, and at the end.
+ROUND_STEPS, FINAL_STEPS = 30, 600
+# The cells of a model under rules, all components together.
+MAX_MODEL_CELLS = 2**22
+# Public totals count so many times as much as the most precise measurement.
+_TOTALS_WEIGHT = 4.0
+_RAKES, _SWEEPS, _CLOSE = 10, 500, 1e-9
+# No cell that can hold rows is quite empty.
+_TRACE = 1e-12
+
+
+class GemEstimator:
+    """The generator of all measurements so far, on the domain in which grouped columns are seen through their grouping.
+
+    Rules and public totals are taught like measurements, as answers that are known. In the model, cells that a rule
+    forbids are empty in every component, and what is left is scaled to the totals.
+
+    >>> from fractions import Fraction
+    >>> from populace.core.marginals import Marginal
+    >>> mixture = GemEstimator(Domain({"coin": 2, "die": 6}))
+    >>> mixture.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
+    >>> mixture.refit()
+    >>> mixture.total, mixture.table(("coin",)).round(-1)
+    (40.0, array([30., 10.]))
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        groupings: Iterable[Grouping] = (),
+        rules: Rules = NO_RULES,
+        totals: Sequence[Totals] = (),
+    ) -> None:
+        self.groupings = {grouping.column: grouping for grouping in groupings}
+        self.domain = domain.grouped(self.groupings.values())
+        self.total = 1.0
+        self._codes = domain
+        self._rules = rules
+        self._layout = RulePotentials(rules, domain=domain, groupings=self.groupings)
+        self._known = carry_totals(
+            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
+        )
+        self._items: list[Measurement] = []
+        self._observed: tuple[Observation, ...] = ()
+        self._generator: GeneratorNetwork | None = None
+        self._shares: Table = np.ones((1, 1))
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Take in measurements; they count from the next refit on."""
+        self._items += measurements
+        observed = observe(self._items, domain=self._codes, groupings=self.groupings)
+        # A cell in which no row can be holds noise alone.
+        observed = tuple(
+            Observation(o.clique, o.values * self._layout.allowed(o.clique), o.variance) for o in observed
+        )
+        if self._known.rows is None:
+            self.total = max(
+                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
+            )
+        else:
+            self.total = max(1.0, float(self._known.rows))
+        self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
+
+    def refit(self, *, steps: int = ROUND_STEPS) -> None:
+        """Go on training the generator, with all measurements so far."""
+        if self._generator is None:
+            self._generator = GeneratorNetwork(self._columns(), components=self._room())
+        self._generator.train([*self._answers(), *self._ruled()], rows=self.total, steps=steps)
+        self._shares = self._generator.shares()
+
+    def table(self, clique: Clique) -> Table:
+        """Return the expected counts of any columns, as of the last refit; none where no row can be."""
+        if self._generator is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._layout.allowed(clique)
+        return np.asarray(self.total * table / table.sum())
+
+    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
+        """Return the expected counts of many cliques."""
+        return {clique: self.table(clique) for clique in cliques}
+
+    def fits(self, clique: Clique, *, max_cells: int) -> bool:  # noqa: ARG002 (training takes any table)
+        """Say that a table can be taken in: a mixture does not grow."""
+        return set(clique) <= set(self.domain)
+
+    def model(self) -> Model:
+        """Return the mixture as a model: a hidden variable numbers the components, and columns follow from it alone.
+
+        The tables that were measured, as the mixture has them, are targets for its rows, so that these are fitted to
+        them and to all pairs.
+        """
+        if self._generator is None:
+            raise UsageError("the model has not been fitted.", hint="call refit() after add()")
+        component, layout = self._numbered(self._generator.components)
+        structure = layout.structure(self._cliques(component))
+        potentials: dict[Clique, Table] = {
+            (name, component): np.log(self._generator.column(self._shares, name).T + _TRACE)
+            for name in self.domain
+        }
+        hard = intersect_hard_tables(structure.hard, self._known.empty)
+        if hard or self._known.tables:
+            potentials = self._scaled(potentials, structure=structure)
+        for clique, allowed in hard.items():
+            forbidden = np.where(allowed, 0.0, FORBIDDEN)
+            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+        model = Model(
+            domain=self._codes,
+            groupings=self.groupings,
+            potentials=potentials,
+            total=self.total,
+            hidden={component: self._generator.components, **structure.hidden},
+            exact=tuple(self._known.tables),
+            within={
+                name: estimate_group_shares(
+                    self._items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
+                )
+                for name, grouping in self.groupings.items()
+            },
+        )
+        joints = model.propagation.joints(model.beliefs)
+        cliques = [o.clique for o in self._observed if len(o.clique) > 1]
+        return replace(model, targets={clique: self.total * joints.table(clique) for clique in cliques})
+
+    def _columns(self) -> dict[str, Table]:
+        """Return the shares of single columns, even where none was measured."""
+        found = {o.clique[0]: o.values for o in self._observed if len(o.clique) == 1}
+        even = {name: np.ones(size) for name, size in self.domain.items()}
+        return {
+            name: project_to_simplex(found.get(name, even[name]), total=self.total) / self.total
+            for name in self.domain
+        }
+
+    def _answers(self) -> list[TrainingTable]:
+        """Return what was measured, and what is public, as shares."""
+        return [
+            TrainingTable(
+                clique=o.clique,
+                shares=o.values / self.total,
+                weights=self.total**2 / o.variance,
+                noise=_expected_loss(o, total=self.total),
+            )
+            for o in self._observed
+            if o.clique
+        ]
+
+    def _ruled(self) -> list[TrainingTable]:
+        """Return what rules forbid as answers: classes of codes that no row has together."""
+        lookups = class_lookups(self._rules, domain=self._codes, groupings=self.groupings)
+        precise = max((float(1 / o.variance.min()) for o in self._observed), default=1.0)
+        return [
+            TrainingTable(
+                clique=rule.clique,
+                shares=np.zeros(rule.allowed.shape),
+                weights=np.where(rule.allowed, 0.0, self.total**2 * precise),
+                codes={name: lookups[name] for name in rule.clique},
+                certain=True,
+            )
+            for rule in self._rules.rules
+            if not rule.allowed.all()
+        ]
+
+    def _room(self) -> int:
+        """Return how many components a model under the rules and totals has room for."""
+        component, layout = self._numbered(1)
+        tree, domain = layout.tree(self._cliques(component))
+        return max(1, min(MAX_COMPONENTS, MAX_MODEL_CELLS // tree.cells(domain)))
+
+    def _numbered(self, components: int) -> tuple[str, RulePotentials]:
+        """Return the name of a hidden variable for the components, and what finds where rules stand beside it."""
+        component = "component"
+        while component in self._codes:
+            component += "′"
+        domain = Domain({**self._codes.sizes, component: components})
+        return component, RulePotentials(self._rules, domain=domain, groupings=self.groupings)
+
+    def _cliques(self, component: str) -> list[Clique]:
+        return [*((name, component) for name in self.domain), *self._known.tables]
+
+    def _scaled(
+        self, potentials: Mapping[Clique, Table], *, structure: ConstrainedDomain
+    ) -> dict[Clique, Table]:
+        """Return potentials whose model has the mixture's columns as far as rules let it, and the public totals."""
+        blank = (
+            Observation(clique, np.zeros(shape), np.ones(shape))
+            for clique in chain(potentials, self._known.tables)
+            for shape in [structure.domain.shape(clique)]
+        )
+        objective = Objective(
+            list(blank),
+            domain=structure.domain,
+            total=self.total,
+            hard=intersect_hard_tables(structure.hard, self._known.empty),
+        )
+        columns: dict[Clique, Table] = {(n,): self.table((n,)) / self.total for n in self.domain}
+        flat = fit_junction_ipf(
+            objective, targets=columns, start=objective.flatten(potentials), sweeps=_RAKES, close=_CLOSE
+        )
+        if self._known.tables:
+            exact = {clique: table / self.total for clique, table in self._known.tables.items()}
+            flat = fit_junction_ipf(objective, targets=exact, start=flat, sweeps=_SWEEPS, close=_CLOSE)
+        return dict(zip(objective.factors, objective.tables(flat), strict=True))
+
+
+def _expected_loss(seen: Observation, *, total: float) -> float:
+    """Return the loss of a good estimate: of cells that are below 0 as they are, of others as noise would leave it."""
+    nearest = project_to_simplex(seen.values, total=total)
+    lost = (nearest - seen.values) ** 2 / seen.variance
+    return 0.5 * float(lost.sum()) + 0.5 * np.count_nonzero(nearest)
+
+
+def gem_model(
+    items: Sequence[Measurement], *, domain: Domain, rules: Rules = NO_RULES, totals: Sequence[Totals] = ()
+) -> Model:
+    """Return the model of a generator that is taught all measurements of a run from the beginning."""
+    groupings = common_groupings(items, classes=rules.classes)
+    mixture = GemEstimator(domain, groupings=groupings.values(), rules=rules, totals=totals)
+    mixture.add(items)
+    mixture.refit(steps=FINAL_STEPS)
+    return mixture.model()

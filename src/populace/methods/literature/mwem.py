@@ -1,0 +1,91 @@
+"""`measure_mwem`: round after round, the wanted marginal that multiplicative weights answer worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from fractions import Fraction
+
+from populace.core.marginals import Marginal
+from populace.core.progress import Progress
+from populace.inference.fit.estimator import Estimator
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.literature.multiplicative_weights import MultiplicativeWeights, is_dense
+from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
+from populace.methods.workload import Workload
+
+# What single columns take, the rounds for every column, and how much of a round goes into measuring.
+COLUMN_SHARE = Fraction(15, 100)
+ROUNDS_PER_COLUMN = 2
+MEASURED_SHARE = Fraction(3, 4)
+# Every candidate is answered from the tree in every round: its cells times these answers.
+MAX_ANSWER_WORK = 2**28
+
+
+def measure_mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+    """Measure all columns, then in every round choose the wanted marginal that is answered worst, and measure it.
+
+    One exponential mechanism chooses, with the distance of a marginal's counts from the estimate as score, less the
+    error that measuring it would bring. After each round the estimate is updated with all tables so far, by
+    multiplicative weights over the whole domain where that is small enough and free of rules, else on a junction
+    tree of limited size: what multiplicative weights come to when they are repeated is a model of that kind.
+    The number of rounds is public and all are alike.
+    Source: Hardt, Ligett and McSherry 2012. They start from an even distribution, know the number of rows, give half
+    of a round to choosing, and score single queries; that columns come first, and the penalty, are ours.
+    """
+    wanted = workload_candidates(workload, domain=oracle.domain)
+    progress("measuring columns", 0.0)
+    if not wanted or len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    estimate = start_estimate(oracle, measured)
+    rounds = ROUNDS_PER_COLUMN * len(oracle.domain)
+    each = (1 - COLUMN_SHARE) / rounds
+    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
+    max_cells = max_tree_cells(wanted)
+    for number in range(rounds):
+        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
+        candidates = answer_candidates(estimate, wanted, noise=noise, max_cells=max_cells)
+        if not candidates.marginals:
+            return measured + _measure_columns_again(oracle, share=each * (rounds - number))
+        chosen = oracle.choose(
+            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
+        )
+        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
+        measured += found
+        if number < rounds - 1:
+            estimate.add(found)
+            estimate.refit()
+    return measured
+
+
+def max_tree_cells(wanted: Sized) -> int:
+    """Return how many cells the tree may have from which so many marginals are answered in every round.
+
+    With thousands of marginals a round would take minutes on the largest tree, and the parts of answers that are kept
+    gigabytes: the tree is smaller then, by a public number.
+
+    >>> max_tree_cells(range(500)) == MAX_TREE_CELLS, max_tree_cells(range(7000))
+    (True, 38347)
+    """
+    return min(MAX_TREE_CELLS, MAX_ANSWER_WORK // max(1, len(wanted)))
+
+
+def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
+    """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
+    estimate: MultiplicativeWeights | Estimator
+    if is_dense(oracle.domain, rules=oracle.rules, totals=oracle.totals):
+        estimate = MultiplicativeWeights(oracle.domain)
+    else:
+        estimate = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    estimate.add(measured)
+    estimate.refit()
+    return estimate
+
+
+def _measure_columns_again(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
+    """Measure all columns once more, with what no marginal is worth."""
+    columns = [Marginal((name,)) for name in oracle.domain]
+    return oracle.measure(columns, noise=oracle.budget.measure_noise(share, marginals=len(columns)))

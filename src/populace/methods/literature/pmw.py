@@ -1,0 +1,107 @@
+"""`measure_pmw`: wanted marginals asked one after the other, measured only where the estimate is far off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Marginal
+from populace.core.progress import Progress
+from populace.inference.fit.estimator import Estimator
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.literature.multiplicative_weights import MultiplicativeWeights
+from populace.methods.literature.mwem import start_estimate
+from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import (
+    MAX_TREE_CELLS,
+    mean_absolute_noise,
+    round_table,
+    workload_candidates,
+)
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import Noise
+
+# What single columns take, what all tests together take, and how many updates there can be for every column.
+COLUMN_SHARE, TEST_SHARE = Fraction(15, 100), Fraction(20, 100)
+UPDATES_PER_COLUMN = 6
+# So many marginals are asked at most. A test is passed by what is so many deviations of its noise above its threshold.
+MAX_QUERIES = 2**10
+TEST_DEVIATIONS = 1.0
+
+
+def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+    """Measure all columns, then ask one wanted marginal after another, and measure it if the estimate is far off.
+
+    The order is public: shuffled from a fixed seed. Each test is a noisy distance of the marginal's counts from the
+    estimate; it is far if it exceeds the error of measuring and the noise of the test. Every test is paid for, near or
+    far. After a measurement the estimate is updated by multiplicative weights. When all updates are used up, no more
+    marginals are asked, and what is left measures once more those that were far.
+    Source: Hardt and Rothblum 2010. Their tests that find nothing cost nothing, which is not proved here.
+    """
+    asked = _shuffle_queries(list(workload_candidates(workload, domain=oracle.domain)))
+    progress("measuring columns", 0.0)
+    if not asked or len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    estimate = start_estimate(oracle, measured)
+    updates = min(len(asked), UPDATES_PER_COLUMN * len(oracle.domain))
+    left = 1 - COLUMN_SHARE
+    test = oracle.budget.score_noise(TEST_SHARE, scores=len(asked))
+    noise = oracle.budget.measure_noise(left - TEST_SHARE, marginals=updates)
+    each = (left - TEST_SHARE) / updates
+    far: list[Marginal] = []
+    for number, clique in enumerate(asked):
+        if len(far) == updates:
+            break
+        progress("asking marginals", 0.1 + 0.9 * number / len(asked))
+        if not estimate.fits(clique, max_cells=MAX_TREE_CELLS):
+            continue
+        question = _distance_test(estimate, clique, noise=noise, test=test)
+        left -= TEST_SHARE / len(asked)
+        if oracle.score(question, noise=test)[0] > 0:
+            found = oracle.measure(question.marginals, noise=noise)
+            left -= each
+            far += question.marginals
+            measured += found
+            estimate.add(found)
+            estimate.refit()
+    if left:
+        again = far or [Marginal((name,)) for name in oracle.domain]
+        measured += oracle.measure(again, noise=oracle.budget.measure_noise(left, marginals=len(again)))
+    return measured
+
+
+def pmw_bound(*, rows: float, queries: int, universe: float, epsilon: float, delta: float) -> float:
+    """Return the source's bound on the error of every counting query, as a share of the rows, up to a constant.
+
+    √(√(ln N · ln 1/δ) · ln k / εn) for k queries on n rows of N possible kinds; without δ ∛(ln N · ln k / εn).
+    Source: Hardt and Rothblum 2010, theorem 1.1; in this form Dwork and Roth 2014, section 4.2.
+
+    >>> [round(pmw_bound(rows=21574, queries=5000, universe=2**16, epsilon=1, delta=d), 3) for d in (1e-9, 0)]
+    [0.077, 0.164]
+    """
+    size, many = math.log(universe), math.log(max(queries, 2))
+    if delta:
+        return math.sqrt(math.sqrt(size * math.log(1 / delta)) * many / (epsilon * rows))
+    return math.cbrt(size * many / (epsilon * rows))
+
+
+def _distance_test(
+    estimate: MultiplicativeWeights | Estimator, clique: Clique, *, noise: Noise, test: Noise
+) -> Candidates:
+    """Return the test of one marginal: its distance from the estimate less what has to be exceeded."""
+    table = estimate.table(clique)
+    threshold = mean_absolute_noise(noise) * np.count_nonzero(table) + TEST_DEVIATIONS * math.sqrt(
+        test.variance
+    )
+    return Candidates((Marginal(clique),), (round_table(table),), (min(round(threshold), MAX_ESTIMATE_ROWS),))
+
+
+def _shuffle_queries(cliques: Sequence[Clique]) -> list[Clique]:
+    """Return the marginals that are asked, the smallest if there are many, in an order that depends on nothing else."""
+    some = cliques[:MAX_QUERIES]
+    return [some[number] for number in np.random.default_rng(0).permutation(len(some))]

@@ -1,0 +1,127 @@
+"""`measure_privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+from populace.core.marginals import Candidates, Clique, Marginal
+from populace.core.progress import Progress
+from populace.inference.fit.estimator import Estimator
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import (
+    MAX_CANDIDATES,
+    MAX_SCORED_CELLS,
+    MAX_TREE_CELLS,
+    compare_candidates,
+    mean_absolute_noise,
+)
+from populace.methods.selection.merge_rare_codes import group_rare_codes
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import Noise
+
+COLUMN_SHARE = Fraction(25, 100)
+CHOICE_SHARE = Fraction(10, 100)
+# A column follows from at most so many others, in a table whose cells hold on average so many times their noise.
+MAX_PARENTS = 4
+MIN_SIGNAL_TO_NOISE = 4
+
+
+def measure_privbayes(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (a network is chosen for its tables, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure all columns, then add one column after another to a network, and measure each with its parents.
+
+    One exponential mechanism chooses a column and its parents together. The score is the distance of the counts of
+    all of them from what is known while the column stands alone, less the error that measuring would bring. Parents
+    are columns that lie in one earlier table, so that the network is its own junction tree. Tables must be useful:
+    large enough counts for their noise, by the noisy number of rows. It ignores the workload.
+    Source: Zhang, Cormode, Procopiuc, Srivastava and Xiao 2017. Their scores are mutual information, and the distance
+    from independence by exact counts; ours is that distance from noisy tables, whose sensitivity is proved here.
+    """
+    progress("measuring columns", 0.0)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    groupings = group_rare_codes(measured[1:], oracle=oracle)
+    estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
+    estimator.add(measured)
+    estimator.refit()
+    # A column that is all one group has nothing to say about another.
+    apart = [name for name in oracle.domain if estimator.domain[name] > 1]
+    network: list[Clique] = []
+    rounds, left = max(1, len(apart) - 1), 1 - COLUMN_SHARE
+    noise = oracle.budget.measure_noise(left - CHOICE_SHARE, marginals=rounds)
+    mechanism = oracle.budget.choice(CHOICE_SHARE, choices=rounds)
+    while len(apart) > bool(not network):
+        candidates = parent_candidates(estimator, network, apart, noise=noise)
+        if not candidates.marginals:
+            break
+        number = oracle.choose(
+            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
+        )
+        found = oracle.measure([candidates.marginals[number or 0]], noise=noise)
+        measured += found
+        left -= (1 - COLUMN_SHARE) / rounds
+        network.append(found[0].marginal.clique)
+        apart = [name for name in apart if name not in network[-1]]
+        progress("choosing parents", 0.1 + 0.9 * len(network) / rounds)
+        if apart:
+            estimator.add(found)
+            estimator.refit()
+    if left:
+        alone = [Marginal((name,)) for name in apart or oracle.domain]
+        measured += oracle.measure(alone, noise=oracle.budget.measure_noise(left, marginals=len(alone)))
+    return measured
+
+
+def parent_candidates(
+    estimator: Estimator, network: Sequence[Clique], apart: Sequence[str], *, noise: Noise
+) -> Candidates:
+    """Return the tables of one more column and its parents, with what is known before they are measured.
+
+    Where there are very many, those with the fewest parents and cells are taken.
+    """
+    domain = estimator.domain
+    most, left = estimator.total / (MIN_SIGNAL_TO_NOISE * mean_absolute_noise(noise)), MAX_SCORED_CELLS
+    cliques: list[Clique] = []
+    for clique in _child_parent_sets(network, apart, order=list(domain)):
+        if domain.cells(clique) > most or not estimator.fits(clique, max_cells=MAX_TREE_CELLS):
+            continue
+        left -= domain.cells(clique)
+        if left < 0 or len(cliques) == MAX_CANDIDATES:
+            break
+        cliques.append(clique)
+    return compare_candidates(
+        estimator, dict.fromkeys(cliques, 1), noise=noise, groupings=estimator.groupings
+    )
+
+
+def _child_parent_sets(
+    network: Sequence[Clique], apart: Sequence[str], *, order: Sequence[str]
+) -> Iterator[Clique]:
+    """Yield a column that stands apart with parents that lie in one table, few parents first; at first any pairs.
+
+    >>> list(_child_parent_sets([], ["a", "b", "c"], order="abc"))
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    >>> list(_child_parent_sets([("a", "c")], ["b"], order="abc"))
+    [('a', 'b'), ('b', 'c'), ('a', 'b', 'c')]
+    """
+    if not network:
+        yield from combinations(apart, 2)
+        return
+    place = {name: number for number, name in enumerate(order)}
+    for size in range(1, MAX_PARENTS + 1):
+        for parents in _subsets(network, size=size):
+            for name in apart:
+                yield tuple(sorted((*parents, name), key=place.__getitem__))
+
+
+def _subsets(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
+    return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))

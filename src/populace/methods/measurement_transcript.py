@@ -1,0 +1,175 @@
+"""The tape of a run of measurements: what the barrier answered so far, kept for the case that the run does not end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
+from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.methods.discovery.domain_discovery import DomainOracle
+from populace.methods.oracle import Oracle
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import (
+    Exponential,
+    ExponentialCount,
+    Mechanism,
+    Noise,
+    PartitionSelection,
+)
+from populace.privacy.ledger.ledger import Run
+from populace.schema.public_facts import PublicFacts
+from populace.schema.schema import Schema
+
+
+class QuestionOracle(Oracle, DomainOracle, Protocol):
+    """Every question of the barrier that methods and the learning of domains ask."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+class Transcript:
+    """What one run was answered, in the order of its questions, and the run that paid for it."""
+
+    def __init__(self, run: Run, *, schema: Schema) -> None:
+        self._run = run
+        # The schema as it is known by now, the tables of its learning, and what the method returned in the end.
+        self.schema = schema
+        self.learnt: tuple[Measurement, ...] = ()
+        self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
+        self._answers: list[Measurement | ReleasedRows] = []
+        self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
+
+    def keep(self, *answers: Measurement | ReleasedRows) -> None:
+        """Remember noisy counts of marginals or of whole rows."""
+        self._answers += answers
+
+    def note(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
+        """Remember an answer that is no table of counts."""
+        self._others.append((verb, question, mechanism, answer))
+
+    def measurements(self) -> Measurements:
+        """Return everything measured, under the schema as it is known by now, with the ledger's record."""
+        answers = self.final or tuple(self._answers)
+        return Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+
+    def collected(self) -> Mapping[str, Any]:
+        """Return what is to be kept of a run that failed: measurements where there are any, and all other answers.
+
+        The run is closed first, where the ledger can still be written: it asks nothing more.
+        """
+        with suppress(Exception):
+            if not self._run.record().finished:
+                self._run.finish()
+        with suppress(Exception):
+            return {"measurements": self.measurements(), "answers": () if self.final else self._noted()}
+        return {"answers": (*self._noted(), *(_answer_record(each) for each in self._answers))}
+
+    def _noted(self) -> tuple[AnswerRecord, ...]:
+        return tuple(
+            AnswerRecord(
+                verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)
+            )
+            for verb, question, mechanism, answer in self._others
+        )
+
+
+class RecordingOracle(PublicFacts):
+    """An oracle that asks another one and remembers its answers on a tape."""
+
+    __slots__ = ("_oracle", "_tape")
+
+    def __init__(self, oracle: QuestionOracle, *, tape: Transcript) -> None:
+        self._oracle = oracle
+        self._tape = tape
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._oracle.schema
+
+    @property
+    def public(self) -> PublicTable | None:
+        """A table that everybody may know, if the curator gave one."""
+        return self._oracle.public
+
+    @property
+    def budget(self) -> Budget:
+        """What was left of the run's budget when the oracle was made."""
+        return self._oracle.budget
+
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.measure(marginals, noise=noise)
+        self._tape.keep(*found)
+        return found
+
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.measure_batches(batches)
+        self._tape.keep(*found)
+        return found
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Ask, remember, answer."""
+        found = self._oracle.score(candidates, noise=noise)
+        self._tape.note("score", {"candidates": candidates.marginals}, mechanism=noise, answer=found.copy())
+        return found
+
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
+    ) -> int | None:
+        """Ask, remember, answer."""
+        found = self._oracle.choose(candidates, among=among, mechanism=mechanism, none=none)
+        # How many there were is enough: all of them, choice by choice, would take more memory than the run itself.
+        asked = {"candidates": len(among), "or none": none}
+        chosen = None if found is None else list(candidates.marginals[found].clique)
+        self._tape.note("choose", asked, mechanism=mechanism, answer=chosen)
+        return found
+
+    def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_rows(mechanism=mechanism)
+        self._tape.keep(ReleasedRows.of(found, columns=self.domain))
+        return found
+
+    def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_values(column, mechanism=mechanism)
+        self._tape.note("discover", {"values of": column}, mechanism=mechanism, answer=found)
+        return found
+
+    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
+        """Ask, remember, answer."""
+        found = self._oracle.discover_bins(column, groups=groups, noise=noise)
+        asked = {"bins of": column, "groups": np.array(groups)}
+        self._tape.note("discover", asked, mechanism=noise, answer=found.copy())
+        return found
+
+
+def _to_json(value: Any) -> Any:
+    """Return mappings, arrays and marginals as JSON has them; this is done only when they are to be written."""
+    if isinstance(value, Mapping):
+        return {key: _to_json(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [list(marginal.clique) for marginal in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _answer_record(answer: Measurement | ReleasedRows) -> AnswerRecord:
+    if isinstance(answer, ReleasedRows):
+        rows = answer.to_json()
+        return AnswerRecord(
+            verb="discover", question={"rows of": list(answer.columns)}, mechanism=None, answer=rows
+        )
+    groupings = [{"column": each.column, "groups": list(each.groups)} for each in answer.marginal.groupings]
+    asked = {"columns": list(answer.marginal.clique), "groupings": groupings}
+    mechanism = {"variance": str(answer.variance)}
+    return AnswerRecord(verb="measure", question=asked, mechanism=mechanism, answer=answer.counts.tolist())

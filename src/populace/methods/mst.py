@@ -1,0 +1,158 @@
+"""`measure_mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.core.marginals import Candidates, Clique, Domain, Grouping, Marginal
+from populace.core.progress import Progress
+from populace.inference.fit.projection import project_to_simplex
+from populace.measurements.measurements import Measurement
+from populace.methods.independent import measure_columns
+from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import take_smallest
+from populace.methods.selection.independence_baseline import fit_baseline
+from populace.methods.selection.merge_rare_codes import group_rare_codes
+from populace.methods.selection.tree_size_limit import TreeSizeLimit
+from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import Noise
+from populace.schema.conditions.rules import NO_RULES, Rules
+
+COLUMN_SHARE = Fraction(50, 100)
+CHOICE_SHARE = Fraction(8, 100)
+# All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
+MAX_PAIR_CELLS = 2**25
+# So many pairs are candidates, some kilobytes each: all pairs of 512 columns.
+MAX_PAIRS = 2**17
+
+
+def measure_mst(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (a tree is chosen for its pairs, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
+
+    Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
+    A pair's score is the distance of its counts from what its noisy 1-ways and the public rules imply, less the
+    error that measuring it would bring; "no further pair" is among the choices too. Columns in no pair are measured
+    again beside the pairs. Pairs that would make the model too large under the rules are left out, and where there
+    are more than `MAX_PAIRS`, those of columns that stand far from each other in the schema.
+    It ignores the workload.
+    Source: McKenna, Miklau and Sheldon 2021; the penalty, the stop and the rules are ours.
+    """
+    progress("measuring columns", 0.0)
+    if len(oracle.domain) == 1:
+        return measure_columns(oracle, share=Fraction(1))
+    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    columns = measured[1:]
+    groupings = group_rare_codes(columns, oracle=oracle)
+    total = max(1.0, float(measured[0].counts))
+    return measured + measure_tree(oracle, columns, groupings, total=total, progress=progress)
+
+
+def measure_tree(
+    oracle: Oracle,
+    columns: Sequence[Measurement],
+    groupings: Sequence[Grouping],
+    *,
+    total: float,
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Choose a tree of pairs with what measured columns left of the budget; measure it, and columns in no pair."""
+    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
+    candidates = pair_candidates(
+        oracle.domain, columns, groupings, rules=oracle.rules, total=total, noise=noise
+    )
+    progress("choosing pairs", 0.1)
+    room = TreeSizeLimit(oracle.rules, domain=oracle.domain, groupings={g.column: g for g in groupings})
+    chosen, left = choose_tree(oracle, candidates, room=room, progress=progress)
+    progress("measuring pairs", 0.9)
+    pairs = [candidates.marginals[number] for number in chosen]
+    paired = {name for pair in pairs for name in pair.clique}
+    asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
+    return oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
+
+
+def choose_tree(
+    oracle: Oracle, candidates: Candidates, *, room: TreeSizeLimit, progress: Progress
+) -> tuple[list[int], Fraction]:
+    """Return the numbers of the pairs of a tree or forest, chosen privately, and the share of the budget left."""
+    left = 1 - COLUMN_SHARE
+    part = {name: number for number, name in enumerate(oracle.domain)}
+    most = len(part) - 1
+    mechanism = oracle.budget.choice(CHOICE_SHARE, choices=most)
+    cliques = [marginal.clique for marginal in candidates.marginals]
+    chosen: list[int] = []
+    joining = list(range(len(cliques)))
+    for _ in range(most):
+        joining = [n for n in joining if part[cliques[n][0]] != part[cliques[n][1]]]
+        among = room.admissible(joining, pairs=cliques, chosen=chosen)
+        if not among:
+            break
+        number = oracle.choose(candidates, among=among, mechanism=mechanism)
+        left -= CHOICE_SHARE / most
+        if number is None:
+            break
+        kept, merged = (part[name] for name in cliques[number])
+        part = {name: kept if at == merged else at for name, at in part.items()}
+        chosen.append(number)
+        progress("choosing pairs", 0.1 + 0.8 * len(chosen) / most)
+    return chosen, left
+
+
+def pair_candidates(
+    domain: Domain,
+    columns: Sequence[Measurement],
+    groupings: Sequence[Grouping],
+    *,
+    rules: Rules = NO_RULES,
+    total: float,
+    noise: Noise,
+) -> Candidates:
+    """Return the pairs, smallest first as far as memory reaches, with what 1-ways and rules imply as estimate.
+
+    For columns that no rule joins that is the product of their noisy 1-ways. A column that is all one group has
+    nothing to say about another and stands in no pair. A pair's penalty is the error that remains when the estimate
+    itself is measured with this noise and made non-negative again: a simulation with public random numbers, which
+    costs nothing. Cells in which no row can be are not counted in it: the model knows them.
+    """
+    seen = {grouping.column: grouping for grouping in groupings}
+    grouped = domain.grouped(groupings)
+    known = fit_baseline(columns, domain=domain, groupings=seen, rules=rules, total=total)
+    deviation = float(noise.variance) ** 0.5
+    rng = np.random.default_rng(0)
+    marginals, estimates, penalties = [], [], []
+    pairs = nearest_pairs([name for name in domain if grouped[name] > 1], most=MAX_PAIRS)
+    for clique in take_smallest(pairs, domain=grouped, cells=MAX_PAIR_CELLS):
+        estimate = total * known.pair(clique)
+        noisy = estimate + rng.normal(0.0, deviation, estimate.shape)
+        possible = known.possible(clique)
+        again = np.zeros(estimate.shape)
+        again[possible] = project_to_simplex(noisy[possible], total=total)
+        marginals.append(Marginal.grouped(clique, seen))
+        estimates.append(np.rint(estimate).astype(np.int64))
+        penalties.append(round(float(np.abs(again - estimate).sum())))
+    return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
+
+
+def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
+    """Yield all pairs of columns, or, where there are more than so many, those that stand nearest to each other.
+
+    Which columns go together is not known before a pair is counted; questions of one subject stand side by side.
+
+    >>> list(nearest_pairs("abcd", most=5))
+    [('a', 'b'), ('a', 'c'), ('b', 'c'), ('b', 'd'), ('c', 'd')]
+    """
+    count, reach = len(names), 0
+    # Columns at a distance d make count − d pairs.
+    while reach < count - 1 and most >= count - reach - 1:
+        reach += 1
+        most -= count - reach
+    for place, name in enumerate(names):
+        for other in names[place + 1 : place + 1 + reach]:
+            yield name, other

@@ -1,0 +1,1 @@
+"""`nist2018`: the method of the 2018 challenge, weighted queries in two rounds."""

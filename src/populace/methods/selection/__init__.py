@@ -1,0 +1,1 @@
+"""What methods share: candidates, budget allocation, limits of model size, rare codes."""

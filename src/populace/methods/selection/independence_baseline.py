@@ -1,0 +1,114 @@
+"""What pairs would look like if nothing but single columns and the rules were known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.marginals import Clique, Domain, Grouping
+from populace.inference.constraints.support import Lookup, class_lookups
+from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.projection import project_to_simplex
+from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import Allowed, Rules
+
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndependenceBaseline:
+    """The shares of columns, and of pairs under independence except for what the rules imply.
+
+    Rules speak of classes, so the model of 1-ways and rules is a small model of classes, and codes inside a class
+    depend on nothing. `joined` holds the shares of classes of the pairs that a chain of rules joins, `inside` a
+    code's share of its class.
+    """
+
+    columns: Mapping[str, Shares]
+    joined: Mapping[Clique, Shares]
+    inside: Mapping[str, Shares]
+    classes: Mapping[str, Lookup]
+
+    def pair(self, pair: Clique) -> Shares:
+        """Return the share of every cell of two columns, in the order of the domain."""
+        a, b = pair
+        if pair not in self.joined:
+            return np.outer(self.columns[a], self.columns[b])
+        classes = self.joined[pair][np.ix_(self.classes[a], self.classes[b])]
+        return np.asarray(classes * np.outer(self.inside[a], self.inside[b]))
+
+    def possible(self, pair: Clique) -> Allowed:
+        """Say of every cell of two columns whether the rules let a row be in it."""
+        a, b = pair
+        if pair not in self.joined:
+            return np.ones((self.columns[a].size, self.columns[b].size), dtype=np.bool_)
+        return np.asarray(self.joined[pair][np.ix_(self.classes[a], self.classes[b])] > 0)
+
+
+def fit_baseline(
+    columns: Sequence[Measurement],
+    *,
+    domain: Domain,
+    groupings: Mapping[str, Grouping],
+    rules: Rules,
+    total: float,
+) -> IndependenceBaseline:
+    """Return the baseline of noisy 1-ways, on groups where columns are grouped."""
+    counts = {item.marginal.clique[0]: _sum_codes(item, groupings) for item in columns}
+    shares = {name: project_to_simplex(table, total=total) / total for name, table in counts.items()}
+    constrained = {name: classes for name, classes in rules.classes.items() if name in counts}
+    if not rules.rules or not constrained:
+        return IndependenceBaseline(columns=shares, joined={}, inside={}, classes={})
+    lookups = class_lookups(rules, domain=domain, groupings=groupings)
+    model = fit_least_squares(
+        [item for item in columns if item.marginal.clique[0] in constrained],
+        domain=Domain({name: domain[name] for name in domain if name in rules.classes}),
+        groupings=rules.classes.values(),
+        rules=rules,
+    )
+    inside = {}
+    for name in constrained:
+        of_class = model.grouped_marginal((name,)) / model.total
+        inside[name] = _share_in_class(counts[name], lookups[name], totals=total * of_class)
+        shares[name] = of_class[lookups[name]] * inside[name]
+    return IndependenceBaseline(
+        columns=shares,
+        joined={pair: model.grouped_marginal(pair) / model.total for pair in _rule_pairs(rules, domain)},
+        inside=inside,
+        classes=lookups,
+    )
+
+
+def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
+    """Return a column's noisy counts, summed into its groups."""
+    name = item.marginal.clique[0]
+    if name not in groupings:
+        return item.counts.astype(np.float64)
+    counts = np.zeros(groupings[name].size)
+    np.add.at(counts, groupings[name].lookup, item.counts)
+    return counts
+
+
+def _share_in_class(counts: Shares, classes: Lookup, *, totals: Shares) -> Shares:
+    """Return the share of every code in its class, from noisy counts made to have the class's rows."""
+    shares = np.empty(counts.shape)
+    for number, total in enumerate(totals):
+        here = classes == number
+        kept = project_to_simplex(counts[here], total=float(total))
+        shares[here] = kept / kept.sum() if kept.sum() > 0 else 1 / here.sum()
+    return shares
+
+
+def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:
+    """Yield the pairs of columns that a chain of rules joins."""
+    part = {name: {name} for name in rules.classes}
+    for rule in rules.rules:
+        whole = set().union(*(part[name] for name in rule.clique))
+        part |= dict.fromkeys(whole, whole)
+    for pair in combinations([name for name in domain if name in part], 2):
+        if pair[1] in part[pair[0]]:
+            yield pair

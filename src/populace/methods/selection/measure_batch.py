@@ -1,0 +1,45 @@
+"""Batches of tables, measured with a share of the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from populace.core.marginals import Marginal
+from populace.measurements.measurements import Batch, Measurement
+from populace.methods.oracle import Oracle
+from populace.methods.selection.budget_allocation import Floats, group_by_precision
+
+# What gets less of a budget than this is not worth its noise.
+MIN_PRECISION_SHARE = Fraction(1, 1000)
+_SHARE_DENOMINATOR = 2**40
+
+
+def measure_batch(
+    oracle: Oracle, marginals: Sequence[Marginal], precisions: Floats, *, share: Fraction
+) -> tuple[Measurement, ...]:
+    """Measure marginals with a share of the budget, in proportion to precisions; alike ones get the same noise."""
+    precisions = np.where(precisions < MIN_PRECISION_SHARE * precisions.max(), 0.0, precisions)
+    batches = group_by_precision(precisions.tolist()) if share > MIN_PRECISION_SHARE else []
+    total = float(precisions.sum())
+    left = share
+    asked: list[Batch] = []
+    for batch in reversed(batches):
+        part = (
+            share * round_down_share(float(precisions[batch].sum()) / total)
+            if batch is not batches[0]
+            else left
+        )
+        if part > 0:
+            noise = oracle.budget.measure_noise(part, marginals=len(batch))
+            asked.append(([marginals[number] for number in batch], noise))
+            left -= part
+    return oracle.measure_batches(asked) if asked else ()
+
+
+def round_down_share(share: float) -> Fraction:
+    """Return a share as an exact number, rounded down."""
+    return Fraction(math.floor(share * _SHARE_DENOMINATOR), _SHARE_DENOMINATOR)

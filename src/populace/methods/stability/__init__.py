@@ -1,0 +1,1 @@
+"""`stability`: frequent rows, released one by one by partition selection."""

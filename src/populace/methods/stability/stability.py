@@ -1,0 +1,45 @@
+"""`measure_stability`: whole rows that are frequent, told one by one; for domains that are far too large to count."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Marginal
+from populace.core.progress import Progress
+from populace.measurements.measurements import Measurement, ReleasedRows
+from populace.methods.histogram.histogram import check_no_totals
+from populace.methods.independent import TOTAL_SHARE
+from populace.methods.oracle import Oracle
+from populace.methods.workload import Workload
+from populace.schema.schema import Schema
+
+
+def measure_stability(
+    oracle: Oracle,
+    *,
+    workload: Workload,  # noqa: ARG001 (it tells rows, whatever is wanted)
+    progress: Progress,
+) -> tuple[Measurement | ReleasedRows, ...]:
+    """Measure the number of rows, then tell the rows whose count with Laplace noise exceeds a threshold.
+
+    A release holds each row that was told as often as its noisy count says, and no other. Work grows with the rows of
+    the table, not with the size of its domain. It ignores the workload.
+    Cost: the whole ε, a little of it for the number of rows, and the whole δ: it bounds the probability that a row
+    which one unit alone has is told.
+    Source: Korolova, Kenthapadi, Mishra and Ntoulas 2009; Bun, Nissim and Stemmer 2016.
+    """
+    progress("measuring the number of rows", 0.0)
+    total = oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(TOTAL_SHARE, marginals=1))
+    progress("telling rows", 0.2)
+    mechanism = oracle.budget.key_mechanism(1 - TOTAL_SHARE, delta=oracle.budget.keys)
+    return (*total, ReleasedRows.of(oracle.discover_rows(mechanism=mechanism), columns=oracle.domain))
+
+
+def check_stability(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001 (any ε will do)
+    """Refuse, from public facts alone, what cannot be told."""
+    check_no_totals(schema, method="stability")
+    if not delta:
+        raise UsageError(
+            "the method 'stability' cannot tell rows with delta 0.", hint="give a delta above 0, such as 1e-9"
+        )

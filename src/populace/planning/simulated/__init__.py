@@ -1,0 +1,1 @@
+"""Runs simulated on invented or public populations."""

@@ -1,0 +1,153 @@
+"""An oracle without private rows: it answers a method's questions about an invented or a public population."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.measurements import Batch, Measurement
+from populace.measurements.public_marginals import PublicTable
+from populace.planning.simulated.populations import SimulatedPopulation
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import (
+    DiscreteGaussian,
+    Exponential,
+    ExponentialCount,
+    Mechanism,
+    Noise,
+    PartitionSelection,
+    Spend,
+    Verb,
+)
+from populace.schema.public_facts import PublicFacts
+from populace.schema.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledSpend:
+    """One line of the bill: what was asked, and over how many columns its tables are."""
+
+    spend: Spend
+    columns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class SimulatedOracle(PublicFacts):
+    """Answers as the barrier would, with as much noise, drawn from public random numbers; it keeps the bill."""
+
+    population: SimulatedPopulation
+    budget: Budget
+    rng: np.random.Generator
+    bill: list[BilledSpend] = field(default_factory=list)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the population."""
+        return self.population.schema
+
+    @property
+    def public(self) -> PublicTable | None:
+        """None: a plan is made without a public table to learn from."""
+        return None
+
+    def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
+        """Refuse: how often whole rows repeat is what no invented population has."""
+        raise UsageError(
+            f"no plan can foresee which rows would be told above {mechanism.threshold}.",
+            hint="plan another method; docs/methods/stability.md says what rows it tells",
+        )
+
+    def measure(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal."""
+        return self.measure_batches([(marginals, noise)])
+
+    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
+        """Return noisy counts of each marginal, with the noise of its batch."""
+        return tuple(item for marginals, noise in batches for item in self._measured(marginals, noise=noise))
+
+    def _measured(
+        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
+    ) -> tuple[Measurement, ...]:
+        unit = self.budget.unit
+        for columns in sorted({len(marginal.clique) for marginal in marginals}):
+            self._book(
+                "measure",
+                noise,
+                answers=sum(len(marginal.clique) == columns for marginal in marginals),
+                moves=(unit.marginal_l1, unit.marginal_l2_squared),
+                columns=columns,
+            )
+        return tuple(
+            Measurement(
+                marginal,
+                draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng),
+                noise.variance,
+            )
+            for marginal in marginals
+        )
+
+    def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
+        """Return a noisy score for every candidate."""
+        shift = max(candidates.weights) * self.budget.unit.score_shift
+        columns = max(len(marginal.clique) for marginal in candidates.marginals)
+        answers = len(candidates.marginals)
+        self._book("score", noise, answers=answers, moves=(shift, shift**2), columns=columns)
+        return draw_noisy_counts(self._scores(candidates), noise, rng=self.rng)
+
+    def choose(
+        self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
+    ) -> int | None:
+        """Return the number of one candidate, likely one with a high score, or None."""
+        shift = max(candidates.weights[number] for number in among) * self.budget.unit.score_shift
+        columns = max(len(candidates.marginals[number].clique) for number in among)
+        self._book("choose", mechanism, answers=1, moves=(shift, shift**2), columns=columns)
+        scores = self._scores(candidates)[np.asarray(among, dtype=np.intp)]
+        if none:
+            scores = np.append(scores, np.zeros_like(scores))
+        # The largest of scores with Gumbel noise follows the exponential mechanism.
+        keys = float(mechanism.rate(sensitivity=shift)) * scores + self.rng.gumbel(size=len(scores))
+        number = int(np.argmax(keys))
+        return among[number] if number < len(among) else None
+
+    def _scores(self, candidates: Candidates) -> Counts:
+        told = zip(
+            candidates.marginals, candidates.estimates, candidates.penalties, candidates.weights, strict=True
+        )
+        return np.array(
+            [
+                weight * np.abs(self.population.exact(marginal) - estimate).sum() - penalty
+                for marginal, estimate, penalty, weight in told
+            ],
+            dtype=np.int64,
+        )
+
+    def _book(
+        self, verb: Verb, mechanism: Mechanism, *, answers: int, moves: tuple[int, int], columns: int
+    ) -> None:
+        spend = Spend(
+            verb=verb, what="", mechanism=mechanism, answers=answers, l1=moves[0], l2_squared=moves[1]
+        )
+        self.bill.append(BilledSpend(spend=spend, columns=columns))
+
+
+def draw_noisy_counts(
+    exact: Counts, mechanism: Noise | ExponentialCount, *, rng: np.random.Generator
+) -> Counts:
+    """Return counts with noise of a law, for rehearsals on rows that nobody has to protect."""
+    if isinstance(mechanism, DiscreteGaussian):
+        drawn = rng.normal(0.0, float(mechanism.variance) ** 0.5, exact.shape)
+    else:
+        drawn = rng.laplace(0.0, float(mechanism.scale), exact.shape)
+    noisy = exact + np.rint(drawn).astype(np.int64)
+    if isinstance(mechanism, ExponentialCount):
+        # Both sides of the range mirror what is beyond them, which is close to drawing again.
+        noisy = np.clip(
+            np.where(noisy > mechanism.most, 2 * mechanism.most - noisy, np.abs(noisy)), 0, mechanism.most
+        )
+    return noisy

@@ -1,0 +1,247 @@
+"""One rehearsal: a method runs against a population without private rows, and its answers are held to the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+
+from populace._native.kernels import count_columns
+from populace.core.marginals import Clique, Marginal
+from populace.core.progress import Progress, silent
+from populace.measurements.measurements import Measurement
+from populace.methods.discovery.domain_discovery import discovery_delta_share, discovery_share
+from populace.methods.fit_measurements import fit_answers
+from populace.methods.registry import METHODS, check_method, check_query_rounds, discovery_delta, usable_delta
+from populace.methods.workload import Workload
+from populace.planning.prediction_range import compute_noise_cv
+from populace.planning.simulated.populations import SimulatedPopulation
+from populace.planning.simulated.simulated_oracle import BilledSpend, SimulatedOracle
+from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.privacy_loss import Currency
+from populace.release.report.bootstrap_error import add_simulated_noise
+from populace.release.report.comparison import GAUSSIAN, LAPLACE
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.columns.column import Column
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.schema import Schema
+
+# Domains that the run will learn are taken to become this long.
+ASSUMED_VALUES, ASSUMED_BINS = 20, 32
+# Noise is drawn so many times more where the mean error of columns deviates by more than this part of it by chance: the
+# error of a column of two codes is one number, and mostly chance.
+MORE_NOISE_DRAWS, MAX_NOISE_CV = 3, 0.1
+# Pairs that a whole rehearsal is scored on: all of them up to here, then as many drawn at random.
+MAX_SCORED_PAIRS = 2000
+
+SPEND_LABELS = {
+    ("measure", 0): "measure the number of rows",
+    ("measure", 1): "measure columns",
+    ("measure", 2): "measure pairs",
+    ("measure", 3): "measure triples",
+    ("score", 2): "look at pairs",
+    ("score", 3): "look at triples",
+    ("choose", 2): "choose pairs",
+}
+DISCOVERY_LABEL = "learn domains"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """What a run is asked to do: how it may spend, by which method, and for which tables."""
+
+    schema: Schema
+    budget: Budget
+    learning: Fraction
+    method: str
+    workload: Workload
+    epsilon: Fraction
+    delta: Fraction
+
+    @classmethod
+    def of(
+        cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: str, workload: Workload
+    ) -> RunTerms:
+        """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
+        delta = usable_delta(method, epsilon=epsilon, delta=delta, unit=schema.unit)
+        check_method(method, schema, epsilon=epsilon, delta=delta)
+        check_query_rounds(method, workload, domain=close_domains(schema).domain)
+        keys = discovery_delta_share(schema, delta=delta)
+        held = discovery_delta(method, delta=delta, learning=keys)
+        whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)
+        learning = discovery_share(schema, budget=whole)
+        budget = replace(whole, cap=whole.cap * (1 - learning))
+        return cls(
+            schema=close_domains(schema),
+            budget=budget,
+            learning=learning,
+            method=method,
+            workload=workload,
+            epsilon=epsilon,
+            delta=delta,
+        )
+
+    def under(self, schema: Schema, *, workload: Workload) -> RunTerms:
+        """Return the terms of the same run under another schema."""
+        return RunTerms.of(
+            schema, epsilon=self.epsilon, delta=self.delta, method=self.method, workload=workload
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation:
+    """What one rehearsal asked, what it cost, and how far noise put its tables from the truth."""
+
+    items: tuple[Measurement, ...]
+    shares: Mapping[str, float]
+    columns: Mapping[str, float]
+    pairs: Mapping[Clique, float]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseErrors:
+    """The mean error of all pairs of released rows, and what it is when the same tables are known without noise."""
+
+    pairs: float
+    without_noise: float
+    columns: float
+
+
+def close_domains(schema: Schema) -> Schema:
+    """Return a schema whose open domains are closed as a run might close them, and without public totals.
+
+    An invented population cannot be made to have declared totals; without them errors come out a little larger.
+    """
+    closed: dict[str, Column] = {}
+    for name in schema.unknown:
+        column = schema.columns[name]
+        if isinstance(column, UnknownValues):
+            closed[name] = column.learnt([f"value {number}" for number in range(1, ASSUMED_VALUES + 1)])
+        elif isinstance(column, UnknownBins):
+            closed[name] = column.learnt(_equal_width_edges(column))
+    return replace(schema.replaced(closed) if closed else schema, totals=())
+
+
+def _equal_width_edges(column: UnknownBins) -> list[Fraction]:
+    """Return edges at equal distances, where texts of the column's format can tell them apart."""
+    step = (column.max - column.min) / ASSUMED_BINS
+    even = [column.min + number * step for number in range(1, ASSUMED_BINS)]
+    known = column.learnt(())
+    resolution = known.resolution if isinstance(known, TemporalColumn) else None
+    return even if resolution is None else [Fraction(edge // resolution * resolution) for edge in even]
+
+
+def simulate_run(
+    terms: RunTerms,
+    population: SimulatedPopulation,
+    *,
+    rng: np.random.Generator,
+    learnt: tuple[Measurement, ...] = (),
+) -> Simulation:
+    """Run a method up to its measurements, and compare them with the population.
+
+    `learnt` are tables that were measured while domains were learnt.
+    """
+    oracle = SimulatedOracle(population=population, budget=terms.budget, rng=rng)
+    begun = time.process_time()
+    answers = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
+    seconds = time.process_time() - begun
+    columns, pairs = _average_errors(
+        items, terms, population, again=0 if learnt else MORE_NOISE_DRAWS, rng=rng
+    )
+    return Simulation(
+        items=items, shares=_budget_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
+    )
+
+
+def _average_errors(
+    items: Sequence[Measurement],
+    terms: RunTerms,
+    population: SimulatedPopulation,
+    *,
+    again: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, float], dict[Clique, float]]:
+    """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
+    schema, exact = terms.schema, cache(population.exact)
+    law = LAPLACE if terms.budget.currency is Currency.PURE else GAUSSIAN
+    told = [compute_noise_errors(items, schema=schema, exact=exact)]
+    chance = compute_noise_cv(told[0][0].values(), cells=schema.domain.values())
+    for _ in range(again if chance > MAX_NOISE_CV else 0):
+        other = [
+            replace(
+                item, counts=add_simulated_noise(exact(item.marginal), float(item.variance), law, rng=rng)
+            )
+            for item in items
+        ]
+        told.append(compute_noise_errors(other, schema=schema, exact=exact))
+    first, pairs = told[0]
+    return (
+        {name: float(np.mean([columns[name] for columns, _ in told])) for name in first},
+        {pair: float(np.mean([errors[pair] for _, errors in told])) for pair in pairs},
+    )
+
+
+def simulate_release(
+    terms: RunTerms,
+    population: SimulatedPopulation,
+    items: Sequence[Measurement],
+    *,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> ReleaseErrors:
+    """Go on to released rows, once as measured and once with the same tables exact, and compare pairs and columns."""
+    names = list(terms.schema.domain)
+    pairs = list(combinations(names, 2))
+    if len(pairs) > MAX_SCORED_PAIRS:
+        chosen = np.random.default_rng(0).permutation(len(pairs))[:MAX_SCORED_PAIRS]
+        pairs = [pairs[number] for number in chosen.tolist()]
+    exact = [Measurement(item.marginal, population.exact(item.marginal), item.variance) for item in items]
+    noisy = _draw_and_compare(terms, population, items, pairs=pairs, rng=rng, progress=progress)
+    clean = _draw_and_compare(terms, population, exact, pairs=pairs, rng=rng, progress=progress)
+    return ReleaseErrors(pairs=noisy[0], without_noise=min(clean[0], noisy[0]), columns=noisy[1])
+
+
+def _draw_and_compare(
+    terms: RunTerms,
+    population: SimulatedPopulation,
+    items: Sequence[Measurement],
+    *,
+    pairs: Sequence[Clique],
+    rng: np.random.Generator,
+    progress: Progress,
+) -> tuple[float, float]:
+    schema = terms.schema
+    model = fit_answers(
+        items, method=terms.method, domain=schema.domain, rules=schema.rules, progress=progress
+    )
+    drawn = len(next(iter(population.codes.values())))
+    parts = list(draw_rows(model, rows=drawn, rng=rng, rules=schema.rules))
+    codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}
+
+    def error(clique: Clique) -> float:
+        counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
+        return total_variation(counted, population.exact(Marginal(clique)))
+
+    columns = [error((name,)) for name in schema.domain]
+    return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
+
+
+def _budget_shares(bill: Sequence[BilledSpend], terms: RunTerms) -> dict[str, float]:
+    """Return the share of the whole budget that each kind of question took, in the order of asking."""
+    found: dict[str, float] = {DISCOVERY_LABEL: float(terms.learning)} if terms.learning else {}
+    for item in bill:
+        plain = f"{item.spend.verb} tables of {item.columns} columns"
+        label = SPEND_LABELS.get((item.spend.verb, item.columns), plain)
+        share = float(terms.budget.share(item.spend)) * float(1 - terms.learning)
+        found[label] = found.get(label, 0.0) + share
+    return found

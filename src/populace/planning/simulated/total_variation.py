@@ -1,0 +1,56 @@
+"""How far tables are from the truth where the truth is at hand, as total variation: the share of rows to move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.marginals import Clique, Counts, Marginal
+from populace.inference.fit.projection import project_to_simplex, project_to_simplex_weighted
+from populace.inference.gls.count_intervals import CountIntervals
+from populace.measurements.measurements import Measurement
+from populace.schema.schema import Schema
+
+ExactCounts = Callable[[Marginal], Counts]
+Numbers = npt.NDArray[np.float64] | Counts
+
+_MIN_ERROR = 1e-3
+
+
+def compute_noise_errors(
+    items: Sequence[Measurement], *, schema: Schema, exact: ExactCounts
+) -> tuple[dict[str, float], dict[Clique, float]]:
+    """Return the error that noise leaves in each column and in each pair that the measured tables hold.
+
+    Tables are estimated by least squares from all measurements together and made non-negative; nothing else that
+    would be known of them, such as which pattern a pair follows, is put to use. Pairs are seen in the groups in
+    which they were measured.
+    """
+    found = CountIntervals(items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
+    columns = {}
+    for name in schema.domain:
+        told = found.of(name)
+        variance = np.maximum(told.error, _MIN_ERROR) ** 2
+        table = project_to_simplex_weighted(
+            told.estimate, variance, total=max(1.0, float(told.estimate.sum()))
+        )
+        columns[name] = total_variation(table, exact(told.marginal))
+    pairs: dict[Clique, float] = {}
+    for pair in dict.fromkeys(pair for item in items for pair in combinations(item.marginal.clique, 2)):
+        told = found.of(*pair)
+        table = project_to_simplex(told.estimate, total=max(1.0, float(told.estimate.sum())))
+        pairs[pair] = total_variation(table, exact(told.marginal))
+    return columns, pairs
+
+
+def total_variation(first: Numbers, second: Numbers) -> float:
+    """Return the total variation between two tables of counts, each as shares of its own sum.
+
+    >>> total_variation(np.array([30, 10]), np.array([1, 1]))
+    0.25
+    """
+    one, two = first / max(float(first.sum()), 1e-300), second / max(float(second.sum()), 1e-300)
+    return float(0.5 * np.abs(one - two).sum())

@@ -1,0 +1,1 @@
+"""What a mechanism costs, and what a budget allows."""

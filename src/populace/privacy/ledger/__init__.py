@@ -1,0 +1,1 @@
+"""Accounts, reservations and spends, on disk before a private row is read."""

@@ -1,0 +1,176 @@
+"""An account: what one dataset may spend, and what its runs have taken of it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from shlex import quote
+from typing import Any
+
+from populace.core.errors import OverBudget, UsageError
+from populace.privacy.accounting.mechanisms import fraction_from_json
+from populace.privacy.ledger.run_record import RunRecord, format_short, format_short_up
+from populace.schema.unit import Neighbours, PrivacyUnit
+
+MAX_NAME_LENGTH = 200
+# Characters that show nothing: joiners, fillers, selectors of a variant, marks of direction, blanks of other scripts.
+_INVISIBLE_RANGES = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164)),
+    *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+_INVISIBLE = dict.fromkeys(code for first, last in _INVISIBLE_RANGES for code in range(first, last + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What one dataset may spend, and what its runs have taken of it.
+
+    The first run fixes whom the account protects: `unit` is their name, `id` the column whose values tell them
+    apart (None: every row is one of them). Before that run, both are None.
+    """
+
+    dataset: str
+    neighbours: Neighbours
+    unit: str | None
+    id: str | None
+    epsilon: Fraction
+    delta: Fraction
+    taken_epsilon: Fraction
+    taken_delta: Fraction
+    void: bool
+    rehearsal: bool
+    runs: tuple[str, ...]
+    schemas: tuple[str, ...] = ()
+    """Digests of the schemas of its runs, each once."""
+
+    @property
+    def left_epsilon(self) -> Fraction:
+        """The ε that later runs may still reserve."""
+        return self.epsilon - self.taken_epsilon
+
+    @property
+    def left_delta(self) -> Fraction:
+        """The δ that later runs may still reserve."""
+        return self.delta - self.taken_delta
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the account as plain JSON; exact numbers are written as "p/q"."""
+        return {
+            "dataset": self.dataset,
+            "neighbours": self.neighbours.value,
+            "unit": self.unit,
+            "id": self.id,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "taken_epsilon": str(self.taken_epsilon),
+            "taken_delta": str(self.taken_delta),
+            "void": self.void,
+            "rehearsal": self.rehearsal,
+            "runs": list(self.runs),
+            "schemas": list(self.schemas),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Account:
+        """Return the account that `to_json` wrote."""
+        return cls(
+            dataset=data["dataset"],
+            neighbours=Neighbours(data["neighbours"]),
+            unit=data["unit"],
+            id=data["id"],
+            epsilon=fraction_from_json(data["epsilon"]),
+            delta=fraction_from_json(data["delta"]),
+            taken_epsilon=fraction_from_json(data["taken_epsilon"]),
+            taken_delta=fraction_from_json(data["taken_delta"]),
+            void=data["void"],
+            rehearsal=data["rehearsal"],
+            runs=tuple(data["runs"]),
+            schemas=tuple(data["schemas"]),
+        )
+
+
+def check_account_name(dataset: str, *, others: Iterable[str]) -> None:
+    """Refuse a new account whose name cannot be printed, or that the eye takes for that of another account."""
+    if not dataset.strip() or len(dataset) > MAX_NAME_LENGTH or not dataset.isprintable():
+        raise UsageError(
+            f"{dataset[:MAX_NAME_LENGTH]!r} cannot name an account.",
+            hint=f"name the dataset with 1 to {MAX_NAME_LENGTH} printable characters",
+        )
+    own = normalize_name(dataset)
+    if alike := next((other for other in others if other != dataset and normalize_name(other) == own), None):
+        raise UsageError(
+            f"an account {dataset!r} would look like the account {alike!r} that is there.",
+            hint=f"name the dataset {alike!r} if it holds the same people, else by a name that differs in more than "
+            "spaces, case or the encoding of letters",
+        )
+
+
+def normalize_name(name: str) -> str:
+    """Return what names that look alike have in common: spaces, case, the encoding of letters, what shows nothing.
+
+    >>> normalize_name("ACS  2019 ") == normalize_name("acs 2019"), normalize_name("e\u0301") ==
+    normalize_name("\u00c9")
+    (True, True)
+    """
+    # Case folding can undo a normal form, and the normal form can bring capitals back.
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).casefold()
+    return " ".join(folded.translate(_INVISIBLE).split())
+
+
+def over_budget_error(account: Account, run: RunRecord) -> OverBudget:
+    """Return the refusal of a run that the account cannot pay for."""
+    lacking = [
+        f"{name} {format_short(asked)} is asked, {format_short(left)} of {format_short(whole)} is left, "
+        f"{format_short(asked - left)} short"
+        for name, asked, left, whole in (
+            ("epsilon", run.epsilon, account.left_epsilon, account.epsilon),
+            ("delta", run.delta, account.left_delta, account.delta),
+        )
+        if asked > left
+    ]
+    return OverBudget(
+        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
+        hint="other rows of a release that exists are free (`populace generate`); else ask for less, or decide to give "
+        "the account more, which weakens its promise by as much: `populace ledger "
+        f"grant{_grant_options(account, run)}`",
+    )
+
+
+def _grant_options(account: Account, run: RunRecord) -> str:
+    """Return the options of a grant that would do; none where only delta is short, since no grant is of delta alone."""
+    amounts = [
+        max(Fraction(0), run.epsilon - account.left_epsilon),
+        max(Fraction(0), run.delta - account.left_delta),
+    ]
+    data = [format_short_up(amount) for amount in amounts]
+    return f" --dataset {quote(account.dataset)} --epsilon {data[0]} --delta {data[1]}" if amounts[0] else ""
+
+
+def neighbours_error(account: Account, asked: Neighbours) -> UsageError:
+    """Return the refusal of a run about other neighbours than the account is for."""
+    return UsageError(
+        f"the account of {account.dataset!r} is for {account.neighbours.value} neighbours, this run for {asked.value}.",
+        hint=f'an account carries one relation: set neighbours = "{account.neighbours.value}" in the schema',
+    )
+
+
+def unit_error(account: Account, asked: PrivacyUnit) -> UsageError:
+    """Return the refusal of a run that protects others than the account does."""
+    if account.unit != asked.name:
+        return UsageError(
+            f"the account of {account.dataset!r} protects each {account.unit}, this run each {asked.name}.",
+            hint="protect the same unit in every run: guarantees for different units do not add up",
+        )
+    wanted = "leave out id" if account.id is None else f'set id = "{account.id}"'
+    return UsageError(
+        f"in the account of {account.dataset!r} one {account.unit} is {_describe_unit(account.id)}, "
+        f"in this run {_describe_unit(asked.id)}.",
+        hint=f"{wanted} in the schema: guarantees for different units do not add up (rows_per_unit may differ)",
+    )
+
+
+def _describe_unit(column: str | None) -> str:
+    return "one row" if column is None else f"all rows with one value of {column!r}"

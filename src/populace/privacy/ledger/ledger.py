@@ -1,0 +1,361 @@
+"""The ledger: every account, every reservation and every spend, on disk before a private row is read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from shlex import quote
+
+from populace.core.errors import LedgerError, OverBudget
+from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
+from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.partition_selection import delta_price
+from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger import ledger_file as file
+from populace.privacy.ledger import ledger_location as place
+from populace.privacy.ledger import ledger_log as log
+from populace.privacy.ledger.account import Account, check_account_name
+from populace.privacy.ledger.events import Event, EventKind, Head, parse_head, seal_event
+from populace.privacy.ledger.ledger_state import LedgerState
+from populace.privacy.ledger.release_record import ReleaseRecord
+from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord
+from populace.schema.unit import Neighbours, PrivacyUnit
+
+Decision = Callable[[LedgerState], Sequence[Event]]
+
+
+def default_ledger_path() -> Path:
+    """Return where the ledger is kept unless the user says otherwise: $XDG_STATE_HOME/populace/ledger.db."""
+    state = os.environ.get("XDG_STATE_HOME")
+    # The XDG rules say that a relative path is to be ignored.
+    home = Path(state) if state and Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return home / "populace" / "ledger.db"
+
+
+class Ledger:
+    """A file of accounts. Any number of processes may use it; each change is decided under one lock.
+
+    Nothing is kept open between calls, so a ledger survives forks and may be used from several threads.
+    """
+
+    __slots__ = ("_books", "path")
+
+    def __init__(self, path: Path, *, books: LedgerState) -> None:
+        self.path = path
+        self._books = books
+
+    @classmethod
+    def open(cls, path: Path | str) -> Ledger:
+        """Open a ledger, or create it if there is no such file. One that does not verify is refused.
+
+        Folders are made for the default path alone: a folder that is missing elsewhere is a mistyped path,
+        and a new ledger there would know nothing of earlier runs.
+        """
+        path = Path(path)
+        if not os.path.lexists(path):
+            if path == default_ledger_path():
+                file.make_folder(path)
+            file.create(path)
+        return cls.existing(path)
+
+    @classmethod
+    def existing(cls, path: Path | str) -> Ledger:
+        """Open a ledger that must be there already."""
+        ledger = cls(Path(path), books=LedgerState())
+        ledger._current()
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def verify(self) -> int:
+        """Check every row from the first to the last, and the checkpoint against them; return how many rows there are.
+
+        Opening a ledger trusts its checkpoint and reads what follows; this reads everything and trusts nothing.
+        """
+        self._transact(file.READ, lambda connection, _: file.check_pages(connection))
+
+        def read(after: Head) -> log.LogPart:
+            found: list[log.LogPart] = []
+            self._transact(
+                file.READ, lambda connection, _: found.append(log.read_part(connection, after=after))
+            )
+            return found[-1]
+
+        return log.verify_parts(read)
+
+    def head(self) -> Head:
+        """Return the last row's number and hash; kept elsewhere, they show whether rows were taken back."""
+        books = self._current()
+        return Head(seq=books.seq, hash=books.hash)
+
+    def find_head(self, kept: str) -> Head:
+        """Return the row that was the last when somebody kept it; refuse a ledger that no longer holds it."""
+        seq, digest = parse_head(kept)
+        found: list[int | None] = []
+        self._transact(file.READ, lambda connection, _: found.append(file.seq_of(connection, digest)))
+        if found[-1] is None or seq not in (None, found[-1]):
+            raise LedgerError(
+                f"{self.path} does not hold the entry that was kept: it was rolled back, or is another ledger.",
+                hint="find the file that holds it; an older copy lacks what was spent since",
+            )
+        return Head(seq=found[-1], hash=digest)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return all accounts, in the order in which they were opened."""
+        return tuple(self._current().accounts.values())
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of one dataset."""
+        return self._current().account(dataset)
+
+    def record(self, run: str) -> RunRecord:
+        """Return all that the rows say about one run."""
+        return self._with_runs(lambda _: (run,)).run(run)
+
+    def runs(self, dataset: str) -> tuple[RunRecord, ...]:
+        """Return all that the rows say about the runs of one account, in the order in which they began."""
+        books = self._with_runs(lambda books: books.account(dataset).runs)
+        return tuple(books.run(run) for run in books.account(dataset).runs)
+
+    def releases(self, run_id: str) -> tuple[ReleaseRecord, ...]:
+        """Return what one run has published, in the order in which it was booked."""
+        books = self._with_runs(lambda _: (run_id,))
+        return books.releases.get(books.run(run_id).run, ())
+
+    def open_account(
+        self,
+        dataset: str,
+        *,
+        epsilon: Number,
+        delta: Number,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    ) -> Account:
+        """Open an account with a budget that all its runs share."""
+        event = _opening_event(dataset, parse_epsilon(epsilon), parse_delta(delta), neighbours=neighbours)
+
+        def decide(books: LedgerState) -> Sequence[Event]:
+            check_account_name(dataset, others=books.accounts)
+            return [event]
+
+        return self._write(decide).account(dataset)
+
+    def grant(self, dataset: str, *, epsilon: Number, delta: Number) -> Account:
+        """Give an account more; the guarantee for its rows becomes weaker by as much."""
+        body = {"epsilon": str(parse_epsilon(epsilon)), "delta": str(parse_delta(delta))}
+        event = Event(kind=EventKind.GRANT, dataset=dataset, body=body)
+        return self._write(lambda _: [event]).account(dataset)
+
+    def declare_nonprivate(self, dataset: str, *, reason: str) -> Account:
+        """Book that something about the rows was published without privacy: it costs infinity, the account is void."""
+        event = Event(kind=EventKind.NONPRIVATE, dataset=dataset, body={"reason": reason})
+        return self._write(lambda _: [event]).account(dataset)
+
+    def reserve(
+        self,
+        dataset: str,
+        *,
+        epsilon: Number,
+        delta: Number,
+        unit: PrivacyUnit,
+        method: str,
+        schema_digest: str,
+        rehearsal: bool,
+        plan: Adaptivity = Adaptivity.ADAPTIVE,
+        keys: Fraction = Fraction(0),
+        workload: str | None = None,
+        public: PublicTable | None = None,
+    ) -> Run:
+        """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
+
+        `keys` is the part of δ that is set aside for telling keys, and for Gaussian noise among pure questions.
+        Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
+        Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
+        An account that does not exist yet is opened with exactly this run's budget.
+        """
+        asked = RunRecord.asked(
+            dataset,
+            epsilon=parse_epsilon(epsilon),
+            delta=parse_delta(delta),
+            unit=unit,
+            method=method,
+            schema_digest=schema_digest,
+            rehearsal=rehearsal,
+            plan=plan,
+            keys=keys,
+            workload=workload,
+            public=public,
+        )
+        opening = _opening_event(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
+        reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
+        opened = False
+
+        def decide(books: LedgerState) -> Sequence[Event]:
+            nonlocal opened
+            opened = dataset not in books.accounts
+            if opened:
+                check_account_name(dataset, others=books.accounts)
+            return [opening, reserving] if opened else [reserving]
+
+        try:
+            books = self._write(decide)
+        except OverBudget as refusal:
+            raise self._name_ledger_in_grant(refusal) from None
+        return Run(self, books.run(asked.run), opened_account=opened)
+
+    def charge(self, run: RunRecord, *spends: Spend) -> None:
+        """Book spends of a run; they are on disk when this returns. All are refused if too little is left for all."""
+        events = []
+        for spend in spends:
+            cost = SpendRecord(
+                spend=spend,
+                price=price(spend, currency=run.currency),
+                delta=delta_price(spend.mechanism, unit=run.unit),
+            )
+            events.append(Event(kind=EventKind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json()))
+        self._write(lambda _: events)
+
+    def finish(self, run: RunRecord, *, returned: tuple[Fraction, Fraction]) -> None:
+        """Close a run; a plan fixed in advance may give back what its questions did not need."""
+        body = {"returned": [str(part) for part in returned]}
+        event = Event(kind=EventKind.FINISH, dataset=run.dataset, run=run.run, body=body)
+        self._write(lambda _: [event])
+
+    def book_release(self, run_id: str, *, manifest: str, files: Mapping[str, str]) -> ReleaseRecord:
+        """Book the digests of what a run publishes, before it is published; the same digests are booked once.
+
+        It costs nothing, may follow the end of the run, and leaves the run's own record as it is.
+        """
+        asked = ReleaseRecord.from_json({"manifest": manifest, "files": files}, entry="")
+
+        def decide(books: LedgerState) -> Sequence[Event]:
+            run = books.run(run_id)
+            if any(booked.to_json() == asked.to_json() for booked in books.releases.get(run_id, ())):
+                return []
+            return [Event(kind=EventKind.RELEASE, dataset=run.dataset, run=run_id, body=asked.to_json())]
+
+        releases = self._write(decide).releases[run_id]
+        return next(booked for booked in releases if booked.to_json() == asked.to_json())
+
+    def _name_ledger_in_grant(self, refusal: OverBudget) -> OverBudget:
+        """Return a refusal whose command for a grant names this ledger, where that is not the default one."""
+        if self.path == default_ledger_path() or "--dataset" not in refusal.hint:
+            return refusal
+        grant = "populace ledger grant"
+        return OverBudget(
+            refusal.message,
+            hint=refusal.hint.replace(grant, f"{grant} --ledger {quote(str(self.path))}"),
+        )
+
+    def _write(self, decide: Decision) -> LedgerState:
+        """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
+
+        def work(connection: sqlite3.Connection, books: LedgerState) -> None:
+            for event in decide(books):
+                row = seal_event(event, seq=books.seq + 1, previous=books.hash)
+                books.write(event, row=row)
+                file.append(connection, row)
+            log.keep_checkpoint(connection, books)
+
+        return self._transact(file.WRITE, work)
+
+    def _current(self) -> LedgerState:
+        return self._transact(file.READ, lambda *_: None)
+
+    def _with_runs(self, wanted: Callable[[LedgerState], Iterable[str]]) -> LedgerState:
+        """Return the newest books with the runs that are wanted, also those from before the checkpoint."""
+        books = self._current()
+        if not books.base or all(run in books.runs for run in wanted(books)):
+            return books
+        return self._transact(file.READ, lambda _, books: [books.knows(run) for run in wanted(books)])
+
+    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, LedgerState], object]) -> LedgerState:
+        """Bring the books up to date and work on them inside one transaction; keep them only if it was committed."""
+        since = time.monotonic()
+        while True:
+            books, path = self._books.copy(), place.real_path(self.path)
+            opened = place.check_file(path)
+            if begin == file.WRITE:
+                place.remove_drafts(path)
+            try:
+                with file.transaction(path, begin=begin) as connection:
+                    log.catch_up(connection, books)
+                    work(connection, books)
+                    books.archive = None
+            except sqlite3.Error as failure:
+                if file.is_busy(failure) and file.wait_a_moment(since):
+                    continue
+                file.raise_ledger_error(failure, self.path)
+            place.check_same(path, opened)
+            self._books = books
+            return books
+
+
+class Run:
+    """One run of an account: its reserved budget, and the only way to spend it."""
+
+    __slots__ = ("_ledger", "_reserved", "opened_account")
+
+    def __init__(self, ledger: Ledger, reserved: RunRecord, *, opened_account: bool) -> None:
+        self._ledger = ledger
+        self._reserved = reserved
+        self.opened_account = opened_account
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r}, dataset={self._reserved.dataset!r})"
+
+    @property
+    def id(self) -> str:
+        """The run's random name."""
+        return self._reserved.run
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether the run's noise is repeatable, so that nothing of it may be released."""
+        return self._reserved.rehearsal
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget of the run, as public arithmetic."""
+        return self._reserved.budget
+
+    @property
+    def left(self) -> Budget:
+        """What is left of the run's budget, from the ledger's rows."""
+        return self.record().left
+
+    def charge(self, *spends: Spend) -> None:
+        """Book spends; they are on disk when this returns. Refused, and nothing booked, if too little is left."""
+        self._ledger.charge(self._reserved, *spends)
+
+    def finish(self, *, returned: tuple[Fraction, Fraction] | None = None) -> None:
+        """Close the run. Only a plan fixed in advance may give back an (ε, δ) that its questions did not need."""
+        self._ledger.finish(self._reserved, returned=returned or (Fraction(0), Fraction(0)))
+
+    def record(self) -> RunRecord:
+        """Return all that the ledger's rows say about this run."""
+        return self._ledger.record(self.id)
+
+    def spends(self) -> tuple[SpendRecord, ...]:
+        """Return what was charged so far, from the ledger's rows."""
+        return self.record().spends
+
+    @property
+    def spent(self) -> Fraction:
+        """The sum of the prices so far, from the ledger's rows."""
+        return self.record().used
+
+    @property
+    def digest(self) -> str:
+        """The hash of the run's last row."""
+        return self.record().digest
+
+
+def _opening_event(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Neighbours) -> Event:
+    body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours.value}
+    return Event(kind=EventKind.OPEN, dataset=dataset, body=body)

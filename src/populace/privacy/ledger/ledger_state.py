@@ -1,0 +1,298 @@
+"""The books: accounts and runs, derived from the ledger's rows and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
+from populace.privacy.accounting.mechanisms import fraction_from_json
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.account import Account, neighbours_error, over_budget_error, unit_error
+from populace.privacy.ledger.events import (
+    GENESIS,
+    Event,
+    EventKind,
+    Row,
+    canonical_json,
+    damage_error,
+    open_row,
+)
+from populace.privacy.ledger.release_record import ReleaseRecord
+from populace.privacy.ledger.run_record import RunRecord, format_short
+from populace.schema.unit import Neighbours
+
+Archive = Callable[[str], Iterable[Row]]
+_DAMAGE_ERRORS = (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError)
+
+
+@dataclass(slots=True)
+class LedgerState:
+    """The state of all accounts after some rows of the log, and the runs among these rows.
+
+    Books that began at a checkpoint know the sums of earlier runs alone. While `archive` gives the rows of a run, such
+    a run is read when somebody asks for it.
+    """
+
+    seq: int = 0
+    hash: str = GENESIS
+    accounts: dict[str, Account] = field(default_factory=dict)
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+    # The sum of prices of each run: adding them all up again at every spend would take time squared.
+    used: dict[str, Fraction] = field(default_factory=dict)
+    releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
+    base: int = 0
+    """The row of the checkpoint that these books began at; 0 where all rows were read."""
+    archive: Archive | None = None
+
+    def copy(self) -> LedgerState:
+        """Return books that can be written on without changing these; accounts and runs are frozen values."""
+        return LedgerState(
+            seq=self.seq,
+            hash=self.hash,
+            accounts=dict(self.accounts),
+            runs=dict(self.runs),
+            used=dict(self.used),
+            releases=dict(self.releases),
+            base=self.base,
+        )
+
+    def begin_at(self, state: str, *, seq: int, digest: str) -> None:
+        """Let empty books begin at a checkpoint: the state of all accounts after one row."""
+        try:
+            accounts = [Account.from_json(data) for data in json.loads(state)["accounts"]]
+        except _DAMAGE_ERRORS as failure:
+            raise damage_error(f"its checkpoint cannot be read ({type(failure).__name__})") from failure
+        self.accounts = {account.dataset: account for account in accounts}
+        self.seq, self.hash, self.base = seq, digest, seq
+
+    def state(self) -> str:
+        """Return the state of all accounts, as a checkpoint keeps it."""
+        return canonical_json({"accounts": [account.to_json() for account in self.accounts.values()]})
+
+    def read(self, row: Row) -> None:
+        """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
+        event = open_row(row, seq=self.seq + 1, previous=self.hash)
+        with _report_damage(row):
+            self.write(event, row=row)
+
+    def knows(self, run: str | None) -> bool:
+        """Say whether there is such a run, and read it if it lies before the checkpoint."""
+        if run is not None and run not in self.runs and (archive := self.archive) is not None:
+            # Its rows must suffice: a spend whose reservation is missing is damage, and no reason to look again.
+            self.archive = None
+            for row in archive(run):
+                self._recall(row)
+            self.archive = archive
+        return run in self.runs
+
+    def _recall(self, row: Row) -> None:
+        """Take in a row of a run from before the checkpoint, whose sums the accounts hold already."""
+        event = open_row(row, seq=row.seq, previous=row.previous)
+        with _report_damage(row):
+            if event.kind is EventKind.RESERVE:
+                self._begin(_parse_reservation(event, digest=row.hash))
+            elif event.kind is EventKind.SPEND:
+                self._spend(event, digest=row.hash)
+            elif event.kind is EventKind.FINISH:
+                self._end(event, digest=row.hash)
+            else:
+                self._release(event, digest=row.hash)
+
+    def write(self, event: Event, *, row: Row) -> None:
+        """Apply one event, or refuse it and leave the books as they were."""
+        if event.kind in (EventKind.GRANT, EventKind.RESERVE, EventKind.SPEND):
+            self._check_private(event.dataset)
+        if event.kind is EventKind.OPEN:
+            self._open(event)
+        elif event.kind is EventKind.GRANT:
+            self._grant(event)
+        elif event.kind is EventKind.RESERVE:
+            self._reserve(event, digest=row.hash)
+        elif event.kind is EventKind.SPEND:
+            self._spend(event, digest=row.hash)
+        elif event.kind is EventKind.FINISH:
+            self._finish(event, digest=row.hash)
+        elif event.kind is EventKind.RELEASE:
+            self._release(event, digest=row.hash)
+        else:
+            self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
+        self.seq, self.hash = row.seq, row.hash
+
+    def account(self, dataset: str) -> Account:
+        """Return the account of a dataset."""
+        if dataset not in self.accounts:
+            near = get_close_matches(dataset, self.accounts, n=1)
+            raise LedgerError(
+                f"the ledger has no account for {dataset!r}.",
+                hint=f"did you mean {near[0]!r}?" if near else "open one with `populace ledger init`",
+            )
+        return self.accounts[dataset]
+
+    def run(self, run: str | None) -> RunRecord:
+        """Return the record of a run."""
+        if run is None or not self.knows(run):
+            raise LedgerError(
+                f"the ledger does not know the run {run}.",
+                hint="give the ledger that the run was booked in; an older copy of it lacks later runs",
+            )
+        return self.runs[run]
+
+    def _open(self, event: Event) -> None:
+        if event.dataset in self.accounts:
+            raise LedgerError(
+                f"the ledger already has an account for {event.dataset!r}.",
+                hint="give it more with `populace ledger grant`",
+            )
+        epsilon, delta = _parse_amount(event.body)
+        self.accounts[event.dataset] = Account(
+            dataset=event.dataset,
+            neighbours=Neighbours(event.body["neighbours"]),
+            unit=None,
+            id=None,
+            epsilon=epsilon,
+            delta=delta,
+            taken_epsilon=Fraction(0),
+            taken_delta=Fraction(0),
+            void=False,
+            rehearsal=False,
+            runs=(),
+        )
+
+    def _grant(self, event: Event) -> None:
+        account = self.account(event.dataset)
+        epsilon, delta = _parse_amount(event.body)
+        if account.delta + delta >= 1:
+            raise UsageError(
+                f"with this grant the delta of {event.dataset!r} would be {format_short(account.delta + delta)}.",
+                hint="the deltas of an account must stay below 1 together",
+            )
+        self.accounts[event.dataset] = replace(
+            account, epsilon=account.epsilon + epsilon, delta=account.delta + delta
+        )
+
+    def _reserve(self, event: Event, *, digest: str) -> None:
+        account = self.account(event.dataset)
+        if event.run is None or self.knows(event.run):
+            raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
+        record = _parse_reservation(event, digest=digest)
+        _parse_amount(event.body)
+        if record.neighbours is not account.neighbours:
+            raise neighbours_error(account, record.neighbours)
+        if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
+            raise unit_error(account, record.unit)
+        record.check_cap()
+        if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
+            raise over_budget_error(account, record)
+        self._begin(record)
+        self.accounts[event.dataset] = replace(
+            account,
+            unit=record.unit.name,
+            id=record.unit.id,
+            taken_epsilon=account.taken_epsilon + record.epsilon,
+            taken_delta=account.taken_delta + record.delta,
+            rehearsal=account.rehearsal or record.rehearsal,
+            runs=(*account.runs, event.run),
+            schemas=tuple(dict.fromkeys((*account.schemas, record.schema_digest))),
+        )
+
+    def _begin(self, record: RunRecord) -> None:
+        self.runs[record.run] = record
+        self.used[record.run] = Fraction(0)
+
+    def _spend(self, event: Event, *, digest: str) -> None:
+        run = self._active(event)
+        record = SpendRecord.booked(event.body)
+        left = run.cap - self.used[run.run]
+        if record.price <= 0:
+            raise LedgerError("a spend costs nothing.", hint="every question has a price")
+        run.check_spend(record)
+        if record.price > left:
+            raise OverBudget(
+                f"to {record.spend} costs {format_short(record.price)}; {format_short(left)} of "
+                f"{format_short(run.cap)} "
+                f"({run.currency.value}) is left, {format_short(record.price - left)} short.",
+                hint="ask with more noise, ask for less, or reserve a larger budget for the run",
+            )
+        if record.delta > (unused := run.keys - run.used_delta_reserve if record.delta else Fraction(0)):
+            raise OverBudget(
+                f"to {record.spend} takes {format_short(record.delta)} of delta; {format_short(unused)} of the "
+                f"{format_short(run.keys)} set aside is left.",
+                hint="tell keys above a higher threshold, let Gaussian noise name less of delta, or set more aside",
+            )
+        self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
+        self.used[run.run] += record.price
+
+    def _finish(self, event: Event, *, digest: str) -> None:
+        epsilon, delta = self._end(event, digest=digest)
+        account = self.account(event.dataset)
+        self.accounts[event.dataset] = replace(
+            account,
+            taken_epsilon=account.taken_epsilon - epsilon,
+            taken_delta=account.taken_delta - delta,
+        )
+
+    def _end(self, event: Event, *, digest: str) -> tuple[Fraction, Fraction]:
+        run = self._active(event)
+        epsilon, delta = (fraction_from_json(part) for part in event.body["returned"])
+        run.check_return((epsilon, delta))
+        self.runs[run.run] = replace(run, returned=(epsilon, delta), finished=True, digest=digest)
+        return epsilon, delta
+
+    def _release(self, event: Event, *, digest: str) -> None:
+        """Take in what a run published. It costs nothing: the run paid for it, finished or not."""
+        run = self._own_run(event)
+        record = ReleaseRecord.from_json(event.body, entry=digest)
+        self.releases[run.run] = (*self.releases.get(run.run, ()), record)
+
+    def _check_private(self, dataset: str) -> None:
+        if self.account(dataset).void:
+            raise OverBudget(
+                f"the account of {dataset!r} is void: its rows were published without privacy, at infinite cost.",
+                hint="no budget can restore a guarantee for these rows",
+            )
+
+    def _active(self, event: Event) -> RunRecord:
+        run = self._own_run(event)
+        if run.finished:
+            raise UsageError(f"run {run.run} is finished.", hint="reserve a new run to ask more")
+        return run
+
+    def _own_run(self, event: Event) -> RunRecord:
+        run = self.run(event.run)
+        if run.dataset != event.dataset:
+            raise LedgerError(
+                f"run {run.run} is not a run of {event.dataset!r}.", hint=f"it is one of {run.dataset!r}"
+            )
+        return run
+
+
+def _parse_amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    """Return a positive ε and a δ in [0, 1): what accounts, grants and runs are made of."""
+    epsilon, delta = fraction_from_json(body["epsilon"]), fraction_from_json(body["delta"])
+    if epsilon <= 0 or not 0 <= delta < 1:
+        raise UsageError(
+            f"epsilon is {format_short(epsilon)} and delta {format_short(delta)}.",
+            hint="epsilon must be positive, delta at least 0 and below 1",
+        )
+    return epsilon, delta
+
+
+def _parse_reservation(event: Event, *, digest: str) -> RunRecord:
+    return RunRecord.reserved(event.body, run=str(event.run), dataset=event.dataset, digest=digest)
+
+
+@contextmanager
+def _report_damage(row: Row) -> Iterator[None]:
+    """Tell of a row that cannot be taken in as damage of the log."""
+    try:
+        yield
+    except _DAMAGE_ERRORS as failure:
+        raise damage_error(f"row {row.seq} cannot be read ({type(failure).__name__})") from failure
+    except PopulaceError as failure:
+        raise damage_error(f"row {row.seq} breaks the rules ({failure.message})") from failure

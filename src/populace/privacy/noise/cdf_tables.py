@@ -1,0 +1,158 @@
+"""Exact inversion tables: a law's distribution function in whole numbers, each of them certain.
+
+A law with distribution function F is tabled as T_k = ⌊2^b·F(k)⌋. A uniform number U whose first b bits are u
+is certainly below F(k) when u < T_k, and certainly not when u > T_k. When u = T_k, more bits decide.
+Proof: docs/proofs/table-inversion.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from populace.core.errors import PopulaceError
+from populace.privacy.accounting.interval_arithmetic import precision
+from populace.privacy.noise.distributions import Distribution, gaussian_distribution, laplace_distribution
+from populace.privacy.noise.entropy import Words
+
+WORD_BITS = 64
+
+# Bits computed beyond those asked for; they double whenever a ball reaches over a whole number.
+_GUARD_BITS = 32
+_GUARD_LIMIT = 1 << 14
+
+# A guide of 2^16 entries of 4 bytes stays in the second-level cache.
+GUIDE_BITS = 16
+
+_TABLES_KEPT = 32
+
+
+class Thresholds(Sequence[int]):
+    """Whole numbers T_k with T_k ≤ 2^b·F(k) ≤ T_k + 1, for k = low, low + 1, …, computed when asked for.
+
+    The first is 0 and the last 2^b − 1: what lies beyond either end is never cut off but left to more bits,
+    that is to a longer table.
+    """
+
+    def __init__(self, distribution: Distribution, *, bits: int) -> None:
+        self._law = distribution
+        self._bits = bits
+        self._floors: dict[int, int] = {}
+        self._top = distribution.tail_cutoff(bits)
+        self.low = -self._top - 1 if distribution.symmetric else -1
+
+    @cached_property
+    def _balls(self) -> Sequence[arb]:
+        return self._law.balls(bits=self._bits, guard=_GUARD_BITS)
+
+    def __len__(self) -> int:
+        return self._top - self.low + 1
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        k = self.low + index
+        if not self.low <= k <= self._top:
+            raise IndexError(index)
+        if k >= 0:
+            return self._floor(k)
+        # A symmetric law has F(−k − 1) = 1 − F(k); the others have F(−1) = 0.
+        return (1 << self._bits) - 1 - self._floor(-k - 1) if self._law.symmetric else 0
+
+    def from_zero(self) -> list[int]:
+        """Return the thresholds of 0, 1, … up to the last."""
+        quick = self._law.floors(bits=self._bits, guard=_GUARD_BITS)
+        found = [self._floor(k) if floor is None else floor for k, floor in enumerate(quick)]
+        return [*found, self._floor(self._top)]
+
+    def _floor(self, k: int) -> int:
+        if k not in self._floors:
+            with precision(self._bits + _GUARD_LIMIT):
+                self._floors[k] = self._certain_floor(k)
+        return self._floors[k]
+
+    def _certain_floor(self, k: int) -> int:
+        if k == self._top:
+            return (1 << self._bits) - 1
+        floor = self._balls[k].floor().unique_fmpz()
+        guard = _GUARD_BITS
+        while floor is None:
+            guard *= 2
+            if guard > _GUARD_LIMIT:
+                # 2^b·F(k) would have to be a whole number. No noise is better than noise of another law.
+                raise PopulaceError("a noise threshold cannot be decided.", hint="change the budget slightly")
+            floor = self._law.balls(bits=self._bits, guard=guard)[k].floor().unique_fmpz()
+        return int(floor)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InversionTable:
+    """The thresholds of a law at the bits of one random word, ready for many draws.
+
+    `bits` below 64 serve tests: with short words the branch that asks for more bits is often taken.
+    """
+
+    distribution: Distribution
+    bits: int
+    low: int
+    thresholds: Words
+    _deeper: dict[int, Thresholds] = field(default_factory=dict, repr=False)
+
+    def deeper(self, bits: int) -> Thresholds:
+        """Return the thresholds at more bits."""
+        if bits not in self._deeper:
+            self._deeper[bits] = Thresholds(self.distribution, bits=bits)
+        return self._deeper[bits]
+
+    @cached_property
+    def guide(self) -> npt.NDArray[np.int32]:
+        """How many thresholds are at or below a word, by its first 16 bits; −1 where these do not settle it.
+
+        They settle it when no threshold begins with the same 16 bits.
+        """
+        edges = np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(self.bits - GUIDE_BITS)
+        below = np.append(np.searchsorted(self.thresholds, edges, side="left"), len(self.thresholds))
+        return np.where(below[1:] == below[:-1], below[:-1], -1).astype(np.int32)
+
+
+def build_inversion_table(distribution: Distribution, *, bits: int = WORD_BITS) -> InversionTable:
+    """Return the table of a law for words of some bits."""
+    thresholds = Thresholds(distribution, bits=bits)
+    upper = np.array(thresholds.from_zero(), dtype=np.uint64)
+    lower = (upper[-1] - upper)[::-1] if distribution.symmetric else np.zeros(1, dtype=np.uint64)
+    both = np.concatenate([lower, upper])
+    both.flags.writeable = False
+    return InversionTable(distribution=distribution, bits=bits, low=thresholds.low, thresholds=both)
+
+
+@lru_cache(maxsize=_TABLES_KEPT, typed=True)
+def gaussian_table(variance: Fraction) -> InversionTable:
+    """Return the table of the discrete Gaussian law.
+
+    >>> table = gaussian_table(Fraction(1))
+    >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0]
+    (-10, 0.6994711391334308)
+    """
+    return build_inversion_table(gaussian_distribution(variance))
+
+
+@lru_cache(maxsize=_TABLES_KEPT, typed=True)
+def laplace_table(scale: Fraction) -> InversionTable:
+    """Return the table of the discrete Laplace law.
+
+    >>> table = laplace_table(Fraction(1))
+    >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0] = 1/(1 + 1/e)
+    (-45, 0.7310585786300049)
+    """
+    return build_inversion_table(laplace_distribution(scale))

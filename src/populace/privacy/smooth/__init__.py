@@ -1,0 +1,1 @@
+"""Noise whose scale follows a smooth bound on local sensitivity."""

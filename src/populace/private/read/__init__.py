@@ -1,0 +1,1 @@
+"""From private files and frames to codes."""

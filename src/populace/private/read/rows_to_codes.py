@@ -1,0 +1,146 @@
+"""From a private file or frame to codes, in one pass and without a word about its rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from populace.core.errors import DataError, ResourceError
+from populace.private.read.csv_source import CsvSource
+from populace.private.read.file_signatures import PARQUET, is_like_value
+from populace.private.read.sources import FrameSource, ParquetSource, Source
+from populace.private.read.value_counts import cells_to_texts, select_first_rows
+from populace.private.redact import redact_row_errors
+from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.codec.cell_texts import Array, Floats
+from populace.schema.codec.encoder import Codes, code_dtype
+from populace.schema.codec.numeric_values import NumericValues, numeric_column_names
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.hints import did_you_mean, fold_name, quote_names
+from populace.schema.schema import Schema
+
+
+def open_source(data: Any) -> Source:
+    """Look at the header of a CSV file, a Parquet file or a frame; no row is read.
+
+    A path is a text or a path object; anything else must be a frame that narwhals understands.
+    """
+    if not isinstance(data, str | os.PathLike):
+        return FrameSource(data)
+    path = Path(data)
+    start = _first_bytes(path)
+    if start == PARQUET:
+        return ParquetSource(path)
+    if path.suffix.lower() in (".parquet", ".pq") and start:
+        raise DataError(f"{str(path)!r} is not a Parquet file.", hint="if it is CSV, name it .csv")
+    return CsvSource(path)
+
+
+def check_header(source: Source, schema: Schema) -> None:
+    """Refuse a table that lacks a column of the schema, has it twice, or declares a type for it that has no codes."""
+    wanted = columns_to_read(schema)
+    missing = [name for name in wanted if name not in source.names]
+    if missing:
+        raise DataError(
+            f"the data has no column {quote_names(missing)}.", hint=_hint(missing, source, schema)
+        )
+    repeated = [name for name in wanted if source.names.count(name) > 1]
+    if repeated:
+        raise DataError(
+            f"the data has column {quote_names(repeated)} more than once.",
+            hint="rename or remove one of them",
+        )
+    nested = source.without_text(wanted)
+    if nested:
+        raise DataError(
+            f"column {quote_names(nested)} holds lists, structures or lengths of time, which have no codes.",
+            hint="take it out of the schema, or turn it into texts, numbers or dates first",
+        )
+
+
+def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
+    """Read all rows once and return each variable's codes, held to the schema's rules row by row.
+
+    Where the schema names an id, only the first `rows_per_unit` rows of each id stay and rows without an id go.
+    """
+    return _read(source, schema, readers={})[0]
+
+
+def read_rows(source: Source, schema: Schema) -> SurveyRows:
+    """Read all rows once and return the codes of `read_codes` together with the numbers of the same rows."""
+    readers = {name: NumericValues(name, schema=schema) for name in numeric_column_names(schema)}
+    codes, numbers = _read(source, schema, readers=readers)
+    return SurveyRows(codes=codes, numbers=numbers)
+
+
+def _read(
+    source: Source, schema: Schema, *, readers: Mapping[str, NumericValues]
+) -> tuple[dict[str, Codes], dict[str, Floats]]:
+    codec = TableCodec(schema)
+    parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
+    told: dict[str, list[Floats]] = {name: [] for name in readers}
+    ids: list[Array] = []
+    with redact_row_errors("the data"):
+        for batch in source.batches(columns_to_read(schema)):
+            cells = {name: batch.column(name) for name in codec.reads}
+            coded = codec.encode(cells, decimal=source.decimal)
+            for name, codes in coded.items():
+                parts[name].append(codes)
+            for name, reader in readers.items():
+                told[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
+            if schema.unit.id is not None:
+                ids.append(cells_to_texts(batch.column(schema.unit.id)))
+        kept = select_first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
+        found = {name: _concatenate(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
+        empty = np.empty(0, dtype=np.float64)
+        return found, {name: np.concatenate([empty, *told.pop(name)])[kept] for name in readers}
+
+
+def columns_to_read(schema: Schema) -> list[str]:
+    """Return the columns that are read: not those that follow from others."""
+    reads = [name for name in schema.columns if name not in schema.layout.functions]
+    return [*reads, *([] if schema.unit.id is None else [schema.unit.id])]
+
+
+def _concatenate(parts: list[Codes], *, size: int) -> Codes:
+    return np.concatenate([np.empty(0, dtype=code_dtype(size)), *parts])
+
+
+def _hint(missing: list[str], source: Source, schema: Schema) -> str:
+    """Return a hint that quotes the data's header only where it surely is one.
+
+    A file without a header has private values in its first line.
+    """
+    if not any(source.names):
+        return "the header names no columns"
+    alike = {fold_name(name) for name in source.names}
+    # Names like 0 or 1 are found in rows too.
+    known = [name for name in columns_to_read(schema) if fold_name(name) in alike and not is_like_value(name)]
+    if 2 * len(known) < len(columns_to_read(schema)):
+        return "is the first line a header with the column names, and does the schema belong to this data?"
+    near = did_you_mean(missing[0], [name for name in source.names if name not in schema.columns])
+    if near:
+        return f"did you mean {near!r}? Names must agree to the letter, in case and blanks too"
+    return "take it out of the schema, or add it to the data"
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise DataError(f"{str(path)!r} is a folder.", hint="name a CSV or Parquet file in it")
+        if path.exists() and not path.is_file():
+            raise DataError(f"{str(path)!r} is not a regular file.", hint="save the data to a file first")
+        with path.open("rb") as handle:
+            return handle.read(len(PARQUET))
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(path)!r}.", hint="check the path") from None
+    except ValueError:
+        raise DataError("the path of the data is not a path.", hint="check for stray characters") from None
+    except OSError as error:
+        raise ResourceError(
+            f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
+        ) from None

@@ -1,0 +1,191 @@
+"""Where private rows come from: a Parquet file or a frame, read batch by batch after the header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from populace.core.errors import DataError
+from populace.private.redact import redact_open_errors, redact_row_errors
+from populace.schema.codec.cell_texts import Array, has_no_text, to_texts
+
+BATCH_ROWS = 2**16
+
+
+class Source(Protocol):
+    """A table whose header is known and whose rows have not been read."""
+
+    @property
+    def kind(self) -> Literal["csv", "parquet", "frame"]:
+        """What it is."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+
+    @property
+    def decimal(self) -> str:
+        """The mark between whole and broken part that its numbers may have beside the point."""
+
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+
+
+class ParquetSource:
+    """A Parquet file."""
+
+    kind: Literal["parquet"] = "parquet"
+    decimal = "."
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with redact_open_errors(str(path)):
+            schema = pq.read_schema(path)
+        self.names = tuple(schema.names)
+        self._types = {field.name: field.type for field in schema}
+        # Repeated texts stay a dictionary on their way in.
+        self._texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+        return [name for name in columns if has_no_text(self._types[name])]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+        with redact_row_errors(str(self._path)), self._path.open("rb") as handle:
+            file = pq.ParquetFile(handle, read_dictionary=[name for name in columns if name in self._texts])
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns))
+
+
+class FrameSource:
+    """A frame of any library that narwhals speaks; a lazy one is collected when its rows are read.
+
+    The names and the types of its columns are public, as a file's header is: whoever made the frame chose them.
+    """
+
+    kind: Literal["frame"] = "frame"
+    decimal = "."
+
+    def __init__(self, data: Any) -> None:
+        # Files need nothing of it.
+        import narwhals as nw
+        from narwhals.exceptions import DuplicateError
+
+        try:
+            frame: Any = nw.from_native(data)
+            # The names alone: to tell the type of a column of Python objects, cells would have to be looked at.
+            columns = frame.columns
+            # Frames may have numbers for names; a schema has texts.
+            self._frame = frame.rename({name: str(name) for name in columns if not isinstance(name, str)})
+        except DuplicateError:
+            raise DataError(
+                "the frame has two columns of the same name.", hint="rename or remove one of them"
+            ) from None
+        except Exception:
+            raise DataError(
+                f"a {type(data).__name__} is not a table that can be read.",
+                hint="give the path of a CSV or Parquet file, or a pandas, Polars or Arrow frame",
+            ) from None
+        self.names = tuple(str(name) for name in columns)
+
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+        with redact_open_errors("the frame"):
+            return [name for name in columns if _declares_no_text(self._frame, name)]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+        import narwhals as nw
+
+        with redact_row_errors("the frame"):
+            chosen = self._frame.select(list(columns))
+            eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
+            for start in range(0, len(eager), BATCH_ROWS):
+                part = eager[start : start + BATCH_ROWS]
+                arrays = [_to_arrow(part.get_column(name)) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _declares_no_text(frame: Any, name: str) -> bool:
+    """Say whether the declared type of a column can be no text, number or date. Python objects declare nothing."""
+    import narwhals as nw
+
+    if isinstance(frame, nw.LazyFrame):
+        kind = frame.collect_schema()[name]
+        return bool(kind.is_nested() or kind == nw.Duration)
+    # No row of it: a type is there without any.
+    return has_no_text(_to_arrow(frame.get_column(name)[:0]).type)
+
+
+# Cells of these very types that are equal have one text. Moments in two time zones may be equal and have two: the first
+# of them must not speak for the others.
+_ALIKE = (bool, int, float, date)
+
+
+def _to_arrow(column: Any) -> Array:
+    """Return a column of a frame as one Arrow array.
+
+    Columns of Python objects go cell by cell, because Arrow would choose their type from all cells together.
+    """
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        try:
+            return native.combine_chunks()
+        except pa.ArrowException:
+            # Some types cannot be joined; their texts can.
+            return pa.chunked_array(map(to_texts, native.chunks), pa.string()).combine_chunks()
+    if not _holds_objects(column):
+        try:
+            found = column.to_arrow()
+            return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        except MemoryError:
+            raise
+        except Exception:
+            # Libraries fail in ways of their own over types that Arrow does not have.
+            pass
+    cells = column.to_list()
+    try:
+        return pa.array(cells, pa.string(), from_pandas=True)
+    except Exception:
+        # Objects may fail in any way: then each for itself.
+        known: dict[Any, str | None] = {}
+        return pa.array([_cell_text(cell, known) for cell in cells], pa.string())
+
+
+def _holds_objects(column: Any) -> bool:
+    """Say whether cells are Python objects, from the declared type: narwhals would guess from the first cells."""
+    import narwhals as nw
+
+    return str(getattr(column.to_native(), "dtype", "")) == "object" or bool(column.dtype == nw.Object)
+
+
+def _cell_text(cell: Any, known: dict[Any, str | None]) -> str | None:
+    """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
+    try:
+        if isinstance(cell, str):
+            return cell.encode(errors="replace").decode()
+        if type(cell) not in _ALIKE:
+            return _lone_text(cell)
+        # 1, 1.0 and True are one key to a dictionary.
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = _lone_text(cell)
+        return known[key]
+    except Exception:
+        # Objects may fail at anything.
+        return None
+
+
+def _lone_text(cell: Any) -> str | None:
+    if isinstance(cell, int) and abs(cell) >= 2**63:
+        return str(cell) if abs(cell) < 10**4000 else ("inf" if cell > 0 else "-inf")
+    text: str | None = to_texts(pa.array([cell], from_pandas=True)).to_pylist()[0]
+    return text

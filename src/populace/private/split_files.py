@@ -1,0 +1,91 @@
+"""Secret pieces as files of their own, for whoever keeps them apart: private rows go in, and private rows come out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from populace.core.errors import UsageError
+from populace.privacy.noise.split_key import Split, SplitKey
+from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source
+from populace.private.read.value_counts import cells_to_texts, select_first_rows
+from populace.private.redact import redact_row_errors
+from populace.schema.schema import Schema
+
+_MODE = 0o600
+
+
+def require_id_column(schema: Schema) -> str:
+    """Return the column that tells persons apart; files of pieces need one."""
+    if schema.unit.id is None:
+        raise UsageError(
+            "the schema names no id: a person would be told by the content of a row, and another list of columns would "
+            "put people into other pieces.",
+            hint="name the column that tells persons apart: `id` under [table]",
+        )
+    return schema.unit.id
+
+
+def write_split_files(
+    data: Path, *, schema: Schema, split: Split, key: SplitKey, paths: Sequence[Path]
+) -> None:
+    """Write the rows of each piece, in the columns of the schema, to a file that nobody else may read.
+
+    All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
+    Proof: docs/proofs/partition.md
+    """
+    told_by = require_id_column(schema)
+    source = open_source(data)
+    check_header(source, schema)
+    if source.decimal != ".":
+        raise UsageError(
+            f"{data.name} may have numbers with a comma, which pieces would lose.",
+            hint="write numbers with a point, and columns apart by commas, or as Parquet",
+        )
+    names = columns_to_read(schema)
+    with redact_row_errors("the data"):
+        batches = list(source.batches(names))
+        empty = pa.table({name: pa.array([], pa.string()) for name in names})
+        table = (
+            pa.Table.from_batches([_decode_dictionaries(batch) for batch in batches]) if batches else empty
+        )
+        ids = [cells_to_texts(batch.column(told_by)) for batch in batches]
+        kept = select_first_rows(ids, rows=schema.unit.rows)
+        table = table.filter(pa.array(kept))
+        texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]
+        present, persons = np.unique(texts, return_inverse=True)
+        here = split.pieces([text.encode() for text in present], key=key)[persons]
+        for piece, path in enumerate(paths):
+            _write(table.take(np.flatnonzero(here == piece)), path)
+
+
+def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without dictionaries: those of two batches may differ."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    # Made for its owner alone before the first row is in it.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
+        if path.suffix == ".parquet":
+            pyarrow.parquet.write_table(table, file)
+            return
+        # Byte for byte, whatever their encoding: cells that cannot be read must not stop a run.
+        file.write(_csv_line(name.encode() for name in table.column_names))
+        for batch in table.to_batches():
+            file.writelines(
+                map(_csv_line, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+            )
+
+
+def _csv_line(cells: Iterable[bytes | None]) -> bytes:
+    return b",".join(b'"' + (cell or b"").replace(b'"', b'""') + b'"' for cell in cells) + b"\n"

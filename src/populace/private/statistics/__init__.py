@@ -1,1 +1,0 @@
-"""Exact statistics of private rows, for the barrier alone."""

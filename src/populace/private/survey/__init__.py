@@ -1,0 +1,1 @@
+"""Exact survey statistics of private rows, for the barrier alone."""

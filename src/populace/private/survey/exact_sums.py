@@ -1,0 +1,153 @@
+"""Sums over private rows, exactly: each row adds a whole number of steps to one cell. For the barrier alone.
+
+Proof: docs/proofs/sums.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Counts, Marginal, cell_indices
+from populace.privacy.accounting.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDeltaGaussian,
+    is_drawable,
+)
+from populace.private.question_checks import check_marginals
+from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.codec.numeric_values import numeric_column_names
+from populace.schema.conditions.column_layout import Condition
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.schema import Schema
+from populace.survey.sums import STEPS, Sum
+
+# Cells of one answer.
+MAX_SUM_CELLS = 2**26
+# Numbers beyond are not told apart well by floats.
+_MAX_MAGNITUDE = 2**200
+
+
+def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
+    """Refuse, from public facts alone, sums that cannot be added up."""
+    if not sums:
+        raise UsageError("the question names no sum.", hint="ask for at least one")
+    for asked in sums:
+        _check_cells(asked.by, schema=schema)
+        if asked.weights is not None:
+            cells = _check_cells(asked.weights.by, schema=schema)
+            if len(asked.weights.values) != cells:
+                raise UsageError(
+                    f"{len(asked.weights.values)} weights are given for {cells} cells of {asked.weights.by}.",
+                    hint="give one for each cell, in order",
+                )
+        _check_columns(asked, schema=schema)
+
+
+def _check_cells(by: Marginal, *, schema: Schema) -> int:
+    check_marginals([by], domain=schema.domain)
+    cells = math.prod(by.shape(schema.domain))
+    if cells > MAX_SUM_CELLS:
+        raise UsageError(
+            f"a sum by {by} has {cells} cells; the most is {MAX_SUM_CELLS}.", hint="add up by fewer columns"
+        )
+    return cells
+
+
+def _check_columns(asked: Sum, *, schema: Schema) -> None:
+    numbers = numeric_column_names(schema)
+    for factor in asked.factors:
+        if factor.column not in numbers:
+            raise UsageError(
+                f"column {factor.column!r} has no numbers to add up.",
+                hint="name a column of numbers that follows from no other",
+            )
+        ends = factor.low, factor.high, factor.centre, 1 / factor.most
+        if max(abs(end) for end in ends) > _MAX_MAGNITUDE:
+            raise UsageError(
+                f"the range of {factor.column!r} is too large, or too narrow, to be added up.",
+                hint="give ends of a reasonable size",
+            )
+    if unnumbered := [name for name in asked.positive if name not in numbers]:
+        raise UsageError(
+            f"column {unnumbered[0]!r} has no numbers that could be above 0.",
+            hint="name a column of numbers that follows from no other",
+        )
+    for name in asked.known:
+        if name not in schema.columns or (schema.columns[name].unknown and name not in numbers):
+            raise UsageError(
+                f"the schema has no column {name!r} of known values.", hint="ask for columns of the schema"
+            )
+        if name not in numbers:
+            schema.layout.view(name)
+    if asked.where is not None:
+        _condition(asked.where, schema=schema)
+
+
+def check_noise(noise: object) -> None:
+    """Refuse noise that whole numbers in steps do not go with, or that could not be drawn once it is paid for."""
+    if type(noise) not in (DiscreteGaussian, DiscreteLaplace, EpsilonDeltaGaussian):
+        raise UsageError(f"steps cannot be told with {noise}.", hint="add Gaussian or Laplace noise")
+    if isinstance(noise, DiscreteGaussian | DiscreteLaplace) and not is_drawable(noise):
+        raise UsageError(
+            f"epsilon is too small for so many questions: {noise} is too wide to be drawn.",
+            hint="ask for less, or with a larger epsilon",
+        )
+
+
+def add_up(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
+    """Return what all rows add to each cell, in steps and in the shape of the marginal."""
+    shape = asked.by.shape(schema.domain)
+    steps = row_contributions(rows, asked, schema=schema)
+    found = np.zeros(math.prod(shape), dtype=np.int64)
+    # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
+    np.add.at(found, cell_indices(asked.by, codes=rows.codes, domain=schema.domain), steps)
+    return found.reshape(shape)
+
+
+def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
+    """Return what each row adds, in steps from −STEPS to STEPS: 0 where it does not count.
+
+    A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
+    """
+    size = _size(rows)
+    counts = np.ones(size, dtype=np.bool_)
+    if asked.where is not None:
+        counts &= _condition(asked.where, schema=schema)(rows.codes)
+    for name in asked.known:
+        counts &= (
+            ~np.isnan(rows.numbers[name]) if name in rows.numbers else _has_value(rows, name, schema=schema)
+        )
+    for name in asked.positive:
+        counts &= rows.numbers[name] > 0
+    share = np.ones(size, dtype=np.float64)
+    if asked.weights is not None:
+        most = asked.weights.most
+        parts = np.array([float(value / most) for value in asked.weights.values])
+        share = parts[cell_indices(asked.weights.by, codes=rows.codes, domain=schema.domain)]
+    for factor in asked.factors:
+        numbers = rows.numbers[factor.column]
+        counts &= ~np.isnan(numbers)
+        held = np.clip(numbers, float(factor.low), float(factor.high))
+        share *= (held - float(factor.centre)) / float(factor.most)
+    steps: Counts = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
+    return np.minimum(np.maximum(steps, -STEPS), STEPS)
+
+
+def _size(rows: SurveyRows) -> int:
+    return len(next(iter(rows.codes.values())))
+
+
+def _has_value(rows: SurveyRows, name: str, *, schema: Schema) -> npt.NDArray[np.bool_]:
+    view = schema.layout.view(name)
+    own = view.codes[tuple(rows.codes[variable] for variable in view.variables)]
+    return np.asarray(own < view.scale.levels)
+
+
+def _condition(where: str, *, schema: Schema) -> Condition:
+    return schema.layout.condition(parse_condition(where), place="where")

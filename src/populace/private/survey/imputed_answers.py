@@ -1,0 +1,387 @@
+"""Answers about rows whose missing values are filled from their nearest neighbours, with their smooth bounds.
+
+For the barrier alone. Numbers are put on a public lattice first, so that every answer is exact.
+Proof: docs/proofs/nearest.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from populace.core.errors import UsageError
+from populace.privacy.accounting.interval_arithmetic import ball
+from populace.privacy.sensitivity.imputation_bounds import (
+    DonorValue,
+    Membership,
+    frequency_bound,
+    impute_values,
+    mean_bound,
+    variance_bound,
+)
+from populace.privacy.sensitivity.nn_imputation import Ints, MatchingSpace, NearestNeighbours, TieOrder
+from populace.privacy.sensitivity.nn_imputation import MatchedRows as Placed
+from populace.schema.columns.column import Column
+from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.conditions.column_layout import Condition
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.schema import Schema
+from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
+
+# Every place is compared with every incomplete one that has too few donors at home.
+MAX_PLACES = 2**20
+# The largest number of a range takes up to so many bits on the lattice, and never less than so many.
+_BITS, _FINE_BITS = 40, 20
+# Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
+MAX_DONORS = 12
+_HALF = 32
+# Numbers beyond, and ranges nearer to 0 than its inverse, are not told apart well by floats.
+_MAX_MAGNITUDE = 2**200
+# Where the mixing of labels starts without a key, and its constants.
+_KEY = 0x706F70756C616365
+_ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+Hashes = npt.NDArray[np.uint64]
+Truth = npt.NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
+
+    @property
+    def codes(self) -> Mapping[str, npt.NDArray[Any]]: ...
+
+    @property
+    def numbers(self) -> Mapping[str, npt.NDArray[np.float64]]: ...
+
+
+def check(question: ImputedQuestion, schema: Schema) -> None:
+    """Refuse, from public facts alone, what has no answer."""
+    donors = question.donors
+    column = _column(donors.column, schema)
+    own = {part.name for part in column.variables}
+    if not donors.match.clique or own & set(donors.match.clique):
+        raise UsageError(
+            f"missing values of {donors.column!r} are matched by {donors.match}.",
+            hint="match by at least one column, and never by the one that is filled",
+        )
+    places = math.prod(donors.match.shape(schema.domain))
+    if places > MAX_PLACES:
+        raise UsageError(
+            f"{donors.match} has {places} places to match; {MAX_PLACES} is the most.",
+            hint="match by fewer columns, or group their codes",
+        )
+    if question.where is not None and own & set(_condition(question.where, schema).variables):
+        raise UsageError(
+            f"{question.where!r} asks for {donors.column!r}, which is filled.",
+            hint="give a range of its values as `between`",
+        )
+    told = donors.low, donors.high, donors.default, question.size, question.centre, *(question.between or ())
+    if max(map(abs, told)) > _MAX_MAGNITUDE:
+        raise UsageError(
+            f"a number about {donors.column!r} is too large to be told.",
+            hint="give ends of a reasonable size",
+        )
+    if max(abs(donors.low), abs(donors.high)) * _MAX_MAGNITUDE < 1:
+        raise UsageError(
+            f"the range of {donors.column!r} is too small to be told.",
+            hint="give its values in smaller units",
+        )
+    grid = _Grid.of(donors)
+    if grid.low > grid.high or not donors.low <= donors.default <= donors.high:
+        raise UsageError(
+            f"values of {donors.column!r} from {donors.low} to {donors.high}, {donors.default} by default, "
+            "cannot be filled.",
+            hint="give the lower end first, some room, and a default within",
+        )
+    if not 1 <= donors.k <= MAX_DONORS or (donors.take is DonorValue.COPY and donors.k != 1):
+        raise UsageError(
+            f"the {donors.take.value} of {donors.k} donors cannot be taken.",
+            hint=f"copy with k = 1, or take the mean or majority of up to {MAX_DONORS}",
+        )
+    _bound(question, 1)
+
+
+def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
+    """Return the least that the bound of a question can be, twice: it grows from there with rows that change."""
+    least = _bound(question, 1)
+    return least, least
+
+
+def answer(rows: Rows, question: ImputedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
+    """Return the exact answer, and its ln 2-smooth bound. Proof: docs/proofs/nearest.md"""
+    return ImputedRows(rows=rows, donors=question.donors, schema=schema).answer(question)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImputedRows:
+    """Rows whose missing values of one column are filled: all questions with the same donors share it."""
+
+    rows: Rows
+    donors: Donors
+    schema: Schema
+    key: str = ""
+    """Public, the same for all questions of a run: it decides which of equally near donors are taken."""
+
+    def answer(self, question: ImputedQuestion) -> tuple[Fraction, Callable[[], arb]]:
+        """Return the exact answer to a question about these donors, and its ln 2-smooth bound."""
+        bound = _bound(question, self.max_changed)
+        return self._value(question), lambda: ball(bound)
+
+    @cached_property
+    def max_changed(self) -> int:
+        """L₁: how many filled rows can change when one row comes or leaves."""
+        complete, incomplete = self._sides
+        return self._scheme.max_changed(complete, incomplete=incomplete)
+
+    def _value(self, question: ImputedQuestion) -> Fraction:
+        members, unit = self._members(question), self._grid.unit / self._fine
+        if question.statistic is ImputedStatistic.FREQUENCY:
+            return Fraction(len(members))
+        if question.statistic is ImputedStatistic.SUM:
+            # In two halves, whose sums stay far below 2^63.
+            high, low = int((members >> _HALF).sum()), int((members & ((1 << _HALF) - 1)).sum())
+            return Fraction((high << _HALF) + low) * unit / question.size
+        values, counts = np.unique(members, return_counts=True)
+        squares = (
+            (value * unit - question.centre) ** 2 * count
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+        )
+        return sum(squares, Fraction(0)) / (question.size - 1)
+
+    def _members(self, question: ImputedQuestion) -> Ints:
+        """Return the values of the rows that a question is about, in parts of the lattice's unit."""
+        where = _holds(question.where, rows=self.rows, schema=self.schema)
+        told = self._values[self._known & where] * self._fine
+        found = np.concatenate([told, self._filled[where[self._wanting]]])
+        if question.between is None:
+            return found
+        low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
+        return found[(found >= low) & (found <= high)]
+
+    @property
+    def _fine(self) -> int:
+        """In so many parts of the lattice's unit all means of up to k values are whole numbers."""
+        return math.lcm(*range(1, self.donors.k + 1)) if self.donors.take is DonorValue.MEAN else 1
+
+    @cached_property
+    def _filled(self) -> Ints:
+        """The values of incomplete rows, in parts of the lattice's unit."""
+        complete, incomplete = self._sides
+        donors = self._scheme.donors(complete, incomplete=incomplete)
+        default = Fraction(self._grid.default)
+        if self.donors.take is DonorValue.MAJORITY:
+            found = impute_values(donors, values=complete.values, take=self.donors.take, default=default)
+            return np.array([int(value) for value in found], dtype=np.int64)
+        held = donors >= 0
+        count = held.sum(axis=1)
+        values = np.append(complete.values, 0)
+        total = np.where(held, values[donors], 0).sum(axis=1) * (self._fine // np.maximum(count, 1))
+        return np.where(count > 0, total, self._grid.default * self._fine)
+
+    @cached_property
+    def _sides(self) -> tuple[Placed, Placed]:
+        """The complete rows and the incomplete ones."""
+        places, labels = self._places, label_rows(self.rows, key=self.key)
+        known, wanting = self._known, self._wanting
+        return (
+            Placed(places=places[known], labels=labels[known], values=self._values[known]),
+            Placed(
+                places=places[wanting],
+                labels=labels[wanting],
+                values=np.zeros(np.count_nonzero(wanting), dtype=np.int64),
+            ),
+        )
+
+    @cached_property
+    def _scheme(self) -> NearestNeighbours:
+        donors, domain = self.donors, self.schema.domain
+        space = MatchingSpace(
+            sizes=donors.match.shape(domain),
+            ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
+        )
+        # Places before labels: at one distance a row is then reached by one place alone.
+        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties, first=TieOrder.PLACE)
+
+    @property
+    def _places(self) -> Ints:
+        place = np.zeros(_size(self.rows), dtype=np.int64)
+        match = self.donors.match
+        for name, size in zip(match.clique, match.shape(self.schema.domain), strict=True):
+            codes, grouping = self.rows.codes[name], match.grouping(name)
+            place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
+        return place
+
+    @cached_property
+    def _numbers(self) -> npt.NDArray[np.float64]:
+        """The column as numbers: its own, or codes of the domain where it has none."""
+        column = _column(self.donors.column, self.schema)
+        if isinstance(column, RangeColumn):
+            return self.rows.numbers[column.name]
+        codes = self.rows.codes[column.name]
+        return np.where(codes < column.levels, codes, np.nan)
+
+    @cached_property
+    def _known(self) -> Truth:
+        return ~np.isnan(self._numbers)
+
+    @cached_property
+    def _wanting(self) -> Truth:
+        """Which rows have no value and should: those outside the column's universe should not."""
+        variable = _column(self.donors.column, self.schema).variables[0]
+        outside = variable.outside_code
+        if outside is None:
+            return ~self._known
+        inside: Truth = self.rows.codes[variable.name] != outside
+        return ~self._known & inside
+
+    @cached_property
+    def _values(self) -> Ints:
+        return self._grid.told(self._numbers)
+
+    @cached_property
+    def _grid(self) -> _Grid:
+        return _Grid.of(self.donors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """The public lattice of values: whole numbers of `unit` from `low` to `high`."""
+
+    unit: Fraction
+    low: int
+    high: int
+    default: int
+
+    @classmethod
+    def of(cls, donors: Donors) -> _Grid:
+        """Return the lattice of a range: whole numbers and short binary fractions lie on it.
+
+        Its unit is a power of two, and the largest number of the range at least 2^20 units, however small it is.
+        """
+        most, unit = max(abs(donors.low), abs(donors.high)), Fraction(1, 2**_FINE_BITS)
+        if most < 1:
+            unit /= 2 ** (math.ceil(1 / most) - 1).bit_length()
+        else:
+            unit = max(unit, Fraction(2) ** (math.ceil(most).bit_length() - _BITS))
+        low, high = math.ceil(donors.low / unit), math.floor(donors.high / unit)
+        default = min(max(round(donors.default / unit), low), high)
+        return cls(unit=unit, low=low, high=high, default=default)
+
+    def told(self, numbers: npt.NDArray[np.float64]) -> Ints:
+        """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
+        # Held to the range first, in which a power of two divides without rounding or overflow.
+        held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
+        steps = np.rint(held / float(self.unit))
+        return np.nan_to_num(steps, nan=self.low).astype(np.int64)
+
+
+def label_rows(rows: Rows, *, key: str = "") -> Ints:
+    """Return a label for each row that follows from the row and a public key: numbers that order them, all different.
+
+    A row's label is a hash, under the key, of all that it holds and of how many rows that hold the same come before it.
+    Which of them that is makes no difference; when one leaves, it is the last one's label that leaves.
+    Proof: docs/proofs/nearest.md
+    """
+    columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
+    columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
+    start = _start(key)
+    content = _mix(*columns, start=start)
+    order = np.argsort(content, kind="stable")
+    new = _differs([content], order)
+    if np.any(_differs(columns, order) & ~new):
+        # Rows that differ and have one hash are kept apart by what they hold.
+        order = np.lexsort((*columns, content))
+        new = _differs([content, *columns], order)
+    group = np.cumsum(new)
+    starts = np.flatnonzero(new)
+    serial = np.arange(len(order)) - starts[group - 1] if len(order) else group
+    labels = _mix(content[order], serial.astype(np.uint64), start=start)
+    found = np.empty(len(order), dtype=np.int64)
+    found[order[np.lexsort((serial, group, labels))]] = np.arange(len(order))
+    return found
+
+
+def _differs(columns: list[Hashes], order: Ints) -> Truth:
+    """Say for each row, in an order, whether it differs from the one before."""
+    found = np.zeros(len(order), dtype=np.bool_)
+    found[:1] = True
+    for column in columns:
+        told = column[order]
+        found[1:] |= told[1:] != told[:-1]
+    return found
+
+
+def _bits(column: npt.NDArray[Any]) -> Hashes:
+    """Return codes or numbers as 64 bits each: one for every kind of NaN, and for both zeros."""
+    if column.dtype.kind != "f":
+        return column.astype(np.uint64)
+    plain = np.where(np.isnan(column), np.nan, column + 0.0)
+    return plain.astype(np.float64).view(np.uint64)
+
+
+def _start(key: str) -> int:
+    """Return where the mixing starts under a key."""
+    return _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
+
+
+def _mix(*columns: Hashes, start: int) -> Hashes:
+    """Return one hash of several columns, row by row; the steps are after SplitMix64."""
+    first, second, third = (np.uint64(odd) for odd in _ODD)
+    state = np.full(len(columns[0]), start, dtype=np.uint64)
+    for column in columns:
+        state = (state ^ column) * first + second
+        state = (state ^ (state >> np.uint64(30))) * second
+        state = (state ^ (state >> np.uint64(27))) * third
+        state ^= state >> np.uint64(31)
+    return state
+
+
+def _bound(question: ImputedQuestion, max_changed: int) -> Fraction:
+    donors = question.donors
+    if question.statistic is ImputedStatistic.FREQUENCY:
+        return frequency_bound(max_changed)
+    if question.statistic is ImputedStatistic.SUM:
+        return mean_bound(
+            max_changed,
+            low=donors.low,
+            high=donors.high,
+            size=question.size,
+            membership=Membership.KNOWN if question.between is None else Membership.IMPUTED,
+        )
+    return variance_bound(
+        max_changed, low=donors.low, high=donors.high, centre=question.centre, size=question.size
+    )
+
+
+def _holds(where: str | None, *, rows: Rows, schema: Schema) -> Truth:
+    if where is None:
+        return np.ones(_size(rows), dtype=np.bool_)
+    return np.broadcast_to(_condition(where, schema)(rows.codes), (_size(rows),))
+
+
+def _condition(where: str, schema: Schema) -> Condition:
+    return schema.layout.condition(parse_condition(where), place="where")
+
+
+def _size(rows: Rows) -> int:
+    return len(next(iter(rows.codes.values())))
+
+
+def _column(name: str, schema: Schema) -> Column:
+    column = schema.columns.get(name)
+    if column is None or column.function_of or column.unknown:
+        raise UsageError(
+            f"missing values of {name!r} cannot be filled.",
+            hint="name a column whose values are public, and that does not follow from others",
+        )
+    return column

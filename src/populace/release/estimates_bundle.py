@@ -1,0 +1,202 @@
+"""Estimates of a survey as a release: the numbers with their errors, the noisy sums behind them, and the promise."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from populace.core.untrusted_files import refuse_parse_errors, require_text
+from populace.measurements.measurements import AnswerRecord
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.codebook import build_codebook
+from populace.release.folder.destination import atomic_folder, check_empty, sync_files
+from populace.release.folder.release_booking import book_digests, choose_booking_ledger
+from populace.release.manifest import MANIFEST_FILE, Manifest, describe_estimates, dump_json, list_versions
+from populace.release.row_selection import RowCountOrigin
+from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.statement import RELEASE_FORMAT as STATEMENT
+from populace.release.statement.statement import Statement, compute_statement
+from populace.release.statement.statement_markdown import render_markdown
+from populace.release.statement.survey_limitations import list_survey_limitations
+from populace.release.verify.checks import altered_release, read_release_json
+from populace.schema.schema import Schema
+from populace.survey.answer_queries import estimate_weight_total
+from populace.survey.design.design import Design
+from populace.survey.estimate_result import Estimate
+from populace.survey.json_codec import decode_json, encode_json
+from populace.survey.queries.queries import Queries, Query
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.survey_transcript import SurveyReplay
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ESTIMATES_FORMAT = "populace estimates 1"
+ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
+NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Estimates:
+    """Estimates with their errors, in the order of the queries, and all they follow from.
+
+    `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `ledger` is where saving books the digests of the folder; no file names it.
+    """
+
+    design: Design
+    queries: Queries
+    rows: tuple[Estimate, ...]
+    tape: tuple[AnswerRecord, ...]
+    record: RunRecord
+    ledger: Path | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self.design.schema
+
+    def __repr__(self) -> str:
+        told = self.statement
+        stamp = f"\n  {told['stamp']}" if told["stamp"] else ""
+        return (
+            f"Estimates from “{told['dataset']}”: {len(self.rows)} numbers of {len(self.queries)} queries\n"
+            f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
+        )
+
+    @cached_property
+    def statement(self) -> Statement:
+        """What was promised and what it cost, computed from the ledger's record."""
+        return self.state()
+
+    def state(self, *, form: int = STATEMENT) -> Statement:
+        """Return the statement with the numbers of a format, that of today or an older one."""
+        return compute_statement(
+            self.record,
+            schema=self.schema,
+            answers=MeasuredContent(survey=list_survey_limitations(self.design, self.queries)),
+            rows=0,
+            rows_from=RowCountOrigin.NONE,
+            form=form,
+        )
+
+    @cached_property
+    def people(self) -> tuple[float, float] | None:
+        """How many people the weights of all rows add up to, where a query tells, and the deviation of its noise."""
+        plan = QueryPlan.of(self.design, self.queries).plan
+        if plan is None or (self.design.weights is None and self.design.base is None):
+            return None
+        return estimate_weight_total(
+            SurveyReplay(self.tape, schema=self.schema, budget=self.record.budget), plan=plan
+        )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that tell estimates apart, in the order in which they come up."""
+        return tuple(dict.fromkeys(name for row in self.rows for name, _ in row.group))
+
+    @property
+    def table(self) -> pa.Table:
+        """The estimates as a table: a row for each, empty where there is nothing to say."""
+        import pyarrow as pa
+
+        told = [row.to_json() for row in self.rows]
+        columns: dict[str, list[Any]] = {"query": [row["query"] for row in told]}
+        for name in self.groups:
+            columns[self._heading(name)] = [row["group"].get(name) for row in told]
+        types = {name: pa.float64() for name in NUMBER_COLUMNS}
+        columns |= {name: [row[name] for row in told] for name in (*NUMBER_COLUMNS, "note")}
+        return pa.table(
+            {name: pa.array(held, types.get(name, pa.string())) for name, held in columns.items()}
+        )
+
+    def to_csv(self) -> str:
+        """Return `estimates.csv`: what `table` holds, numbers to ten digits."""
+        table = self.table
+        rows = [
+            [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()]
+            for row in table.to_pylist()
+        ]
+        return "".join(map(_csv_line, [table.column_names, *rows]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `estimates.json`: the estimates, and all that they can be computed from again."""
+        return {
+            "format": ESTIMATES_FORMAT,
+            "stamp": self.statement["stamp"],
+            "dataset": self.record.dataset,
+            "estimates": [row.to_json() for row in self.rows],
+            "design": encode_json(self.design, without=("schema",)),
+            "queries": [encode_json(query) for query in self.queries],
+            "answers": [each.to_json() for each in self.tape],
+            "schema_digest": self.schema.digest,
+            "ledger_entry": self.record.digest,
+        }
+
+    def report(self) -> str:
+        """Return the report as one HTML page. It takes a second or two and is no part of making the estimates."""
+        from populace.release.report.estimates_report import build_estimates_report, render_estimates_report
+
+        return render_estimates_report(build_estimates_report(self))
+
+    def save(self, folder: str | Path, *, report: bool = True, ledger: str | Path | None = None) -> None:
+        """Write the release folder, with its report if wanted. The folder appears complete or not at all.
+
+        The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
+        that is gone by now, a warning says that they are booked nowhere.
+        """
+        booked = choose_booking_ledger(ledger, paid=self.ledger)
+        check_empty(Path(folder))
+        page = self.report() if report else None
+        statement = self.statement
+        with atomic_folder(Path(folder)) as place:
+            texts = {
+                "estimates.csv": self.to_csv(),
+                "estimates.json": dump_json(self.to_json()),
+                "statement.json": dump_json(statement),
+                "statement.md": render_markdown(statement, measured=[], version=list_versions()["populace"]),
+                "codebook.json": dump_json(build_codebook(self.schema, statement=statement)),
+            } | ({} if page is None else {"report.html": page})
+            for name, text in texts.items():
+                (place / name).write_text(text, encoding="utf-8", newline="\n")
+            manifest = describe_estimates(place, statement=statement)
+            (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
+            if booked is not None:
+                sync_files(place)
+                book_digests(place, manifest=manifest, record=self.record, ledger=booked)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a release folder of estimates. It trusts the files; `verify` checks them."""
+        folder = Path(folder)
+        if not Manifest.load(folder).estimated:
+            raise altered_release(f"{MANIFEST_FILE} in {folder} lists no estimates")
+        told, rows = read_release_json(folder / "estimates.json", inner="estimates")
+        _, text = read_release_json(folder / "codebook.json", inner="schema")
+        _, record = read_release_json(folder / "statement.json", inner="record")
+        with refuse_parse_errors("estimates.json"):
+            schema = Schema.parse(require_text(text), released=True)
+            return cls(
+                design=decode_json(Design, told["design"], {"schema": schema}),
+                queries=Queries(
+                    schema=schema, queries=tuple(decode_json(Query, each) for each in told["queries"])
+                ),
+                rows=tuple(Estimate.from_json(row) for row in rows),
+                tape=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
+                record=RunRecord.from_json(record),
+            )
+
+    def _heading(self, name: str) -> str:
+        return f"by {name}" if name in ("query", *NUMBER_COLUMNS, "note") else name
+
+
+def _csv_line(cells: Sequence[str | None]) -> str:
+    """Return a line of a CSV file; before Python 3.13 its writer quotes only the line breaks that it writes itself."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"

@@ -1,0 +1,1 @@
+"""Release folders: written whole or not at all."""

@@ -1,0 +1,263 @@
+"""What interrupted runs leave behind: which files and folders are surely ours, and that no process is using them.
+
+A process that is killed clears nothing away. What it leaves has a name of one form, belongs to the same user, carries
+a mark that only populace writes, and holds nothing but files that populace writes. Whoever still writes a folder holds
+a lock on it; what was written a moment ago is left alone even so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from populace.release.folder.hidden_folder import CONTENT, HIDDEN_NAME, JOURNAL, MARKER, MARKER_TEXT, try_lock
+from populace.release.folder.journaled_move import find_moved_files
+from populace.release.folder.recovered_answers import describe_paid_answers
+
+# A folder or file this young may belong to a process that had no time yet to lock it.
+MIN_AGE_SECONDS = 60.0
+# A new ledger without an account is far smaller.
+MAX_LEDGER_BYTES = 2**18
+
+_LEDGER = re.compile(r"\..+\.[0-9a-f]{16}(-journal)?", re.DOTALL)
+_KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
+_NUMBERED = re.compile(
+    r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
+)
+
+
+class Fate(Enum):
+    """What becomes of something that was left behind."""
+
+    REMOVE = "remove"
+    IN_USE = "in use"
+    OTHERS = "left alone"
+    PAID_FOR = "paid for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """Something that a run left behind: what it is, what becomes of it, and why or how to go on from it."""
+
+    path: Path
+    what: str
+    fate: Fate
+    detail: str = ""
+
+
+Entries = dict[str, os.stat_result]
+LeftoverFactory = Callable[[Fate, str], Leftover]
+
+
+def find_leftovers(folder: Path) -> tuple[Leftover, ...]:
+    """Return what interrupted runs left in a folder, by name; folders within it are not searched."""
+    return tuple(found for path in sorted(folder.iterdir()) if (found := _classify(path)) is not None)
+
+
+def find_paid_answers(folder: Path) -> tuple[Leftover, ...]:
+    """Return only what this user paid for and a run kept in a folder, by name; none if it cannot be read."""
+    with suppress(OSError):
+        return tuple(
+            found
+            for path in sorted(folder.iterdir())
+            if (found := _classify_paid(path, mine=True)) is not None
+        )
+    return ()
+
+
+def remove_leftover(path: Path) -> Leftover | None:
+    """Remove something that was left behind, if it still is; return what became of it. Links are not followed."""
+    return _classify(path, remove=True)
+
+
+def _classify(path: Path, *, remove: bool = False) -> Leftover | None:
+    with suppress(FileNotFoundError):
+        about = path.lstat()
+        if stat.S_ISDIR(about.st_mode):
+            return (
+                _classify_hidden(path, about, remove=remove)
+                if HIDDEN_NAME.fullmatch(path.name)
+                else _classify_paid(path)
+            )
+        if stat.S_ISREG(about.st_mode):
+            if _KEY.fullmatch(path.name):
+                return _classify_file(
+                    path, about, what="unfinished key", ours=about.st_size <= 32, remove=remove
+                )
+            if _LEDGER.fullmatch(path.name):
+                ours = _is_ledger(path, about)
+                return _classify_file(path, about, what="unfinished ledger", ours=ours, remove=remove)
+    return None
+
+
+def _classify_paid(path: Path, *, mine: bool = False) -> Leftover | None:
+    about = path.lstat()
+    if not stat.S_ISDIR(about.st_mode) or (mine and not _is_mine(about)):
+        return None
+    found = describe_paid_answers(path)
+    return found and Leftover(path=path, what=found[0], fate=Fate.PAID_FOR, detail=found[1])
+
+
+def _classify_file(
+    path: Path, about: os.stat_result, *, what: str, ours: bool, remove: bool
+) -> Leftover | None:
+    if not ours:
+        return None
+    if not _is_mine(about):
+        return Leftover(path=path, what=what, fate=Fate.OTHERS, detail="it belongs to somebody else")
+    if _is_recent(about):
+        return Leftover(path=path, what=what, fate=Fate.IN_USE, detail="it was written a moment ago")
+    if remove:
+        path.unlink()
+    return Leftover(path=path, what=what, fate=Fate.REMOVE)
+
+
+def _is_ledger(path: Path, about: os.stat_result) -> bool:
+    """Say whether a file is empty, a small ledger by its number, or the journal of a database that was new."""
+    from populace.privacy.ledger.ledger_file import APPLICATION_ID
+
+    if not about.st_size or about.st_size > MAX_LEDGER_BYTES:
+        return not about.st_size
+    with suppress(PermissionError), path.open("rb") as file:
+        start = file.read(72)
+        if path.name.endswith("-journal"):
+            # It undoes what was written to a database of no pages: nobody's data are in it.
+            return start[:8] in (b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", bytes(8)) and start[16:20] == bytes(4)
+        return start.startswith(b"SQLite format 3\0") and start[68:72] == APPLICATION_ID.to_bytes(4, "big")
+    return False
+
+
+def _classify_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Leftover | None:
+    def told(fate: Fate, detail: str) -> Leftover:
+        return Leftover(path=path, what="unfinished folder", fate=fate, detail=detail)
+
+    if not _is_mine(about):
+        return told(Fate.OTHERS, "it belongs to somebody else")
+    try:
+        with _open_folder(path) as handle:
+            if not _is_marked(handle):
+                return _classify_unmarked(_list_entries(handle), about, told=told)
+            # The marker is written under the lock: whoever is still at work has it by now.
+            if not try_lock(handle):
+                return told(Fate.IN_USE, "another process may be writing it")
+            return _classify_marked(path, handle, told=told, remove=remove)
+    except PermissionError:
+        return told(Fate.OTHERS, "it may not be read")
+
+
+def _classify_marked(path: Path, handle: int, *, told: LeftoverFactory, remove: bool) -> Leftover:
+    outside = _list_entries(handle)
+    with ExitStack() as stack:
+        inner, inside = -1, {}
+        if CONTENT in outside and stat.S_ISDIR(outside[CONTENT].st_mode):
+            inner = stack.enter_context(_open_folder(CONTENT, within=handle))
+            inside = _list_entries(inner)
+        if strange := _find_foreign(outside, inside):
+            return told(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
+        if any(map(_is_recent, [os.fstat(handle), *outside.values(), *inside.values()])):
+            return told(Fate.IN_USE, "it was written a moment ago")
+        moved = find_moved_files(path)
+        if moved is None or not all(_is_written_by_us(each.name) for each in moved):
+            return told(Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since")
+        if remove:
+            for each in moved:
+                each.unlink()
+            for name in inside:
+                os.unlink(name, dir_fd=inner)
+            if inner >= 0:
+                os.rmdir(CONTENT, dir_fd=handle)
+            # The marker goes last: what is left if this fails in between can still be told.
+            for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
+                os.unlink(name, dir_fd=handle)
+            path.rmdir()
+    return told(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
+
+
+def _classify_unmarked(entries: Entries, about: os.stat_result, *, told: LeftoverFactory) -> Leftover | None:
+    """Judge a folder without a marker: it is never removed, and listed if it may well be ours."""
+    if not all(name in (MARKER, CONTENT, JOURNAL) or _is_written_by_us(name) for name in entries):
+        return None
+    if any(map(_is_recent, [about, *entries.values()])):
+        return told(Fate.IN_USE, "it was written a moment ago")
+    return told(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
+
+
+@contextmanager
+def _open_folder(path: Path | str, *, within: int | None = None) -> Iterator[int]:
+    """Yield a handle on a folder; links are not followed."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _list_entries(handle: int) -> Entries:
+    with os.scandir(handle) as found:
+        return {each.name: each.stat(follow_symlinks=False) for each in found}
+
+
+def _is_marked(handle: int) -> bool:
+    """Say whether a folder holds the marker, word for word, as a file of its own."""
+    try:
+        marker = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+    with os.fdopen(marker, "rb") as file:
+        regular = stat.S_ISREG(os.fstat(marker).st_mode)
+        return regular and file.read(len(MARKER_TEXT) + 1) == MARKER_TEXT.encode()
+
+
+def _find_foreign(outside: Entries, inside: Entries) -> str | None:
+    """Return the name of something in a hidden folder that populace does not write."""
+    for name, about in outside.items():
+        kind = stat.S_ISDIR if name == CONTENT else stat.S_ISREG
+        if name not in (MARKER, CONTENT, JOURNAL) or not kind(about.st_mode):
+            return name
+    return next(
+        (
+            name
+            for name, about in inside.items()
+            if not stat.S_ISREG(about.st_mode) or not _is_written_by_us(name)
+        ),
+        None,
+    )
+
+
+def _is_written_by_us(name: str) -> bool:
+    from populace.release.folder.destination import TRIAL_FILE
+    from populace.release.manifest import (
+        MANIFEST_FILE,
+        OPTIONAL_FILES,
+        REQUIRED_ESTIMATE_FILES,
+        REQUIRED_FILES,
+    )
+
+    known = {
+        *REQUIRED_FILES,
+        *REQUIRED_ESTIMATE_FILES,
+        *OPTIONAL_FILES,
+        MANIFEST_FILE,
+        TRIAL_FILE,
+        "parents.json",
+        "digests.json",
+        "answers.json",
+    }
+    return name in known or _NUMBERED.fullmatch(name) is not None
+
+
+def _is_mine(about: os.stat_result) -> bool:
+    return not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
+
+
+def _is_recent(about: os.stat_result) -> bool:
+    return time.time() - max(about.st_mtime, about.st_ctime) < MIN_AGE_SECONDS

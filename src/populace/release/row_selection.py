@@ -1,0 +1,126 @@
+"""How rows were drawn from a fitted model, in words: which of them, and how often. None of it costs budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypedDict
+
+from populace.schema.schema import Schema
+
+# Rows that are a smaller share of the model's are flagged.
+MIN_COMMON_SHARE = 0.001
+MAX_IMPLICATES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSelection:
+    """Which rows of the model are released: those that meet a condition, and the share of all rows that they are."""
+
+    where: str
+    share: float
+
+
+def expected_row_count(schema: Schema, total: float, *, selection: RowSelection | None = None) -> int:
+    """Return the number of rows that is public, or else the noisy one, at most as many as the schema allows.
+
+    Of rows that meet a condition, it is their share of that.
+    """
+    if schema.totals:
+        count = int(schema.totals[0].counts.sum())
+    else:
+        count = max(0, round(total))
+        count = count if schema.max_rows is None else min(count, schema.max_rows)
+    return count if selection is None else round(selection.share * count)
+
+
+class RowCountOrigin(Enum):
+    """How the number of synthetic rows was obtained. The real number is private."""
+
+    NOISE = "noisy"
+    ROOM = "noisy, and cut to what memory holds"
+    CURATOR = "chosen by the curator"
+    TOTALS = "declared public"
+    NONE = "none were made"
+
+    @classmethod
+    def of(
+        cls, schema: Schema, *, asked: int | None, some: bool = False, cut: bool = False
+    ) -> RowCountOrigin:
+        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy.
+
+        `some` says that only rows that meet a condition are released; how many there are is never declared. `cut` says
+        that they are fewer than was expected.
+        """
+        if asked is not None:
+            return cls.CURATOR
+        if schema.totals and not some:
+            return cls.TOTALS
+        return cls.ROOM if cut else cls.NOISE
+
+
+class SelectionLine(TypedDict):
+    """The condition that all released rows meet, and the share of the model's rows that meet it."""
+
+    condition: str
+    share: float
+    text: str
+
+
+class ImplicatesLine(TypedDict):
+    """How many tables were drawn from the one model, and what their differences show."""
+
+    tables: int
+    text: str
+
+
+def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection | None) -> str:
+    """Return the number of synthetic rows as a statement tells it."""
+    if rows_from is RowCountOrigin.NOISE:
+        of = "" if selection is None else " of the rows that meet the condition"
+        return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
+    if rows_from is RowCountOrigin.NONE:
+        return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
+    if rows_from is RowCountOrigin.ROOM:
+        return (
+            f"The {rows} synthetic rows are as many as the machine that drew them has memory for. The noisy count asks "
+            "for more: it is mostly noise. The real number of rows is protected."
+        )
+    if rows_from is RowCountOrigin.TOTALS:
+        return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
+    return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
+
+
+def describe_selection(selection: RowSelection) -> SelectionLine:
+    """Return a selection as a statement tells it.
+
+    >>> describe_selection(RowSelection(where="AGE >= 65", share=0.18))["text"]  # doctest: +ELLIPSIS
+    "Only rows where AGE >= 65 are released: the model's rows given that this holds, about 18 % of them. ..."
+    """
+    return SelectionLine(
+        condition=selection.where,
+        share=selection.share,
+        text=f"Only rows where {selection.where} are released: the model's rows given that this holds, about "
+        f"{100 * selection.share:.3g} % of them. The condition was applied to the model, not to the data: it costs "
+        "nothing, and everybody in the data is protected as before.",
+    )
+
+
+def describe_implicates(tables: int) -> ImplicatesLine:
+    """Return the number of implicates as a statement tells it."""
+    return ImplicatesLine(
+        tables=tables,
+        text=f"{tables} tables (implicates) were drawn independently from one model. They share one privacy cost: "
+        "drawing again costs nothing. Their differences show the drawing of rows alone, not the privacy noise, which "
+        "is the same in all of them.",
+    )
+
+
+def warn_of_rare_rows(selection: RowSelection) -> list[str]:
+    """Warn of rows about which the model can hardly know anything."""
+    if selection.share >= MIN_COMMON_SHARE:
+        return []
+    return [
+        f"Rows where {selection.where} are only {100 * selection.share:.2g} % of the model's rows: noise may have made "
+        "most of what they show."
+    ]

@@ -1,0 +1,255 @@
+"""What a run asked and what it paid, in the words of people who know columns and pairs.
+
+The prices and the noise are the ledger's. It books "12 marginals"; which they were stands in the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from populace.core.marginals import Clique, Marginal
+from populace.measurements.measurements import describe_count
+from populace.privacy.accounting.fixed_point import STEPS
+from populace.privacy.accounting.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialCount,
+    Mechanism,
+    PartitionSelection,
+    mechanism_from_json,
+)
+from populace.release.statement.statement import SpendLine, Statement
+
+MAX_STAGES = 12
+BOUND_QUESTION = "size of the bound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStage:
+    """Spends of one kind, one after the other, taken together: what, how far off, by which law, for what share."""
+
+    label: str
+    noise: str
+    mechanism: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Spends of one kind, with their laws and the cliques that their answers are about."""
+
+    verb: str
+    laws: tuple[Mechanism, ...]
+    lines: tuple[SpendLine, ...]
+    cliques: tuple[Clique, ...]
+    step: int = 1
+    """What one row moves an answer by: 1 where rows are counted, many steps where numbers are added up."""
+
+    @property
+    def answers(self) -> int:
+        return sum(line["answers"] for line in self.lines)
+
+    @property
+    def kind(self) -> tuple[str, str, frozenset[int]]:
+        """What spends have in common that are told together: verb, law's name and how many columns tables have."""
+        return self.verb, type(self.laws[0]).__name__, frozenset(map(len, self.cliques))
+
+    def joins(self, other: _Group) -> bool:
+        """Say whether the next spend goes on with this one: tables of the same kind, none of them again."""
+        if self.step != other.step:
+            return False
+        if self.verb != "measure" or not self.cliques or not other.cliques:
+            return self.verb == other.verb and (self.laws[0] == other.laws[0] or self.step > 1)
+        return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
+
+    def with_(self, other: _Group) -> _Group:
+        return _Group(
+            verb=self.verb,
+            laws=self.laws + other.laws,
+            lines=self.lines + other.lines,
+            cliques=self.cliques + other.cliques,
+            step=self.step,
+        )
+
+
+def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> tuple[BudgetStage, ...]:
+    """Return what was paid for, step by step.
+
+    `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
+    """
+    groups = _merge_groups(_group_spends(statement, measured))
+    seen: set[Clique] = set()
+    found = []
+    for place, group in enumerate(groups):
+        found.append(
+            BudgetStage(
+                label=_describe_question(group, seen=seen, later=groups[place + 1 :]),
+                noise=_describe_noise(group),
+                mechanism=_describe_mechanism(group),
+                share=sum(line["share"] for line in group.lines),
+            )
+        )
+        seen.update(group.cliques)
+    return tuple(found)
+
+
+def margin_of_error(
+    mechanism: DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection,
+) -> int:
+    """Return the whole number of rows that noise stays within 19 times of 20.
+
+    >>> from fractions import Fraction
+    >>> margin_of_error(DiscreteGaussian(Fraction(100))), margin_of_error(DiscreteLaplace(Fraction(10)))
+    (20, 30)
+    """
+    if isinstance(mechanism, PartitionSelection):
+        return margin_of_error(mechanism.noise)
+    if isinstance(mechanism, DiscreteGaussian):
+        return math.ceil(1.96 * math.sqrt(mechanism.variance))
+    return math.ceil(math.log(20) * mechanism.scale)
+
+
+def _group_spends(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
+    laws = [mechanism_from_json(told["law"]) for told in statement["record"]["spends"]]
+    waiting = [marginal.clique for marginal in measured]
+    for place, (line, mechanism) in enumerate(zip(statement["spends"], laws, strict=True)):
+        verb = line["verb"]
+        # The tables by which bins were learnt stand among the measurements; keys are not counted again.
+        kept = verb == "measure" or (verb == "discover" and not isinstance(mechanism, PartitionSelection))
+        answers = line["answers"] if kept else 0
+        cliques = tuple(waiting[:answers]) if verb == "measure" else ()
+        summed = verb == "measure" and statement["record"]["spends"][place]["l1"] >= STEPS
+        step = STEPS if summed else 1
+        yield _Group(verb=verb, laws=(mechanism,), lines=(line,), cliques=cliques, step=step)
+        waiting = waiting[answers:]
+
+
+def _merge_groups(groups: Iterable[_Group]) -> tuple[_Group, ...]:
+    """Join neighbours of one kind; where rounds repeat so often that nobody would read them, all of one kind."""
+    found: list[_Group] = []
+    for group in groups:
+        if found and found[-1].joins(group):
+            found[-1] = found[-1].with_(group)
+        else:
+            found.append(group)
+    if len(found) <= MAX_STAGES:
+        return tuple(found)
+    alike: dict[tuple[str, str, frozenset[int]], _Group] = {}
+    for group in found:
+        alike[group.kind] = alike[group.kind].with_(group) if group.kind in alike else group
+    return tuple(alike.values())
+
+
+def _describe_question(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
+    if group.verb == "choose":
+        return _describe_choice(group, later=later)
+    if group.step > 1:
+        return f"add up {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
+    if group.verb == "measure":
+        return f"measure {_describe_tables(group, seen=seen)}"
+    if group.verb == "discover":
+        return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
+    if group.verb == "smooth" or group.lines[0]["what"].startswith(BOUND_QUESTION):
+        more = f" and {len(group.lines) - 1} more" if len(group.lines) > 1 else ""
+        return f"answer {group.lines[0]['what']}{more}"
+    if group.verb == "score":
+        return f"compare {group.answers} tables with what was known before"
+    return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
+
+
+def _describe_tables(group: _Group, *, seen: set[Clique]) -> str:
+    """Return what was measured; a repeat says so."""
+    if len(group.cliques) < group.answers:
+        return f"{group.answers} tables" if group.answers > 1 else group.lines[0]["what"]
+    distinct = Counter(group.cliques)
+    sizes = Counter(map(len, distinct))
+    before = Counter(len(clique) for clique in distinct if clique in seen)
+    twice = Counter(len(clique) for clique, times in distinct.items() if times > 1)
+    told = [
+        describe_count(number, columns=size) + _describe_repeats(before[size], twice[size], of=number)
+        for size, number in sizes.items()
+    ]
+    return ", and ".join(told) if any("," in each for each in told) else " and ".join(told)
+
+
+def _describe_repeats(before: int, twice: int, *, of: int) -> str:
+    """Return how many of some tables were measured before, or more than once here."""
+    if before == of:
+        return " again"
+    if twice == of:
+        return " more than once"
+    parts = [f", {before} of them again"] if before else []
+    parts += [f", {twice} of them more than once"] if twice else []
+    return "".join(parts)
+
+
+def _describe_choice(group: _Group, *, later: Sequence[_Group]) -> str:
+    """Return how often something was chosen, and how much was: what is measured before the next choices."""
+    times = "once" if len(group.lines) == 1 else f"{len(group.lines)} times"
+    or_none = any("or none" in line["what"] for line in group.lines)
+    chosen = []
+    for following in later:
+        if following.verb == "choose":
+            break
+        chosen += [len(clique) for clique in following.cliques if len(clique) > 1]
+    one = "pair" if set(chosen) <= {2} else "combination of columns"
+    many = "pairs" if one == "pair" else "combinations of columns"
+    told = f"choose {times} one {one}" + (" or none" if or_none else "")
+    if not any(following.cliques for following in later):
+        return told
+    if not chosen:
+        return f"{told}; none was chosen"
+    return f"{told}; {len(chosen)} {one if len(chosen) == 1 else many} {'was' if len(chosen) == 1 else 'were'} chosen"
+
+
+def _describe_mechanism(group: _Group) -> str:
+    """Return the law as the ledger tells it; of several, the least and the most noise."""
+    laws = {
+        mechanism: margin_of_error(mechanism)
+        for mechanism in group.laws
+        if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
+    }
+    if len(laws) < 2:
+        return group.lines[0]["law"]
+    least, most = min(laws, key=laws.__getitem__), max(laws, key=laws.__getitem__)
+    last = most.variance if isinstance(most, DiscreteGaussian) else most.scale
+    return f"{least} to {float(last):.6g}"
+
+
+def _describe_noise(group: _Group) -> str:
+    near: list[int] = []
+    above = ""
+    if group.step > 1:
+        return _describe_sum_noise(group)
+    if group.verb == "smooth":
+        return "follows a bound on the rows, which is private"
+    if group.lines[0]["what"].startswith(BOUND_QUESTION):
+        return "its logarithm, with noise"
+    for mechanism in group.laws:
+        if not isinstance(
+            mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
+        ):
+            return "drawn at random, strong ones likelier"
+        near.append(margin_of_error(mechanism))
+        above = (
+            f"; told above {mechanism.threshold} rows" if isinstance(mechanism, PartitionSelection) else above
+        )
+    least, most = min(near), max(near)
+    if least < most:
+        return f"± {least} to {most} rows, 19 of 20 times{above}"
+    return f"± {most} {'row' if most == 1 else 'rows'}, 19 of 20 times{above}"
+
+
+def _describe_sum_noise(group: _Group) -> str:
+    """Return how far sums are off, in multiples of the most that one row can add to them."""
+    near = [
+        margin_of_error(mechanism) / group.step
+        for mechanism in group.laws
+        if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
+    ]
+    least, most = (f"{end:.3g}" for end in (min(near), max(near)))
+    told = least if least == most else f"{least} to {most}"
+    return f"± {told} times the most that one row can add, 19 of 20 times"

@@ -1,0 +1,134 @@
+"""Columns whose declared values do not fit the data, as far as noisy counts that are paid for already tell.
+
+Whatever a schema does not declare has one code in each column, which is counted with the others. Where that count is
+large, the domain was declared wrongly, or it leaves much out; either way whoever reads the release must know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
+from populace.schema.columns.column import Column, Origin
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import RangeColumn
+
+# The most of all rows that may lie outside a domain unsaid: where nothing in the schema expects such rows, and where
+# it does, by `other`, by empty cells among the missing codes, or because values were learnt.
+MAX_UNEXPECTED_SHARE = 0.01
+MAX_EXPECTED_SHARE = 0.5
+# The chance, at most, that a release in which every column stays below these shares is told to exceed one.
+MAX_FALSE_WARNING_RATE = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfDomain:
+    """A column with many rows outside its domain: their estimated share, and its 95 % margin of error."""
+
+    column: Column
+    share: float
+    margin: float
+
+    @property
+    def text(self) -> str:
+        """Return what is so in one or two sentences; the numbers are noisy counts, so that everybody may read it."""
+        written = self.column.specials[self.column.other_code - self.column.levels]
+        if self.column.draft.unknown:
+            held = "a value that was too rare to be learnt"
+        elif isinstance(self.column, TemporalColumn):
+            held = "nothing that can be read as the schema declares its dates and times"
+        elif isinstance(self.column, RangeColumn):
+            held = "nothing that can be read as a number that the schema declares"
+        else:
+            held = "a value that the schema does not declare"
+        beside = f"“{written}” itself" if written else "an empty cell"
+        released = f"“{written}”" if written else "empty cells"
+        return (
+            f"About {_percent(self.share)} of the rows (± {_percent(self.margin)}) lie outside the domain of "
+            f"“{self.column.name}”: they hold {held}, or {beside}, and are {released} here."
+        )
+
+    @property
+    def hint(self) -> str:
+        """Return where the curator may look first."""
+        if isinstance(self.column, TemporalColumn):
+            return 'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y"'
+        if isinstance(self.column, RangeColumn):
+            return "are its numbers written with units, or its missing values as texts that the schema does not know?"
+        return 'are its values declared as they are written in the file? If empty cells are expected: missing = [""]'
+
+
+def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
+    """Return the columns of which, surely, more rows than their limit lie outside the domain, in the schema's order.
+
+    Surely: with Bonferroni's correction over all columns and the number of rows, and with the tails of Laplace noise,
+    which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
+    """
+    columns = [column for column in measurements.schema.columns.values() if _max_share(column) is not None]
+    items = [
+        same[0] if len(same) == 1 else combine_repeats(same) for same in group_repeats(measurements.items)
+    ]
+    if not columns or not items:
+        return ()
+    tail = MAX_FALSE_WARNING_RATE / (len(columns) + 1)
+    rows, deviation = min(
+        ((float(i.counts.sum()), _standard_deviation(i, i.counts.size)) for i in items), key=lambda f: f[1]
+    )
+    most_rows = rows + _laplace_quantile(tail) * deviation
+    tables: dict[str, list[Measurement]] = {}
+    for item in items:
+        for name in item.marginal.clique:
+            tables.setdefault(name, []).append(item)
+    found = []
+    for column in columns:
+        seen = _count_outside(column.variables[0], tables)
+        limit, counted = _max_share(column), min(seen, key=lambda each: each[1], default=None)
+        if counted is None or limit is None or rows <= 0:
+            continue
+        count, deviation = counted
+        if count - _laplace_quantile(tail) * deviation > limit * most_rows:
+            margin = min(_laplace_quantile(0.025) * deviation / rows, 1.0)
+            found.append(OutOfDomain(column=column, share=min(count / rows, 1.0), margin=margin))
+    return tuple(found)
+
+
+def _max_share(column: Column) -> float | None:
+    """Return the share of rows that may lie outside a domain unsaid, or None where they have no code of their own."""
+    if column.function_of or column.other_code < column.levels:
+        return None
+    expected = column.other is not None or "" in column.missing
+    return MAX_EXPECTED_SHARE if expected or column.origin is Origin.LEARNT else MAX_UNEXPECTED_SHARE
+
+
+def _count_outside(
+    variable: Column, tables: Mapping[str, Sequence[Measurement]]
+) -> Iterator[tuple[float, float]]:
+    """Yield the rows outside a variable's domain by each table that counts them apart, and its standard deviation."""
+    for item in tables.get(variable.name, ()):
+        grouping, code = item.marginal.grouping(variable.name), variable.other_code
+        if grouping is not None:
+            code = grouping.groups[code]
+            if len(grouping.members[code]) > 1:
+                continue
+        cells = item.counts.take(code, axis=item.marginal.clique.index(variable.name))
+        yield float(cells.sum()), _standard_deviation(item, cells.size)
+
+
+def _standard_deviation(item: Measurement, cells: int) -> float:
+    return math.sqrt(float(item.variance) * cells)
+
+
+def _laplace_quantile(tail: float) -> float:
+    """Return how many standard deviations Laplace noise exceeds with this probability, on one side."""
+    return math.log(1 / (2 * tail)) / math.sqrt(2)
+
+
+def _percent(share: float) -> str:
+    """Return a share in words, never as none.
+
+    >>> _percent(0.983), _percent(0.0449), _percent(0.00001)
+    ('98 %', '4.5 %', '0.1 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{max(100 * share, 0.1):.1f} %"

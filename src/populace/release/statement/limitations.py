@@ -1,0 +1,185 @@
+"""What a privacy statement does not cover and a method leaves out, in sentences that are the same for all data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from populace.core.marginals import Clique
+from populace.measurements.measurements import describe_count
+from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.statement.measured_content import MeasuredContent
+from populace.schema.schema import Schema
+from populace.schema.unit import PrivacyUnit
+
+
+def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
+    """Return what nobody may read into the promise, one sentence or two for each."""
+    declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
+    learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
+    return [
+        f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
+        f"What else is released about the same {record.unit.word} adds to it; data sets whose populations overlap "
+        "must share one account. What the account has promised in all, “populace ledger show” tells the curator.",
+        "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
+        "public. A row of a CSV file is one line of it.",
+        "Domains (values, ranges, bins) and rules are treated as public"
+        + (f", but those of {quote_names(learnt)} were learnt with budget. " if learnt else ". ")
+        + (
+            f"{_quote_subject(declared)} declared by the curator: if a declaration was made by looking at the "
+            "data, that look is not protected."
+            if declared
+            else "A domain made by looking at the data would not be protected."
+        ),
+        *_public_totals(schema),
+        *_public_table(record, schema, answers=answers),
+        *_smooth_noise(record),
+        _rows_per_unit(record.unit),
+        *answers.survey,
+        "What is true of a whole group stays visible, and may be guessed about anybody who belongs to it. "
+        "Learning from statistics is what the release is for and is not a breach.",
+        "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
+        "curator's screen.",
+        "The guarantee needs the ledger to be kept: whoever restores an older copy or starts a new one can spend the "
+        "same budget twice.",
+    ]
+
+
+def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
+    """Return what a method leaves out by its nature, and what it never asked the private table."""
+    unseen = [name for name in schema.domain if not any(name in clique for clique in answers.measured)]
+    if answers.lent and unseen:
+        return [
+            f"Of the private table only {_describe_counts(answers.widest)} was measured. All that is here about "
+            f"{quote_names(unseen)} comes from the public table and says nothing about any "
+            f"{record.unit.word} of the private."
+        ]
+    if record.method == "field-groups" and not schema.groups:
+        why = (
+            "they are neighbours in the schema: nothing was learnt about which belong together"
+            if record.public is None
+            else "they say most of each other in the public table: nothing was learnt from the private one"
+        )
+        return [
+            f"Columns were put together because {why}, and columns of different groups are independent of each "
+            "other here."
+        ]
+    laws = [charged.spend.mechanism for charged in record.spends if charged.spend.what == WHOLE_ROWS]
+    return [
+        (
+            f"No row was told: with their noise, no more than {mechanism.threshold} were alike. The table is "
+            "empty, however "
+            "many rows were asked for."
+            if answers.told == 0
+            else f"Rows are here only if, with their noise, more than {mechanism.threshold} are alike: "
+            "all rarer ones are "
+            "missing."
+        )
+        for mechanism in laws
+        if isinstance(mechanism, PartitionSelection)
+    ]
+
+
+def _smooth_noise(record: RunRecord) -> list[str]:
+    """Say that the width of some noise is not told, where it follows private rows."""
+    if not any(charged.spend.verb == "smooth" for charged in record.spends):
+        return []
+    return [
+        "The noise of some answers follows a bound that is private itself. How wide it was is part of no file; "
+        "where its size is told, that was paid for."
+    ]
+
+
+def _public_totals(schema: Schema) -> list[str]:
+    """Say which counts were taken as public, if any were."""
+    if not schema.totals:
+        return []
+    by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
+    return [
+        f"Counts of {quote_names(by)} were declared public, and the rows follow them. If they were made "
+        "from these rows, "
+        "they are not protected."
+    ]
+
+
+def _public_table(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
+    """Say whose table was taken as public, if one was, and what was taken from it."""
+    if record.public is None:
+        return []
+    return [
+        f"The table “{record.public.name}” was declared public by the curator and used without protection. "
+        f"{_describe_borrowed(record, schema, answers=answers)} "
+        "Whoever has rows in it is not protected by this release as far as these rows go, and rows of the private "
+        "table in it would not be protected at all."
+    ]
+
+
+def _describe_borrowed(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:
+    """Return in one sentence which counts, or which groups of columns, come from the public table."""
+    if record.method == "field-groups" and not schema.groups:
+        groups = [" × ".join(clique) for clique in answers.measured if len(clique) > 1]
+        return (
+            "Taken from it: which columns were counted together"
+            + (f" ({quote_names(groups)})" if groups else " (none)")
+            + "; no count of it is here."
+        )
+    if not answers.lent:
+        return "Nothing was taken from it: every table of counts here was measured in the private one."
+    if record.method == "dpsyn" and {*map(frozenset, answers.lent)} <= {*map(frozenset, schema.groups)}:
+        groups = [" × ".join(clique) for clique in answers.lent]
+        return f"Taken from it: which combinations of {quote_names(groups)} occur; no count of it is here."
+    return f"Taken from it: {_describe_public_marginals(answers.lent, columns=len(schema.domain))}."
+
+
+def _describe_public_marginals(lent: Sequence[Clique], *, columns: int) -> str:
+    """Return which tables of counts were taken: all columns or pairs, or some by name."""
+    told = []
+    for size in sorted({len(clique) for clique in lent}):
+        names = [" × ".join(clique) for clique in lent if len(clique) == size]
+        possible = math.comb(columns, size)
+        if len(names) == possible > 1:
+            told.append(f"all {describe_count(possible, columns=size)}")
+        else:
+            told.append(f"{describe_count(len(names), columns=size)} of {possible}, {quote_names(names)}")
+    return "; ".join(["counts of " + told[0], *told[1:]])
+
+
+def _describe_counts(cliques: Sequence[Clique]) -> str:
+    """Return which counts were measured, where they are few.
+
+    >>> _describe_counts([()]), _describe_counts([("area", "year")])
+    ('the number of rows', 'the number of rows by “area × year”')
+    """
+    by = [" × ".join(clique) for clique in cliques if clique]
+    return f"the number of rows by {quote_names(by)}" if by else "the number of rows"
+
+
+def _rows_per_unit(unit: PrivacyUnit) -> str:
+    """Say what the promise counts as one; a unit called row is nobody in particular."""
+    if unit.id is None and unit.name == "row":
+        return "Rows are protected one by one: whoever stands behind several rows is protected less."
+    if unit.id is None:
+        return (
+            f"That no {unit.name} has more than one row is trusted, not checked: no id column was declared."
+        )
+    most = "one row" if unit.rows == 1 else f"{unit.rows} rows"
+    everybody = "everybody" if unit.name == "row" else f"every {unit.name}"
+    return (
+        f"At most {most} for each value of “{unit.id}” counted; further rows were left out, and rows without a "
+        f"value. That this column tells {everybody} apart is trusted."
+    )
+
+
+def _quote_subject(names: list[str]) -> str:
+    return f"{quote_names(names)} {'was' if len(names) == 1 else 'were'}"
+
+
+def quote_names(names: list[str]) -> str:
+    """Return some names in quotes, a few of many.
+
+    >>> quote_names(["a", "b"])
+    '“a”, “b”'
+    """
+    shown = ", ".join(f"“{name}”" for name in names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

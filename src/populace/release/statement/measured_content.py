@@ -1,0 +1,45 @@
+"""What the answers of a run are about: what it measured, took from a public table, or told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from populace.core.marginals import Clique
+from populace.measurements.measurements import Measurements
+from populace.release.statement.domain_fit import find_out_of_domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredContent:
+    """The columns of each table of counts that was measured, and of each that was taken; how many rows were told.
+
+    `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
+    columns of which many rows lie outside the domain.
+
+    >>> MeasuredContent(measured=((), ("age", "sex"), ("age",))).widest
+    (('age', 'sex'),)
+    """
+
+    measured: tuple[Clique, ...] = ()
+    lent: tuple[Clique, ...] = ()
+    told: int | None = None
+    survey: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, measurements: Measurements) -> MeasuredContent:
+        """Return what measurements hold, each table once."""
+        public, told = measurements.public, measurements.told
+        return cls(
+            measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
+            lent=() if public is None else tuple(public.tables),
+            told=None if told is None else len(told.counts),
+            outside=tuple(found.text for found in find_out_of_domain(measurements)),
+        )
+
+    @property
+    def widest(self) -> tuple[Clique, ...]:
+        """The tables that were measured, without those that are part of another."""
+        return tuple(
+            clique for clique in self.measured if not any(set(clique) < set(other) for other in self.measured)
+        )

@@ -1,0 +1,394 @@
+"""The privacy statement: what was promised, what it cost, and what it does not cover.
+
+It is computed from the ledger's record of the run, and from the schema for the domains; never from what the caller
+asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, NotRequired, TypedDict
+
+from populace.privacy.accounting.mechanisms import PartitionSelection
+from populace.privacy.accounting.privacy_loss import Currency, cap
+from populace.privacy.accounting.spend_record import SpendRecord
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.row_selection import (
+    ImplicatesLine,
+    RowCountOrigin,
+    RowSelection,
+    SelectionLine,
+    describe_implicates,
+    describe_selection,
+    describe_total,
+    warn_of_rare_rows,
+)
+from populace.release.statement.limitations import list_limitations, list_omissions, quote_names
+from populace.release.statement.measured_content import MeasuredContent
+from populace.schema.columns.column import Column, Origin
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import OutOfRange, RangeColumn
+from populace.schema.schema import Schema
+from populace.schema.unit import Neighbours
+
+# The number of the rules by which statements, codebooks and manifests are made. Whoever changes a number or a word of
+# them raises it, and freezes releases of the new format: tests/golden/releases/make.py.
+RELEASE_FORMAT = 2
+REHEARSAL_STAMP = "REHEARSAL – noise was repeatable; not private"
+FALSE_POSITIVE_RATE = 0.05
+# Blind guessing finds 5 of 100. From these shares found on, a promise may no longer call two outcomes nearly alike.
+MIN_WEAK_POWER = 0.2
+MIN_UNPROTECTED_POWER = 0.5
+# Above this, or above a tenth of one row, δ is flagged.
+MAX_USUAL_DELTA = Fraction(1, 10**5)
+
+
+class TotalLine(TypedDict):
+    """The number of synthetic rows and where it comes from."""
+
+    rows: int
+    origin: str
+    text: str
+
+
+class SpendLine(TypedDict):
+    """One question that was paid for; `price` is exact, `share` is its part of the whole budget.
+
+    `delta` is what the question itself took of δ: telling values or rows, or Gaussian noise among pure questions.
+    """
+
+    verb: str
+    what: str
+    law: str
+    answers: int
+    price: str
+    share: float
+    delta: NotRequired[str]
+
+
+class DeltaParts(TypedDict):
+    """What δ is made of where a part of it was set aside, by the laws of the questions that took it; all adds up to δ.
+
+    `noise` is for noise. `keys` is for values and rows that one unit alone has, of which telling them took `keys_used`.
+    `unused` was set aside, and then no question asked for it; it stays promised.
+    """
+
+    noise: str
+    keys: str
+    keys_used: str
+    unused: str
+
+
+class DomainLine(TypedDict):
+    """The public domain of one column, who vouches for it, and what becomes of values outside it."""
+
+    column: str
+    kind: str
+    size: int
+    origin: str
+    outside: str
+
+
+class UsedLine(TypedDict):
+    """What the run's questions came to, in the currency of its filter. It carries no guarantee of its own."""
+
+    currency: str
+    cap: str
+    price: str
+    share: float
+
+
+class Statement(TypedDict):
+    """What `statement.json` holds."""
+
+    format: str
+    stamp: str | None
+    epsilon: float
+    delta: float
+    epsilon_exact: str
+    delta_exact: str
+    delta_parts: NotRequired[DeltaParts]
+    neighbours: str
+    unit: str
+    rows_per_unit: int
+    id: str | None
+    dataset: str
+    method: str
+    workload: NotRequired[str]
+    public: NotRequired[dict[str, str]]
+    total: TotalLine
+    where: NotRequired[SelectionLine]
+    implicates: NotRequired[ImplicatesLine]
+    found: float
+    reading: str
+    warnings: list[str]
+    spends: list[SpendLine]
+    used: UsedLine
+    domains: list[DomainLine]
+    rules: list[str]
+    not_covered: list[str]
+    schema_digest: str
+    ledger_entry: str
+    record: dict[str, Any]
+
+
+def compute_statement(
+    record: RunRecord,
+    *,
+    schema: Schema,
+    answers: MeasuredContent,
+    rows: int,
+    rows_from: RowCountOrigin,
+    selection: RowSelection | None = None,
+    implicates: int = 1,
+    form: int = RELEASE_FORMAT,
+) -> Statement:
+    """Return the statement of one run.
+
+    The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
+    `answers` say what they were about.
+    How rows were drawn from the model afterwards is told beside it and has no price. `form` asks for the numbers of an
+    older format; words are always those of today.
+    """
+    epsilon, delta = record.guarantee
+    # Rounded up: the statement may say that more can be found than can, never less.
+    found = min(
+        math.ceil(1000 * bound_membership_power(record, false_alarms=FALSE_POSITIVE_RATE)) / 1000, 1.0
+    )
+    statement = Statement(
+        format=f"populace statement {form}",
+        stamp=REHEARSAL_STAMP if record.rehearsal else None,
+        epsilon=round_down_to_float(epsilon) if form == 1 else round_up_to_float(epsilon),
+        delta=round_down_to_float(delta) if form == 1 else round_up_to_float(delta),
+        epsilon_exact=format_exact(epsilon),
+        delta_exact=format_exact(delta),
+        neighbours=record.unit.neighbours.value,
+        unit=record.unit.word,
+        rows_per_unit=record.unit.rows,
+        id=record.unit.id,
+        dataset=record.dataset,
+        method=record.method,
+        total=TotalLine(rows=rows, origin=rows_from.value, text=describe_total(rows, rows_from, selection)),
+        found=found,
+        reading=_describe_membership_test(record, found=found),
+        warnings=[
+            *_list_warnings(
+                delta, found=found, rows=rows if rows_from is RowCountOrigin.NOISE else 0, schema=schema
+            ),
+            *list_omissions(record, schema, answers=answers),
+            *answers.outside,
+        ],
+        spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
+        used=UsedLine(
+            currency=record.currency.value,
+            cap=str(record.cap),
+            price=str(record.used),
+            share=float(record.used / record.cap),
+        ),
+        domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
+        rules=_describe_rules(schema),
+        not_covered=[*_rehearsal_limitation(record), *list_limitations(record, schema, answers=answers)],
+        schema_digest=record.schema_digest,
+        ledger_entry=record.digest,
+        record=record.to_json(),
+    )
+    if record.workload is not None:
+        statement["workload"] = record.workload
+    if record.public is not None:
+        statement["public"] = record.public.to_json()
+    if selection is not None:
+        statement["where"] = describe_selection(selection)
+        statement["warnings"] += warn_of_rare_rows(selection)
+    if implicates > 1:
+        statement["implicates"] = describe_implicates(implicates)
+    if record.keys:
+        statement["delta_parts"] = _delta_parts(record)
+    return statement
+
+
+def round_up_to_float(value: Fraction) -> float:
+    """Return the float nearest to a number whose text, as JSON writes it, is not below the number.
+
+    >>> round_up_to_float(Fraction(1, 10)), round_up_to_float(Fraction(2, 3))
+    (0.1, 0.6666666666666667)
+    """
+    number = float(value)
+    while Fraction(repr(number)) < value:
+        number = math.nextafter(number, math.inf)
+    return number
+
+
+def round_down_to_float(value: Fraction) -> float:
+    """Return the float nearest to a number whose text is not above the number, as the first format has ε and δ.
+
+    >>> round_down_to_float(Fraction(1, 10)), round_down_to_float(Fraction(2, 3))
+    (0.1, 0.6666666666666666)
+    """
+    number = float(value)
+    while Fraction(repr(number)) > value:
+        number = math.nextafter(number, 0.0)
+    return number
+
+
+def format_exact(value: Fraction) -> str:
+    """Return a number exactly: as a decimal where a short one exists, else as a fraction.
+
+    >>> format_exact(Fraction("0.1")), format_exact(Fraction("1e-9")), format_exact(Fraction(1, 3))
+    ('0.1', '1e-9', '1/3')
+    """
+    short = f"{float(value):.12g}".replace("e-0", "e-")
+    return short if Fraction(short) == value else str(value)
+
+
+def describe_guarantee(statement: Statement) -> str:
+    """Return the guarantee in one sentence, and in no kinder words than it deserves."""
+    guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
+    rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
+    whom = f"any one {statement['unit']}{rows}"
+    if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
+        change = f"had {whom} been replaced by another"
+    else:
+        change = f"had {whom} been added to the data or taken out of it"
+    if statement["found"] >= MIN_UNPROTECTED_POWER:
+        likely = "This is hardly a protection: everything here may have come out very differently"
+    elif statement["found"] >= MIN_WEAK_POWER:
+        likely = "Everything here could also have come out, but with a clearly different probability,"
+    else:
+        likely = "Everything here would have come out with nearly the same probability"
+    told = f"{likely} {change} ({guarantee})."
+    if Fraction(statement["delta_exact"]) > MAX_USUAL_DELTA:
+        told = f"With probability {statement['delta_exact']} nothing is promised; otherwise {told[0].lower()}{told[1:]}"
+    return (
+        f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
+        if statement["stamp"]
+        else told
+    )
+
+
+def bound_membership_power(record: RunRecord, *, false_alarms: float) -> float:
+    """Return the most that any test can detect at a given rate of false alarms, under the run's guarantee.
+
+    Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
+    min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
+    Viswanath 2015, section 2. The part κ of δ for keys moves both probabilities by at most κ: docs/proofs/discover.md.
+    """
+    kept, slack = record.guarantee
+    currency, most = cap(kept, slack - record.keys)
+    if currency is Currency.GDP:
+        normal = NormalDist()
+        keys = float(record.keys)
+        alarms = false_alarms / (1 - keys)
+        return min(1.0, keys + normal.cdf(normal.inv_cdf(alarms) + math.sqrt(most)) if alarms < 1 else 1.0)
+    epsilon, delta = float(kept), float(slack)
+    # e^1000 is no float; above that the second bound is the smaller one anyway.
+    first = math.exp(min(epsilon, 700.0)) * false_alarms + delta
+    return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_alarms), 1.0)
+
+
+def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
+    line = SpendLine(
+        verb=charged.spend.verb,
+        what=charged.spend.what,
+        law=str(charged.spend.mechanism),
+        answers=charged.spend.answers,
+        price=str(charged.price),
+        share=float(share),
+    )
+    if charged.delta:
+        line["delta"] = str(charged.delta)
+    return line
+
+
+def _delta_parts(record: RunRecord) -> DeltaParts:
+    told = [
+        charged.delta for charged in record.spends if isinstance(charged.spend.mechanism, PartitionSelection)
+    ]
+    noise = record.used_delta_reserve - sum(told)
+    rest = record.keys - noise
+    return DeltaParts(
+        noise=format_exact(record.guarantee[1] - rest),
+        keys=format_exact(rest) if told else "0",
+        keys_used=str(sum(told)),
+        unused="0" if told else format_exact(rest),
+    )
+
+
+def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
+    function = schema.layout.functions.get(column.name)
+    return DomainLine(
+        column=column.name,
+        kind=column.kind,
+        size=column.size,
+        origin=column.origin.value,
+        outside="; ".join(_describe_outside(column))
+        if function is None
+        else f"not read: follows from {', '.join(function.sources)}",
+    )
+
+
+def _describe_outside(column: Column) -> Iterator[str]:
+    what = "dates and times" if isinstance(column, TemporalColumn) else "numbers"
+    if isinstance(column, RangeColumn) and column.beyond is OutOfRange.NEAREST:
+        yield f"{what} beyond the ends go to the nearest end"
+    if column.other:
+        yield f"anything else becomes {column.other!r}"
+    else:
+        yield "anything else becomes an empty cell"
+
+
+def _describe_membership_test(record: RunRecord, *, found: float) -> str:
+    """Return ε in plain words: a bound on what the best possible test achieves."""
+    unit = record.unit.word
+    if record.unit.neighbours is Neighbours.REPLACE_ONE:
+        question = f"which of two versions of one {unit} is in the data"
+        outcome = (
+            "If it takes the first version for the second in 5 of 100 cases, "
+            f"it recognises the second in at most {100 * found:g} of 100."
+        )
+    else:
+        question = f"whether one given {unit} is in the data"
+        outcome = (
+            "If it points at 5 of 100 that are not in the data, "
+            f"it finds at most {100 * found:g} of 100 that are."
+        )
+    return (
+        f"In plain words: take any test, by anybody who knows all other rows and this whole folder, of {question}. "
+        f"{outcome} Blind guessing finds 5."
+    )
+
+
+def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:
+    """Return what a reader must not overlook, by thresholds that are the same for all data."""
+    lines = []
+    if found >= MIN_UNPROTECTED_POWER:
+        lines.append(
+            "ε is so large that this is hardly a protection. Treat these files almost as the data themselves."
+        )
+    elif found >= MIN_WEAK_POWER:
+        lines.append("ε is large: the protection is weak.")
+    if delta > MAX_USUAL_DELTA or delta * rows * 10 > 1:
+        lines.append(
+            f"δ = {format_exact(delta)} is large: with this probability nothing is promised. It should be "
+            "far below 1 in "
+            "the number of rows."
+        )
+    empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
+    if empty:
+        lines.append(
+            f"No value of {quote_names(empty)} was frequent enough to be told: all its cells are empty, or what the "
+            "schema has for everything else."
+        )
+    return lines
+
+
+def _rehearsal_limitation(record: RunRecord) -> list[str]:
+    return [f"{REHEARSAL_STAMP}. Nothing here is protected."] if record.rehearsal else []
+
+
+def _describe_rules(schema: Schema) -> list[str]:
+    """Return what holds in every row: universes, structural zeros and functions, in words."""
+    functions = [function.text for function in schema.layout.functions.values()]
+    return [*(rule.text for rule in schema.rules.rules), *functions]

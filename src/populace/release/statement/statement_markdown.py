@@ -1,0 +1,226 @@
+"""The privacy statement as one page that a data-protection officer can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from populace.core.marginals import Marginal
+from populace.release.row_selection import RowCountOrigin
+from populace.release.statement.cost import summarize_spends
+from populace.release.statement.statement import Statement, describe_guarantee
+
+MAX_NAMES = 20
+MAX_RULES = 40
+
+
+def render_markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
+    """Return `statement.md`: the promise in words, what it cost, and what it does not cover.
+
+    `measured` names what the ledger's bookings were for, `version` the populace that made the release.
+    """
+    stamp = [f"> **{statement['stamp']}**", ""] if statement["stamp"] else []
+    lines = [
+        *stamp,
+        f"# Privacy statement: {_escape(statement['dataset'])}",
+        "",
+        "## What is promised",
+        "",
+        _escape(describe_guarantee(statement)),
+        "",
+        _escape(statement["reading"]),
+        "",
+        *(line for warning in statement["warnings"] for line in (f"**{_escape(warning)}**", "")),
+        "| | |",
+        "|---|---|",
+        f"| privacy loss ε | {statement['epsilon_exact']} |",
+        f"| failure probability δ | {statement['delta_exact']}{_parts(statement)} |",
+        f"| protected unit | {_escape(_unit(statement))} |",
+        f"| neighbouring tables | {_neighbours(statement)} |",
+        f"| account in the ledger | {_escape(statement['dataset'])} |",
+        f"| method | {_escape(statement['method'])} |",
+        *_workload(statement),
+        *_public(statement),
+        *([] if _has_estimates(statement) else [f"| synthetic rows | {_escape(_rows(statement))} |"]),
+        *_drawn(statement),
+        "",
+        *(
+            line
+            for part in (statement.get("where"), statement.get("implicates"))
+            if part
+            for line in (_escape(part["text"]), "")
+        ),
+        _usefulness(statement),
+        "",
+        "## What it cost",
+        "",
+        f"The whole budget was booked in the ledger before a row was read. Its questions used "
+        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it. {_one_noise(statement)} "
+        "brackets hold its law.",
+        "",
+        "| question | noise | share of the budget |",
+        "|---|---|---:|",
+        *(
+            f"| {_escape(stage.label)} | {_escape(stage.noise)} ({_escape(stage.mechanism)}) | "
+            f"{_percent(stage.share)} |"
+            for stage in summarize_spends(statement, measured=measured)
+        ),
+        "",
+        "## What is not covered",
+        "",
+        *(f"- {_escape(line)}" for line in statement["not_covered"]),
+        "",
+        "## Domains",
+        "",
+        "The values a column may take are public. Where they come from:",
+        "",
+        "| origin | values outside | columns |",
+        "|---|---|---|",
+        *_domains(statement),
+        "",
+        *_rules(statement),
+        f"Schema `{statement['schema_digest']}`  ",
+        f"Ledger entry `{statement['ledger_entry']}`  ",
+        f"Made by populace {_escape(version)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _has_estimates(statement: Statement) -> bool:
+    """Say whether the release holds estimates, not rows."""
+    return statement["total"]["origin"] == RowCountOrigin.NONE.value
+
+
+def _usefulness(statement: Statement) -> str:
+    if _has_estimates(statement):
+        return (
+            "How sure the estimates are: see the intervals in estimates.csv, and report.html, if it is there."
+        )
+    return (
+        "How useful the rows are: see report.html, if it is there, and the intervals in measurements.parquet."
+    )
+
+
+def _one_noise(statement: Statement) -> str:
+    if _has_estimates(statement):
+        return "The noise is that of one sum, in multiples of what one row can add to it at most;"
+    return "The noise is that of one count;"
+
+
+def _domains(statement: Statement) -> Iterator[str]:
+    """Yield a row for every origin and rule, with the columns that share them."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in statement["domains"]:
+        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"])
+    for (origin, outside), names in alike.items():
+        shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        yield f"| {_origin(origin)} | {_escape(outside)} | {shown}{more} |"
+
+
+def _rules(statement: Statement) -> list[str]:
+    """Return the section about rules, or nothing where there are none."""
+    if not statement["rules"]:
+        return []
+    shown = [f"- {_escape(rule)}" for rule in statement["rules"][:MAX_RULES]]
+    more = len(statement["rules"]) - MAX_RULES
+    held = "They were held to:" if _has_estimates(statement) else "They hold in every synthetic row;"
+    return [
+        "## Rules",
+        "",
+        f"These rules are public as well. {held} real rows were moved where they broke one.",
+        "",
+        *shown,
+        *([f"- and {more} more, in codebook.json"] if more > 0 else []),
+        "",
+    ]
+
+
+def _workload(statement: Statement) -> list[str]:
+    """Return the line about what should be accurate, where the curator said so."""
+    wanted = statement.get("workload")
+    if wanted is None:
+        return []
+    words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
+    told = words.get(wanted, f"marginals that the curator named ({wanted})")
+    # Two rounds ask what a file lists.
+    heeding = ("adaptive", "aim", "gem", "mwem", "pmw", *(() if wanted in words else ("nist2018",)))
+    if statement["method"] not in heeding:
+        told += f"; {statement['method']} measures the same whatever is asked"
+    return [f"| asked to be accurate | {_escape(told)} |"]
+
+
+def _public(statement: Statement) -> list[str]:
+    """Return the line about the public table, where there is one."""
+    known = statement.get("public")
+    return (
+        [f"| public table | {_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`) |"]
+        if known
+        else []
+    )
+
+
+def _drawn(statement: Statement) -> list[str]:
+    """Return the lines about how rows were drawn, where it was not the usual way."""
+    where, implicates = statement.get("where"), statement.get("implicates")
+    return [
+        *([f"| only rows where | {_escape(where['condition'])} |"] if where else []),
+        *([f"| implicates | {implicates['tables']} tables of so many rows each |"] if implicates else []),
+    ]
+
+
+def _neighbours(statement: Statement) -> str:
+    return {
+        "add-remove": f"one {_escape(statement['unit'])} more or less",
+        "replace-one": f"one {_escape(statement['unit'])} replaced by another",
+    }[statement["neighbours"]]
+
+
+def _origin(origin: str) -> str:
+    return {
+        "codebook": "codebook",
+        "declared": "declared by the curator",
+        "learnt": "learnt from the rows, with a part of the budget",
+    }[origin]
+
+
+def _parts(statement: Statement) -> str:
+    """Return what δ is made of where a part of it was set aside."""
+    parts = statement.get("delta_parts")
+    if not parts:
+        return ""
+    words = [
+        (parts["keys"], f"for values or rows that one {_escape(statement['unit'])} alone has"),
+        (parts["noise"], "for noise"),
+        (parts["unused"], "set aside and not used"),
+    ]
+    told = [(part, what) for part, what in words if part != "0"]
+    if len(told) == 1:
+        return f", all of it {told[0][1]}"
+    return ", of which " + ", and ".join(f"{part} {what}" for part, what in told)
+
+
+def _unit(statement: Statement) -> str:
+    name, rows = statement["unit"], statement["rows_per_unit"]
+    if rows == 1:
+        return name if name == "row" else f"{name}, at most 1 row"
+    return f"{name}, at most {rows} rows"
+
+
+def _rows(statement: Statement) -> str:
+    total = statement["total"]
+    words = {
+        "noisy": "a noisy count; the real number is protected",
+        "noisy, and cut to what memory holds": "as many as memory held; the real number is protected",
+        "chosen by the curator": "chosen by the curator; the real number is protected",
+        "declared public": "declared public, not protected",
+    }
+    return f"{total['rows']} ({words[total['origin']]})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.0005 or share == 0 else "< 0.1 %"
+
+
+def _escape(text: str) -> str:
+    """Return a text that stays in its place: no markup, no table bars, one line."""
+    return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())

@@ -1,0 +1,146 @@
+"""What a promise about survey estimates does not cover, in sentences that follow from the design and the queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from populace.release.statement.limitations import quote_names
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.sum_questions import make_sum_question
+
+
+def list_survey_limitations(design: Design, queries: Queries) -> tuple[str, ...]:
+    """Return what nobody may read into estimates, one sentence or two for each."""
+    return (
+        _drawn(design),
+        *(
+            [
+                f"That each {design.schema.unit.word} was drawn in secret is declared, and was not used: no price is "
+                "lower for it, and the promise holds without it."
+            ]
+            if design.sampling is not None
+            else []
+        ),
+        *_repeated(design),
+        *_weights(design),
+        *_totals(design),
+        _answers(design, queries),
+        *_effect(design, queries),
+        "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
+        f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
+        "them.",
+    )
+
+
+def _drawn(design: Design) -> str:
+    listed = []
+    if design.strata is not None:
+        listed.append(f"the strata (“{design.strata}”)")
+    if design.psu is not None:
+        listed.append(f"the primary sampling units (“{design.psu}”)")
+    if design.fpc is not None:
+        listed.append("the sizes of what was sampled from")
+    if design.base is not None:
+        listed.append("the base weights")
+    told = f": {_and(listed)}" if listed else ""
+    return (
+        f"The sampling design is treated as public{told}. Who was drawn is protected, but not what the design itself "
+        "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
+        "protection is not."
+    )
+
+
+def _effect(design: Design, queries: Queries) -> list[str]:
+    if design.most_effect is None:
+        return []
+    held: dict[bool, list[str]] = {True: [], False: []}
+    for query in queries:
+        asked = make_sum_question(query, design)
+        if asked.weighted and query.statistic not in held[asked.squared]:
+            held[asked.squared].append(query.statistic)
+    most = f"{float(design.most_effect):g}"
+    if not held[True]:
+        return [f"That no design effect is above {most} is declared, and was not used."]
+    some = f" for queries of the kind {quote_names(held[True])}" if held[False] else ""
+    rest = f" For those of the kind {quote_names(held[False])} it was not used." if held[False] else ""
+    return [
+        f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
+        f"units differ and one is larger, intervals are too short.{rest}"
+    ]
+
+
+def _few(design: Design) -> str:
+    """Return what else the intervals of clustered samples need: sums of psus that are not too unlike each other."""
+    if not design.clustered and design.replicates is None:
+        return ""
+    return ", and a little less often where few sampling units of very unlike sizes were drawn"
+
+
+def _repeated(design: Design) -> list[str]:
+    unit = design.schema.unit
+    if unit.rows == 1 or design.clustered or design.replicates is not None:
+        return []
+    return [
+        f"One {unit.word} may have up to {unit.rows} rows, and sampling errors take rows to be drawn one by one: where "
+        f"rows of one {unit.word} are alike, sampling errors are too small. A psu or replicate weights would tell."
+    ]
+
+
+def _weights(design: Design) -> list[str]:
+    if design.weights is None:
+        return ["No weights were used."] if design.base is None and not design.totals else []
+    return [
+        f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
+        f"counted as {float(design.heaviest):g}: totals and counts are too small by what was cut off, and what is "
+        "divided by the weights, as means are, leans towards light rows. Rows without a weight above 0 did not count."
+    ]
+
+
+def _totals(design: Design) -> list[str]:
+    if not design.totals:
+        return []
+    by = [" × ".join(control.by.clique) for control in design.totals]
+    named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
+    unused = [name for name, given in named_parts.items() if given is not None]
+    return [
+        f"Totals of the population by {quote_names(by)} are treated as public: what they say of anybody "
+        "is not protected by "
+        "anything here. A count that one set of them decides is told as it stands there, without error. Other counts "
+        "come from weights that meet the totals; each has noise of its own, so counts that should add up to a total do "
+        "so only within their errors.",
+        *(
+            [
+                f"Counts did not use {_and(unused)}: their weights and sampling errors are those of rows that were "
+                "drawn one by one from the population of the totals."
+            ]
+            if unused
+            else []
+        ),
+    ]
+
+
+def _answers(design: Design, queries: Queries) -> str:
+    asked = list(dict.fromkeys(name for query in queries for name in query.known))
+    filled = [name for name in asked if design.handling(name) is not MissingHandling.IGNORE]
+    left = [name for name in asked if name not in filled]
+    parts = []
+    if left:
+        parts.append(
+            f"rows without an answer to {quote_names(left)} do not count where it is asked for, as if they "
+            "were like the "
+            "others"
+        )
+    if filled:
+        parts.append(f"missing answers to {quote_names(filled)} were filled from rows that are alike")
+    told = f": {'; '.join(parts)}" if parts else ""
+    return (
+        f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "
+        "ways, estimates are off, and no error here tells by how much."
+    )
+
+
+def _and(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,72 @@
+"""Synthetic rows drawn from a fitted model: the same model, seed and number of rows give the same tables again.
+
+`DRAWING_RULES` is the version of these rules, and `digest_arithmetic` tells machines apart whose last digits differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from populace.inference.constraints.conditional_model import ConditionalModel
+from populace.inference.model import Model
+from populace.sampling.draw_rows import draw_rows
+from populace.schema.codec.table_codec import TableCodec
+from populace.schema.schema import Schema
+
+# To be raised by whoever changes which rows a seed draws: in here, in `draw_rows`, `refine` or the codecs.
+DRAWING_RULES = 1
+
+
+def draw_tables(
+    schema: Schema, model: Model, *, given: ConditionalModel | None, rows: int, implicates: int, seed: int
+) -> Iterator[pa.Table]:
+    """Yield so many tables of synthetic rows, from a model or from what it is given a condition."""
+    for number in range(1, implicates + 1):
+        # The first is drawn as if it were the only one.
+        rng = np.random.default_rng(seed if number == 1 else [seed, number])
+        if given is None or not given.parts:
+            yield draw_table(schema, model, rows=rows, rng=rng)
+        else:
+            yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
+
+
+def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
+    """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
+    codec = TableCodec(schema)
+    parts = [
+        codec.decode(codes, rng=rng) for codes in draw_rows(model, rows=rows, rng=rng, rules=schema.rules)
+    ]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def draw_conditioned_table(
+    schema: Schema, given: ConditionalModel, *, rows: int, rng: np.random.Generator
+) -> pa.Table:
+    """Return synthetic rows of a model given a condition, in random order."""
+    counts = given.allot(rows, rng=rng)
+    parts = [
+        draw_table(schema, part, rows=int(count), rng=rng)
+        for part, count in zip(given.parts, counts, strict=True)
+        if count or not rows
+    ]
+    table = pa.concat_tables(parts).combine_chunks()
+    return table if len(parts) == 1 else table.take(pa.array(rng.permutation(rows)))
+
+
+@cache
+def digest_arithmetic() -> str:
+    """Return a digest of floating-point results that differ between processors and numbers of threads.
+
+    Exponentials, logarithms and products of matrices are computed by whichever loops fit the processor. Where their
+    last digits differ, a seed may draw other rows. The numbers are always the same ones: nothing of a run is in it.
+    """
+    rng = np.random.default_rng(0)
+    wide, first, second = rng.random((10, 100_000)), rng.random((2, 300, 300)), rng.random((2, 300, 300))
+    found = [np.exp(wide[0] - 1), np.log(wide[0]), wide @ np.ones(100_000), np.matmul(first, second)]
+    found += [np.ones(300) @ first, np.add.reduce(wide, axis=1), np.cumsum(wide[1])]
+    return hashlib.sha256(b"".join(part.tobytes() for part in found)).hexdigest()[:16]

@@ -1,0 +1,175 @@
+"""Synthetic tables as files and as the caller's kind of frame."""
+
+from __future__ import annotations
+
+import io
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy.typing as npt
+
+from populace.core.errors import ReleaseError, UsageError
+from populace.core.untrusted_files import altered_error, open_regular, read_parquet, refuse_parse_errors
+from populace.schema.columns.column import CategoricalColumn
+from populace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableFormat(StrEnum):
+    """The file formats of a synthetic table."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def parse_table_format(name: str) -> TableFormat:
+    """Return the file format of this name.
+
+    >>> parse_table_format("csv")
+    <Format.CSV: 'csv'>
+    """
+    if name not in list(TableFormat):
+        raise UsageError(f"there is no table format {name!r}.", hint="choose csv or parquet")
+    return TableFormat(name)
+
+
+def table_format_like(data: object) -> TableFormat:
+    """Return the format that goes with an input: CSV for CSV files and where nothing is known, else Parquet.
+
+    >>> table_format_like("people.csv").value, table_format_like("people.parquet").value, table_format_like(None).value
+    ('csv', 'parquet', 'csv')
+    """
+    if isinstance(data, str | Path):
+        return TableFormat.PARQUET if Path(data).suffix.lower() in (".parquet", ".pq") else TableFormat.CSV
+    return TableFormat.CSV if data is None else TableFormat.PARQUET
+
+
+def find_frame_library(data: object) -> str:
+    """Return the library a frame belongs to, as narwhals names it; everything but a frame in memory counts as Arrow.
+
+    >>> find_frame_library("people.csv")
+    'pyarrow'
+    """
+    if data is None or isinstance(data, str | Path):
+        return "pyarrow"
+    import narwhals as nw
+
+    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    return frame.implementation.value if isinstance(frame, nw.DataFrame) else "pyarrow"
+
+
+def to_native(table: pa.Table, *, library: str) -> Any:
+    """Return an Arrow table as a frame of the given library. Types come from the schema, never from the rows."""
+    if library == "pyarrow":
+        return table
+    if library == "pandas":
+        return table.to_pandas(types_mapper=_pandas_type)
+    import narwhals as nw
+
+    return nw.from_arrow(table, backend=cast(Any, library)).to_native()
+
+
+def _pandas_type(kind: pa.DataType) -> Any:
+    """Whole numbers stay whole where cells are empty, and have one type in every table of one schema."""
+    import pandas as pd
+
+    return pd.Int64Dtype() if str(kind) == "int64" else None
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as its file name says; equal tables give equal bytes."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = table.replace_schema_metadata(None)
+    # Arrow opens only paths that are UTF-8.
+    with path.open("wb") as file:
+        if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+        elif table.num_columns == 1:
+            _write_one_column(table, file)
+        else:
+            pyarrow.csv.write_csv(table, file)
+
+
+def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
+    """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    (column,) = table.columns
+    if pa.types.is_string(column.type):
+        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file)
+        return
+    written = io.BytesIO()
+    pyarrow.csv.write_csv(table, written)
+    # Numbers and moments hold no line breaks: a line is a cell. The header may hold some.
+    header = io.BytesIO()
+    pyarrow.csv.write_csv(table.slice(0, 0), header)
+    cells = written.getvalue()[len(header.getvalue()) :].splitlines()
+    file.write(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
+
+
+def read_table(path: Path, *, schema: Schema) -> pa.Table:
+    """Read a synthetic table in the types of its schema."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from populace.schema.codec.decoder import arrow_type
+
+    if not os.path.lexists(path):
+        raise ReleaseError(
+            f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
+        )
+    types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+        table = _read_parquet(path, types)
+    else:
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        with open_regular(path) as file, refuse_parse_errors(path.name):
+            table = pyarrow.csv.read_csv(
+                file,
+                read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _max_row_bytes(schema))),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                convert_options=convert,
+            )
+    if table.schema != pa.schema(types):
+        raise altered_error(f"{path.name} does not have the columns and types of its codebook")
+    return table.combine_chunks()
+
+
+def _max_row_bytes(schema: Schema) -> int:
+    """Return how many bytes a row of a CSV file or its header may have at most; a reader's block holds one or more."""
+    longest = 0
+    for name, column in schema.columns.items():
+        declared = column.values if isinstance(column, CategoricalColumn) else ()
+        texts = (name, *declared, *column.specials)
+        # All its quotation marks are doubled, and it is quoted; numbers and moments are short.
+        longest += max(64, *(2 * len(text.encode()) for text in texts)) + 3
+    return longest
+
+
+def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
+    import pyarrow as pa
+
+    stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
+    table = read_parquet(path, types={name: stored.get(kind, kind) for name, kind in types.items()})
+    with refuse_parse_errors(path.name):
+        return table.cast(pa.schema(list(types.items())))
+
+
+def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
+    """Return the codes of a synthetic table's values, in the schema's variables."""
+    from populace.schema.codec.table_codec import TableCodec
+
+    codec = TableCodec(schema)
+    return codec.encode({name: table[name] for name in codec.reads})

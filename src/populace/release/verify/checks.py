@@ -1,0 +1,149 @@
+"""What verification finds: one check after the other, each with what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from populace.core.errors import PopulaceError, ReleaseError, ResourceError
+from populace.core.untrusted_files import altered_error, check_regular, is_out_of_memory, out_of_memory_error
+from populace.core.untrusted_files import read_json as read_any_json
+from populace.core.untrusted_files import read_text as read_any_text
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.manifest import MANIFEST_FILE, Manifest
+
+
+class CheckOutcome(Enum):
+    """What a check came to; it may be that nobody can tell here."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One thing that was checked, and what was found."""
+
+    name: str
+    outcome: CheckOutcome
+    detail: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is as it should be."""
+        return self.outcome is CheckOutcome.PASSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All checks of one folder, in order.
+
+    `redrawn` says whether its rows were drawn again and are the same; None where it holds no rows. `booked` says
+    whether a ledger has the digests of all its files; None where no ledger was given.
+    """
+
+    checks: tuple[CheckResult, ...]
+    redrawn: bool | None
+    booked: bool | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed. That is not enough to rely on a folder: see `verified`."""
+        return all(check.outcome is not CheckOutcome.FAILED for check in self.checks)
+
+    @property
+    def verified(self) -> bool:
+        """Whether no check failed, and the ledger has the folder as it is; or, without one, every check passed."""
+        return self.passed and (self.booked if self.booked is not None else not self.unknown)
+
+    @property
+    def unknown(self) -> tuple[CheckResult, ...]:
+        """The checks of which nobody can tell here."""
+        return tuple(check for check in self.checks if check.outcome is CheckOutcome.UNKNOWN)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON values."""
+        return {
+            "verified": self.verified,
+            "passed": self.passed,
+            "redrawn": self.redrawn,
+            "booked": self.booked,
+            "checks": [
+                {"name": c.name, "passed": c.passed, "outcome": c.outcome.value, "detail": c.detail}
+                for c in self.checks
+            ],
+        }
+
+
+def run_check(name: str, check: Callable[[], str]) -> CheckResult:
+    """Run one check: it returns what it found in order, or raises what it found wrong.
+
+    What this machine cannot do is no finding, and goes on to the caller.
+    """
+    try:
+        return CheckResult(name=name, outcome=CheckOutcome.PASSED, detail=check())
+    except ResourceError:
+        raise
+    except PopulaceError as failure:
+        if is_out_of_memory(failure):
+            raise out_of_memory_error(f"what the check of “{name}” needs") from failure
+        return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=failure.message)
+    except Exception as failure:
+        if is_out_of_memory(failure):
+            raise out_of_memory_error(f"what the check of “{name}” needs") from failure
+        # The net below the bounded readers: what no part of populace writes may break any of its rules.
+        return report_unexpected(name, failure)
+
+
+def report_unexpected(name: str, failure: Exception) -> CheckResult:
+    """Return the finding that the parts of a folder contradict each other in a way that nobody foresaw."""
+    detail = f"the files contradict each other ({type(failure).__name__})"
+    return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=detail)
+
+
+def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], sometimes: Iterable[str]) -> None:
+    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
+    present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
+    listed = set(manifest.files)
+    for names, what in (
+        (listed - present, "is listed but missing"),
+        (present - listed, "is not listed"),
+        (set(always) - listed, "belongs to every such release and is not listed"),
+        (listed - set(always) - set(sometimes), "has no place in a release"),
+    ):
+        if names:
+            raise altered_release(
+                f"{min(names)!a} {what}" if not min(names).isprintable() else f"{min(names)} {what}"
+            )
+    for name in sorted(present):
+        check_regular(folder / name)
+
+
+def read_release_json(path: Path, *, inner: str) -> tuple[Any, Any]:
+    """Return a JSON file that holds an object, and the part of it that everything else hangs on."""
+    told = read_any_json(path)
+    if not isinstance(told, dict) or inner not in told:
+        raise altered_release(f"{path.name} lacks “{inner}”")
+    return told, told[inner]
+
+
+def read_release_text(path: Path) -> str:
+    """Return a text file of a release; carriage returns inside quotes stay what they are."""
+    return read_any_text(path)
+
+
+def check_budget(record: RunRecord) -> str:
+    """Refuse a run that is not closed, or that booked something too cheaply."""
+    record.check()
+    if not record.finished:
+        raise altered_release("the run was not closed: it could still spend")
+    return f"{len(record.spends)} spends come to {float(record.used / record.cap):.1%} of the budget"
+
+
+def altered_release(message: str) -> ReleaseError:
+    """Return the refusal of a folder that is not as it was written."""
+    return altered_error(message)

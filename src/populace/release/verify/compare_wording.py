@@ -1,0 +1,90 @@
+"""What of a release are words: they are compared in the current format alone, numbers in every format.
+
+A later version may say the same in better words. A release of an older format keeps the words that it was given; the
+manifest, and the ledger if it is at hand, have digests of them. Without the ledger nobody can tell whether they are
+those that it was given: such a release is not verified (`verify_bytes`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from populace.core.untrusted_files import altered_error, same_json, to_canonical_json
+from populace.release.statement.statement import RELEASE_FORMAT
+
+_SENTENCE_KEYS = ("reading", "warnings", "not_covered", "rules")
+# Older words are shorter than so many times those of today.
+_MAX_LENGTH_RATIO = 2
+_TEXT_KEYS = ("total", "where", "implicates")
+
+
+def find_difference(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
+    """Return the first key by which a statement differs from the expected one, words aside in older formats."""
+    if form != RELEASE_FORMAT:
+        if len(to_canonical_json(told)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
+            return "format"
+        told, expected = _strip_sentences(told), _strip_sentences(expected)
+    keys = [key for key in {**expected, **told} if key not in told or key not in expected]
+    keys += [key for key in expected if key in told and not same_json(told[key], expected[key])]
+    return keys[0] if keys else None
+
+
+def is_same_codebook(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
+    """Say whether a codebook is the expected one, words aside in older formats."""
+    if form != RELEASE_FORMAT:
+        if len(to_canonical_json(told)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
+            return False
+        told, expected = _strip_column_sentences(told), _strip_column_sentences(expected)
+    return same_json(told, expected)
+
+
+def check_markdown(page: str, *, expected: str, statement: Mapping[str, Any], form: int) -> None:
+    """Refuse a statement.md that is not the expected one; of older formats, one that promises another ε or δ."""
+    if form == RELEASE_FORMAT:
+        if page != expected:
+            raise altered_error("statement.md does not say what statement.json says")
+        return
+    if len(page) > _MAX_LENGTH_RATIO * len(expected):
+        raise altered_error("statement.md is longer than any that populace writes")
+    for symbol, name in (("ε", "privacy loss ε"), ("δ", "failure probability δ")):
+        number = re.escape(str(statement[f"{'epsilon' if symbol == 'ε' else 'delta'}_exact"]))
+        row = re.findall(rf"^\| {name} \| ([^\s,|]+)", page, re.MULTILINE)
+        said = re.findall(rf"\b{symbol} = ([0-9][^\s,;)]*)", page)
+        if len(row) != 1 or not all(re.fullmatch(number, each) for each in (*row, *said)):
+            raise altered_error("statement.md does not promise what statement.json promises")
+
+
+def _strip_sentences(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement with its sentences left empty."""
+    found = {key: _strip_words(value) if key in _SENTENCE_KEYS else value for key, value in statement.items()}
+    for key in _TEXT_KEYS:
+        if isinstance(found.get(key), Mapping):
+            found[key] = _strip_key(found[key], "text")
+    if isinstance(found.get("domains"), list):
+        found["domains"] = [_strip_key(line, "outside") for line in found["domains"]]
+    return found
+
+
+def _strip_column_sentences(codebook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a codebook with its sentences left empty."""
+    found = {key: _strip_words(value) if key == "rules" else value for key, value in codebook.items()}
+    if isinstance(found.get("columns"), list):
+        found["columns"] = [_strip_key(line, "outside") for line in found["columns"]]
+    return found
+
+
+def _strip_key(told: Any, key: str) -> Any:
+    if not isinstance(told, Mapping) or key not in told:
+        return told
+    return {**told, key: _strip_words(told[key])}
+
+
+def _strip_words(value: Any) -> Any:
+    """Return words as if they were not said; anything but words stays as it is."""
+    if isinstance(value, str):
+        return ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return []
+    return value

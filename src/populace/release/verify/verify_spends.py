@@ -1,0 +1,64 @@
+"""Verification of what was paid for: every measurement and every learnt domain has its price in the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from populace.measurements.measurements import Measurements, describe_marginals
+from populace.privacy.accounting.mechanisms import (
+    WHOLE_ROWS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialCount,
+    PartitionSelection,
+)
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.verify.checks import altered_release
+from populace.schema.columns.column import Origin
+from populace.schema.schema import Schema
+
+
+def check_measurements_paid(measurements: Measurements) -> str:
+    """Every measured marginal has a booked answer with just its noise."""
+    booked: Counter[Fraction] = Counter()
+    for charged in measurements.record.spends:
+        spend = charged.spend
+        if spend.verb in ("measure", "discover") and isinstance(
+            spend.mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount
+        ):
+            booked[spend.mechanism.variance] += spend.answers
+    measured = Counter(item.variance for item in measurements.items)
+    if measured - booked:
+        raise altered_release("a measurement has noise that was not booked")
+    told = measurements.told
+    laws = [
+        each.spend.mechanism
+        for each in measurements.record.spends
+        if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
+    ]
+    if (told is not None) is not bool(laws):
+        raise altered_release("rows were told that were not paid for, or paid for and not told")
+    least = max(
+        (mechanism.threshold for mechanism in laws if isinstance(mechanism, PartitionSelection)), default=0
+    )
+    if told is not None and told.counts.min(initial=least + 1) <= least:
+        raise altered_release("a row was told that is not above the threshold")
+    rows = "" if told is None else f", {len(told.counts)} different rows"
+    return f"{describe_marginals(item.marginal for item in measurements.items)}{rows}: all booked with their noise"
+
+
+def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
+    """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
+    told = {
+        name
+        for name, column in schema.columns.items()
+        if column.origin is Origin.LEARNT or column.draft != column
+    }
+    asked = {charged.spend.what for charged in record.spends if charged.spend.verb == "discover"}
+    paid = {name for name in schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
+    if told != paid:
+        raise altered_release(
+            f"the domain of {min(told ^ paid)!r} does not come from where the codebook says"
+        )
+    return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"

@@ -1,0 +1,283 @@
+"""Cells as they come from files and frames, seen as texts or as numbers.
+
+What a cell means depends on the cell alone, never on the type its column happens to have: 1, 1.0 and "1" are
+the same text, true and "true" too. Otherwise one odd row could change how all other rows are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from populace.schema.columns.datetime_format import DAY_SECONDS, FIRST_DAY, LAST_DAY
+from populace.schema.exact_numbers import MAX_EXACT_INTEGER, NUMBER_PATTERN
+
+
+class _Compute:
+    """Arrow's functions, which take a tenth of a second to load: only cells that are no plain numbers need them."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pyarrow.compute
+
+        return getattr(pyarrow.compute, name)
+
+
+# Arrow makes its functions and its generic types at run time: a type checker cannot follow them.
+pc: Any = _Compute()
+Array: TypeAlias = Any
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+Numbers: TypeAlias = Places | Floats
+
+# A longer cell is prose, not a value. However many cells of a batch are as long, and however much longer in another
+# encoding, their texts together stay below the 2 GiB that Arrow can address: 65,536 rows of three times as much.
+MAX_TEXT_LENGTH = 10_000
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FORM = rf"^(?i:{NUMBER_PATTERN}|[+-]?inf(inity)?)$"
+# 2020-01-31 00:00:00.000 is the day; 12:30:00.500 needs no zeros at its end.
+_MIDNIGHT = r"[ T]00:00:00(\.0*)?Z?$"
+_ZEROS = r"(:[0-9]{2})(?:\.0+|(\.[0-9]*?[1-9])0+)([Z+-].*)?$"
+
+
+def to_arrow(values: npt.NDArray[Any]) -> Array:
+    """Return whole numbers or floats as an Arrow array that shares their memory.
+
+    Arrow's own way there loads NumPy's masked arrays, which takes longer than to write a table.
+
+    >>> to_arrow(np.array([1.5, 2.0])).tolist()
+    [1.5, 2.0]
+    """
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def find_distinct(values: Array) -> tuple[Array, Places]:
+    """Return the distinct cells, and for each row the position of its cell, −1 where it is empty.
+
+    Dictionaries, runs and types of somebody else's are taken off, however they are nested: what is left are cells.
+
+    >>> [part.tolist() for part in find_distinct(pa.array(["a", None, "a"]))]
+    [['a'], [0, -1, 0]]
+    """
+    places: Places | None = None
+    while (inner := _unwrapped(values)) is not None:
+        values, within = inner
+        # An empty cell has place −1: the entry appended at the end.
+        places = within if places is None else np.append(within, -1)[places]
+    if places is not None:
+        return values, places
+    coded = _encodable(values).dictionary_encode()
+    return coded.dictionary, _positions(coded.indices)
+
+
+def to_texts(cells: Array) -> Array:
+    """Return cells of any type as valid texts; null where a cell is empty, not a number, or has no text form.
+
+    This is the one place where cells are cleaned. No cell makes it fail, and none says anything about another.
+
+    >>> to_texts(pa.array([1.0, 2.5, float("nan")])).tolist()
+    ['1', '2.5', None]
+    """
+    if _unwrapped(cells) is not None:
+        values, places = find_distinct(cells)
+        return pc.take(to_texts(values), pa.array(places, mask=places < 0))
+    kind = cells.type
+    if has_no_text(kind):
+        return pa.nulls(len(cells), pa.string())
+    if _is_written(kind):
+        # Files may hold bytes that are no text in columns of texts: Arrow does not look.
+        return _decoded(cells)
+    if pa.types.is_decimal(kind):
+        return _number_texts(cells.cast(pa.float64(), safe=False))
+    if pa.types.is_floating(kind):
+        return _number_texts(cells.cast(pa.float32()) if pa.types.is_float16(kind) else cells)
+    if pa.types.is_temporal(kind):
+        return _moment_texts(cells)
+    return cells.cast(pa.string())
+
+
+def to_floats(cells: Array, *, decimal: str = ".") -> Floats:
+    """Return cells of any type as floats: NaN where a cell is no number, true and false as 1 and 0.
+
+    >>> to_floats(pa.array([" 17", "+17.0", "1e400", "N", "true"])).tolist()
+    [17.0, 17.0, inf, nan, 1.0]
+    """
+    if pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type):
+        # An empty cell is NaN.
+        plain: Floats = cells.to_numpy(zero_copy_only=False).astype(np.float64)
+        return plain
+    if pa.types.is_decimal(cells.type):
+        return _floats(cells.cast(pa.float64(), safe=False))
+    written = trim_texts(to_texts(cells))
+    if decimal == ",":
+        written = pc.replace_substring_regex(written, r"^([+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?)$", r"\1.\2")
+    for word, digit in (("true", "1"), ("false", "0")):
+        written = pc.if_else(pc.equal(written, word), digit, written)
+    shaped = pc.if_else(pc.match_substring_regex(written, _FORM), written, pa.scalar(None, pa.string()))
+    return _floats(shaped.cast(pa.float64()))
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Say whether cells of a type are numbers already."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def trim_texts(written: Array) -> Array:
+    """Return texts without blanks at their ends, in Unicode's composed form."""
+    return pc.utf8_normalize(pc.utf8_trim_whitespace(written), form="NFC")
+
+
+def _floats(cells: Array) -> Floats:
+    values: Floats = pc.fill_null(cells, float("nan")).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _number_texts(cells: Array) -> Array:
+    values = _floats(cells.cast(pa.float64()))
+    whole = (np.abs(values) < MAX_EXACT_INTEGER) & (values == np.floor(values))
+    integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
+    written = pc.if_else(pa.array(whole), integers, cells.cast(pa.string()))
+    return pc.if_else(pa.array(np.isnan(values)), pa.scalar(None, pa.string()), written)
+
+
+def has_no_text(kind: pa.DataType) -> bool:
+    """Say whether cells of a type can be no text, number or date, whatever they hold: lists, spans and the like.
+
+    >>> has_no_text(pa.list_(pa.string())), has_no_text(pa.string())
+    (True, False)
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_no_text(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return has_no_text(kind.value_type)
+    return bool(pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind))
+
+
+def _unwrapped(values: Array) -> tuple[Array, Places] | None:
+    """Return what a type is made of, with the place of each row in it; None where it is made of nothing else."""
+    if isinstance(values, pa.ExtensionArray):
+        # As it is: the same rows, in the type that they are stored in.
+        return values.storage, np.arange(len(values))
+    if pa.types.is_run_end_encoded(values.type):
+        ends = values.run_ends.to_numpy(zero_copy_only=False)
+        rows = np.arange(values.offset, values.offset + len(values))
+        return values.values, np.searchsorted(ends, rows, side="right")
+    if pa.types.is_dictionary(values.type):
+        return values.dictionary, _positions(values.indices)
+    return None
+
+
+def _positions(indices: Array) -> Places:
+    places: Places = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    return places
+
+
+def _is_written(kind: pa.DataType) -> bool:
+    """Say whether cells of a type are texts, or bytes that may be texts."""
+    texts_too = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    whole = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return bool(texts_too or whole or pa.types.is_fixed_size_binary(kind))
+
+
+def _moment_texts(cells: Array) -> Array:
+    """Return dates, timestamps and times of the day as texts; what no calendar or clock shows is empty."""
+    kind = cells.type
+    whole = to_seconds(cells)
+    if pa.types.is_date(kind):
+        days = pa.array(
+            np.nan_to_num(whole).astype(np.int64) // DAY_SECONDS, pa.int32(), mask=np.isnan(whole)
+        )
+        return days.cast(pa.date32()).cast(pa.string())
+    # In a time zone the first and the last day of the calendar may lie beyond it.
+    early, late = (
+        (0, DAY_SECONDS)
+        if pa.types.is_time(kind)
+        else ((FIRST_DAY + 1) * DAY_SECONDS, LAST_DAY * DAY_SECONDS)
+    )
+    shown = pa.array((whole >= early) & (whole < late))
+    try:
+        written = pc.if_else(shown, cells, pa.scalar(None, kind)).cast(pa.string())
+    except pa.ArrowException:
+        # A time zone that nobody knows, which the type names and not a cell.
+        return pa.nulls(len(cells), pa.string())
+    short = pc.replace_substring_regex(written, _ZEROS, r"\1\2\3")
+    return pc.replace_substring_regex(short, _MIDNIGHT, "") if pa.types.is_timestamp(kind) else short
+
+
+def to_seconds(cells: Array) -> Floats:
+    """Return dates, timestamps or times as whole seconds; NaN where a cell is empty, or on no calendar or clock.
+
+    A calendar has years of four digits, and a clock 24 hours.
+
+    >>> to_seconds(pa.array([1500, None]).cast(pa.timestamp("ms"))).tolist()
+    [1.0, nan]
+    """
+    kind = cells.type
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    held = pc.fill_null(cells.view(width).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(kind):
+        # A day beyond the calendar stays there: no product is too large.
+        found = np.asarray(held, dtype=np.int64) * DAY_SECONDS
+    elif pa.types.is_date64(kind):
+        found = held // (DAY_SECONDS * 1000) * DAY_SECONDS
+    else:
+        found = held // _PER_SECOND[kind.unit]
+    low, high = (
+        (0, DAY_SECONDS)
+        if pa.types.is_time(kind)
+        else (FIRST_DAY * DAY_SECONDS, (LAST_DAY + 1) * DAY_SECONDS)
+    )
+    known = (found >= low) & (found < high) & np.asarray(cells.is_valid().to_numpy(zero_copy_only=False))
+    return np.where(known, found, np.nan)
+
+
+def _decoded(cells: Array) -> Array:
+    """Return bytes as texts: each cell as UTF-8 or, where it is not that, as Windows-1252.
+
+    A cell that is longer than `MAX_TEXT_LENGTH` is no text.
+    """
+    raw = _bytes(cells)
+    long = pc.fill_null(pc.greater(pc.binary_length(raw), MAX_TEXT_LENGTH), False)
+    if pc.any(long).as_py():
+        raw = pc.if_else(long, pa.scalar(None, raw.type), raw)
+    raw = raw.cast(pa.binary())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if cell is None else _decode(cell) for cell in raw.to_pylist()], pa.string())
+
+
+def _bytes(cells: Array) -> Array:
+    """Return texts or bytes as bytes that Arrow can work with, however many there are."""
+    kind = cells.type
+    if pa.types.is_string(kind) or pa.types.is_fixed_size_binary(kind):
+        return cells.cast(pa.binary())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return cells.cast(pa.binary_view()).cast(pa.large_binary())
+    return cells.cast(pa.large_binary()) if pa.types.is_large_string(kind) else cells
+
+
+def _decode(cell: bytes) -> str:
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return cell.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return cell.decode("latin-1")
+
+
+def _encodable(values: Array) -> Array:
+    """Return values in a type whose distinct cells Arrow can find; what it cannot hash has no text form."""
+    kind = values.type
+    if has_no_text(kind):
+        return pa.nulls(len(values), pa.string())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return _bytes(values)
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
+    if pa.types.is_decimal(kind):
+        return values.cast(pa.float64(), safe=False)
+    return values

@@ -1,0 +1,196 @@
+"""A column made ready to turn many batches of values into codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from populace.schema.codec.cell_texts import (
+    Array,
+    Floats,
+    Places,
+    find_distinct,
+    is_number_type,
+    pc,
+    to_floats,
+    to_texts,
+    trim_texts,
+)
+from populace.schema.codec.datetime_codec import is_temporal_type, parse_temporal
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.date_columns import TemporalColumn, TimeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, numeric_special_codes
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.exact_numbers import parse_number
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+_NONE = -1
+
+
+class Encoder:
+    """The texts and numbers that a column knows, as arrays; call it with a batch of values."""
+
+    def __init__(self, column: Column) -> None:
+        column = fill_unknown_domain(column)
+        self._type = code_dtype(column.size)
+        self._other = column.other_code
+        values = column.values if isinstance(column, CategoricalColumn) else ()
+        known = (*values, *column.specials)
+        first = column.size - len(known)
+        self._exact = _Lookup({text: first + place for place, text in enumerate(known)})
+        spellings = _spellings(known, first=first)
+        self._loose = _Lookup(spellings)
+        self._empty = spellings.get("", column.other_code)
+        self._bins = (
+            BinLookup(column) if isinstance(column, IntegerColumn | DecimalColumn | TemporalColumn) else None
+        )
+
+    def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
+        """Return the code of every value, whatever it is."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if self._bins is not None and self._bins.typed(values.type):
+            found = self._bins.numbers(values, decimal=decimal)
+            return np.where(np.isnan(found), self._empty, self._settled(self._bins.codes(found))).astype(
+                self._type
+            )
+        cells, places = find_distinct(values)
+        # An empty cell has place −1: the entry appended at the end.
+        return np.append(self._settled(self._text_codes(cells, decimal=decimal)), self._empty).astype(
+            self._type
+        )[places]
+
+    def _text_codes(self, cells: Array, *, decimal: str) -> Places:
+        written = pc.fill_null(to_texts(cells), "")
+        codes = self._exact(written)
+        unknown = codes == _NONE
+        if unknown.any():
+            codes[unknown] = self._loose(trim_texts(written.filter(pa.array(unknown))))
+        if self._bins is not None:
+            unknown = codes == _NONE
+            strange = written.filter(pa.array(unknown))
+            codes[unknown] = self._bins.codes(self._bins.numbers(strange, decimal=decimal))
+        return codes
+
+    def _settled(self, codes: Places) -> Places:
+        return np.where(codes == _NONE, self._other, codes)
+
+
+def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the smallest unsigned type that holds the codes 0 … size − 1.
+
+    >>> code_dtype(256), code_dtype(257)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    return np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
+
+
+class _Lookup:
+    """Texts with their codes."""
+
+    def __init__(self, codes: dict[str, int]) -> None:
+        self._keys = pa.array(list(codes), pa.string())
+        self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
+
+    def __call__(self, written: Array) -> Places:
+        found = pc.fill_null(pc.index_in(written, value_set=self._keys), -1)
+        places: Places = found.to_numpy(zero_copy_only=False)
+        return self._codes[places]
+
+
+class BinLookup:
+    """The bins and the special numbers of a column of numbers or dates."""
+
+    def __init__(self, column: IntegerColumn | DecimalColumn | TemporalColumn) -> None:
+        self._dated = column if isinstance(column, TemporalColumn) else None
+        self._below, self._above = column.clamped_ends
+        self._whole = not isinstance(column, DecimalColumn)
+        self._step: int | None = None
+        if isinstance(column, DecimalColumn):
+            self._starts = _numeric_starts(column)
+            self._low, self._high = float(column.edges[0]), float(column.edges[-1])
+        else:
+            self._low, self._high = float(column.min), float(column.max)
+            if isinstance(column.starts, range):
+                self._step = column.starts.step
+            else:
+                self._starts = np.array(column.starts, dtype=np.float64)
+        specials = sorted(
+            (float(v), column.specials.index(t)) for t, v in numeric_special_codes(column).items()
+        )
+        self._special_values = np.array([value for value, _ in specials], dtype=np.float64)
+        self._special_codes = np.array([column.levels + place for _, place in specials], dtype=np.int64)
+
+    def typed(self, kind: pa.DataType) -> bool:
+        """Say whether cells of a type are such numbers, dates or times already."""
+        if self._dated is None:
+            return is_number_type(kind)
+        return is_temporal_type(kind, clock=isinstance(self._dated, TimeColumn))
+
+    def numbers(self, cells: Array, *, decimal: str) -> Floats:
+        """Return cells, texts or typed ones, as numbers, days or seconds; NaN where they are none."""
+        if self._dated is None:
+            return to_floats(cells, decimal=decimal)
+        return parse_temporal(self._dated, cells)
+
+    def codes(self, values: Floats) -> Places:
+        """Return the bin of each number; special numbers have codes of their own."""
+        held = np.clip(values, self._low, self._high)
+        valid = held == values
+        if self._below:
+            valid |= values < self._low
+        if self._above:
+            valid |= values > self._high
+        if self._whole:
+            valid &= values == np.floor(values)
+        levels = self._levels(np.where(valid, held, self._low))
+        codes = np.where(valid, levels, _NONE)
+        if len(self._special_values):
+            place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
+            codes = np.where(self._special_values[place] == values, self._special_codes[place], codes)
+        return codes
+
+    def _levels(self, values: Floats) -> Places:
+        if self._step is None:
+            return np.searchsorted(self._starts, values, side="right") - 1
+        return (values.astype(np.int64) - int(self._low)) // self._step
+
+
+def fill_unknown_domain(column: Column) -> Column:
+    """Return a column as it codes cells: one whose domain is still unknown has none, or one bin."""
+    return column.learnt(()) if isinstance(column, UnknownValues | UnknownBins) else column
+
+
+def _numeric_starts(column: DecimalColumn) -> Floats:
+    """Return where the codes of a numeric column begin; what a bottom code holds ends with its own number."""
+    starts = [float(edge) for edge in column.edges[:-1]]
+    bottom, top = column.ends
+    if bottom:
+        starts.insert(1, float(np.nextafter(starts[0], np.inf)))
+    return np.array([*starts, float(column.edges[-1])] if top else starts)
+
+
+def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
+    """Return other texts that mean a known one: without blanks, as a bare number, in lower case for booleans.
+
+    A text that is known itself is never taken for another one; of two candidates the first declared wins.
+    """
+    codes = {text: first + place for place, text in enumerate(known)}
+    if not known:
+        return codes
+    for text, form in zip(known, trim_texts(pa.array(known, pa.string())).to_pylist(), strict=True):
+        codes.setdefault(form, codes[text])
+    values = [parse_number(text) for text in known]
+    floats = pa.array([None if value is None else float(value) for value in values], pa.float64())
+    for text, value, short in zip(known, values, to_texts(floats).to_pylist(), strict=True):
+        if value is not None:
+            codes.setdefault(short, codes[text])
+            codes.setdefault(str(value), codes[text])
+        if text in ("True", "TRUE", "False", "FALSE"):
+            codes.setdefault(text.lower(), codes[text])
+    return codes

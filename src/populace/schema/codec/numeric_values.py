@@ -1,0 +1,84 @@
+"""The numbers behind codes: what a column of numbers, dates or times holds, as exactly as its cells tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from populace.schema.codec.cell_texts import Array, Floats, find_distinct
+from populace.schema.codec.encoder import BinLookup, fill_unknown_domain
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.split_columns import join_codes
+from populace.schema.schema import Schema
+
+
+class NumericValues:
+    """The numbers of one column, row by row, in agreement with its codes.
+
+    A row has a number where its code is one of the domain: its own, held to the range of the column. Where that is
+    none, or where rules moved the row to another code, it is the middle of what its code stands for. Special codes,
+    the code outside a universe and whatever cannot be read have none (NaN).
+
+    >>> schema = Schema.parse('[columns.AGE]\\nkind = "integer"\\nedges = [0, 18, 99]\\nmissing = ["-1"]')
+    >>> age = NumericValues("AGE", schema=schema)
+    >>> age(pa.array(["17", "120", "-1", "x"]), codes={"AGE": np.array([0, 1, 2, 3])}).tolist()
+    [17.0, 99.0, nan, nan]
+    """
+
+    def __init__(self, name: str, *, schema: Schema) -> None:
+        column = fill_unknown_domain(schema.columns[name])
+        if not isinstance(column, IntegerColumn | DecimalColumn | TemporalColumn):
+            raise TypeError(f"column {name!r} has no numbers")
+        self._column = column
+        self._bins = BinLookup(column)
+        self._variables = tuple(part.name for part in schema.columns[name].variables)
+        low, high = column.bounds(0)[0], column.bounds(column.levels - 1)[1]
+        self._ends = float(low), float(high)
+
+    def __call__(self, cells: Array, *, codes: Mapping[str, npt.NDArray[Any]], decimal: str = ".") -> Floats:
+        """Return the numbers of rows, from their cells and the codes that they have in the end."""
+        values = self._told(cells, decimal=decimal)
+        parts = [codes[name] for name in self._variables]
+        own = (
+            join_codes(self._column, *parts)
+            if len(parts) == 2 and isinstance(self._column, IntegerColumn)
+            else parts[0]
+        )
+        held = np.where(self._bins.codes(values) == own, np.clip(values, *self._ends), np.nan)
+        moved = np.flatnonzero(np.isnan(held) & (own < self._column.levels))
+        if len(moved):
+            levels, places = np.unique(own[moved], return_inverse=True)
+            held[moved] = np.array([self._middle(int(level)) for level in levels])[places]
+        held[own >= self._column.levels] = np.nan
+        return held
+
+    def _told(self, cells: Array, *, decimal: str) -> Floats:
+        if isinstance(cells, pa.ChunkedArray):
+            cells = cells.combine_chunks()
+        if self._bins.typed(cells.type):
+            return self._bins.numbers(cells, decimal=decimal)
+        values, places = find_distinct(cells)
+        # An empty cell has place −1: the entry appended at the end.
+        return np.append(self._bins.numbers(values, decimal=decimal), np.nan)[places]
+
+    def _middle(self, level: int) -> float:
+        low, high = self._column.bounds(level)
+        return float(low + high) / 2
+
+
+def numeric_column_names(schema: Schema) -> tuple[str, ...]:
+    """Return the columns that hold numbers, dates or times and are read as they are.
+
+    >>> numeric_column_names(Schema.parse('[columns.AGE]\\nkind = "integer"\\nmin = 0\\nmax = 99'))
+    ('AGE',)
+    """
+    return tuple(
+        name
+        for name, column in schema.columns.items()
+        if isinstance(column, RangeColumn) and name not in schema.layout.functions
+    )

@@ -1,0 +1,61 @@
+"""Groups of columns that belong together: `groups` under `[table]` of a schema file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from populace.core.errors import SchemaError
+from populace.core.marginals import Clique
+from populace.schema.conditions.column_layout import ColumnLayout
+from populace.schema.hints import did_you_mean
+from populace.schema.toml_table import TomlTable
+
+_WRITE = 'write groups = [["SEX", "AGE"], ["STATE", "PUMA"]]'
+
+
+def read_groups(table: TomlTable) -> tuple[Clique, ...]:
+    """Return the groups that `[table]` declares; none where it says nothing.
+
+    >>> read_groups(TomlTable("[table]", {"groups": [["SEX", "AGE"], ["STATE"]]}))
+    (('SEX', 'AGE'), ('STATE',))
+    """
+    given = table.items.get("groups", [])
+    if not isinstance(given, list) or not all(isinstance(group, list) for group in given):
+        raise SchemaError(f"{table.place}: groups is not a list of lists of columns.", hint=_WRITE)
+    return tuple(TomlTable(table.place, {"groups": group}).texts("groups") for group in given)
+
+
+def check_groups(groups: Sequence[Clique], *, layout: ColumnLayout) -> None:
+    """Refuse groups of columns that are not counted, and columns that stand in two groups or twice in one."""
+    seen: set[str] = set()
+    for group in groups:
+        if not group:
+            raise SchemaError("one of the groups of columns is empty.", hint=_WRITE)
+        for name in group:
+            if name not in layout.variables:
+                raise _not_counted(name, layout=layout)
+            if name in seen:
+                raise SchemaError(f"column {name!r} is in the groups twice.", hint="name each column once")
+            seen.add(name)
+
+
+def check_partition(partition: Clique, *, least: int | None, step: int | None) -> None:
+    """Refuse numbers of rows by area that cannot be, or that are given where there are no areas."""
+    for key, given, lowest in (("partition_least", least, 0), ("partition_step", step, 1)):
+        if given is not None and not partition:
+            raise SchemaError(
+                f"{key} is given without a partition.", hint='write partition = ["PUMA", "YEAR"]'
+            )
+        if given is not None and given < lowest:
+            raise SchemaError(f"{key} is {given}.", hint=f"give a whole number of {lowest} or more")
+
+
+def _not_counted(name: str, *, layout: ColumnLayout) -> SchemaError:
+    if name in layout.functions:
+        return SchemaError(
+            f"column {name!r} is in a group, but follows from others.",
+            hint="group the columns it follows from",
+        )
+    near = did_you_mean(name, list(layout.variables))
+    hint = f"did you mean {near!r}?" if near else "a split column is named by its parts"
+    return SchemaError(f"the groups name {name!r}, which no column is called.", hint=hint)

@@ -1,0 +1,1 @@
+"""Kinds of columns: which values may occur."""

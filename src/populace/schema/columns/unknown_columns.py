@@ -1,0 +1,175 @@
+"""Columns whose domain is not public: it is learnt from the rows, with budget, before anything is counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from populace.core.errors import SchemaError
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.bins import check_range
+from populace.schema.columns.column import CategoricalColumn, Column, Origin
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.exact_numbers import format_decimal, to_fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownValues(Column):
+    """A categorical column whose values nobody knows yet: until they are learnt, every value is `other`.
+
+    >>> city = UnknownValues(name="CITY", missing=("R",))
+    >>> city.size, city.learnt(["Ulm", "R"]).values
+    (2, ('Ulm',))
+    """
+
+    kind: ClassVar[str] = "categorical"
+    ordered: ClassVar[bool] = False
+    unknown: ClassVar[bool] = True
+
+    @property
+    def levels(self) -> int:
+        """None: no value is known."""
+        return 0
+
+    def level(self, text: str) -> int | None:  # noqa: ARG002
+        """Return None: no value is known."""
+        return None
+
+    def learnt(self, values: Sequence[str]) -> CategoricalColumn:
+        """Return the column with the values that were learnt; special codes stay what they are."""
+        own = tuple(value for value in dict.fromkeys(values) if value not in self.specials)
+        return CategoricalColumn(values=own, **self.shared() | {"origin": Origin.LEARNT})
+
+    def _check_domain(self) -> None:
+        _check_origin(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownBins(RangeColumn):
+    """A column of numbers from min to max whose bins nobody knows yet: until they are learnt, there is one.
+
+    >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), whole=True)
+    >>> income.learnt([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
+    Integer(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
+    """
+
+    unknown: ClassVar[bool] = True
+
+    min: Fraction
+    max: Fraction
+    whole: bool = False
+    decimals: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Integer where numbers are whole, else numeric."""
+        return IntegerColumn.kind if self.whole else DecimalColumn.kind
+
+    @property
+    def levels(self) -> int:
+        """One bin."""
+        return 1
+
+    def level(self, text: str) -> int | None:
+        """Return 0 for a number in [min, max], else None."""
+        return self.learnt(()).level(text)
+
+    def learnt(
+        self, edges: Sequence[Fraction], *, inside: BinDensity | None = None
+    ) -> IntegerColumn | DecimalColumn | TemporalColumn:
+        """Return the column with the edges that were learnt; those not between min and max are left out.
+
+        `inside` is how values lie inside these bins, as far as it is known.
+        """
+        # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
+        apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
+        low, high = float(self.min), float(self.max)
+        # A bin of whole numbers may be the greatest one alone; one of decimals ends above where it begins.
+        inner = [edge for at, edge in apart.items() if low < at < high or (self.whole and at == high > low)]
+        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
+        shared |= {"within": inside}
+        if self.whole:
+            starts = [int(edge) for edge in (self.min, *inner)]
+            return IntegerColumn(min=int(self.min), max=int(self.max), starts=starts, **shared)
+        return DecimalColumn(edges=(self.min, *inner, self.max), **shared)
+
+    def _edge(self, edge: Fraction) -> Fraction:
+        """Return an edge that can be written: whole, or with the column's decimals."""
+        if self.whole:
+            return Fraction(math.ceil(edge))
+        if self.decimals is not None:
+            return Fraction(round(edge * 10**self.decimals), 10**self.decimals)
+        written = edge if format_decimal(edge) is not None else to_fraction(float(edge))
+        return self.min if written is None else written
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        return (self.min, self.max) if self.whole else (Fraction(1, 2),)
+
+    def _check_domain(self) -> None:
+        _check_origin(self)
+        check_range(self.name, self.min, self.max)
+        if self.min == self.max:
+            raise SchemaError(
+                f"column {self.name!r} has bins to be learnt, and min and max are the same.",
+                hint='a bin needs min < max; leave bins = "learn" out',
+            )
+        self.learnt(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownTemporalBins(UnknownBins):
+    """A column of dates or times whose bins nobody knows yet; min and max are days or seconds.
+
+    >>> from populace.schema.columns.date_columns import Date
+    >>> born = UnknownTemporalBins(name="BORN", min=Fraction(0), max=Fraction(364), of=Date)
+    >>> born.kind, born.learnt([Fraction(31)]).starts
+    ('date', (0, 31))
+    """
+
+    of: type[TemporalColumn]
+    format: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Date, datetime or time."""
+        return self.of.kind
+
+    def value(self, text: str) -> Fraction | None:
+        """Return the days or seconds that a text stands for, or None."""
+        low, high = int(self.min), int(self.max)
+        return self.of(name=self.name, min=low, max=high, starts=(low,), format=self.format).value(text)
+
+    def level(self, text: str) -> int | None:
+        """Return 0 for a moment from min to max, else None."""
+        value = self.value(text)
+        return None if value is None or not self.min <= value <= self.max else 0
+
+    def learnt(self, edges: Sequence[Fraction], *, inside: BinDensity | None = None) -> TemporalColumn:
+        """Return the column with the edges that were learnt; those not between min and max are left out."""
+        inner = sorted({int(edge) for edge in edges if self.min < edge <= self.max})
+        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "within": inside}
+        low, high = int(self.min), int(self.max)
+        return self.of(min=low, max=high, starts=(low, *inner), format=self.format, **shared)
+
+    def _reach(self) -> Iterable[Fraction | None]:
+        return (None,)
+
+    def _check_domain(self) -> None:
+        UnknownBins._check_domain(self)
+        if self.learnt(()).resolution is None:
+            raise SchemaError(
+                f"column {self.name!r} has bins to be learnt, and its format {self.format!r} does not tell the day.",
+                hint="declare the bins with a width, or give a format with %d",
+            )
+
+
+def _check_origin(column: Column) -> None:
+    if column.origin is not Origin.DECLARED:
+        raise SchemaError(
+            f"column {column.name!r} is to be learnt and has origin {column.origin.value!r}.",
+            hint="leave origin out: learnt domains are marked when they are paid for",
+        )

@@ -1,0 +1,1 @@
+"""Conditions, rules, universes and structural zeros on codes."""

@@ -1,0 +1,298 @@
+"""From the text of a condition to its syntax tree; whatever is wrong is shown with a caret below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from populace.core.errors import SchemaError
+from populace.schema.conditions.syntax_tree import (
+    BARE_NAME,
+    WORDS,
+    And,
+    Atom,
+    Comparison,
+    Expression,
+    Literal,
+    Membership,
+    Missing,
+    Name,
+    Not,
+    Operator,
+    Or,
+)
+from populace.schema.exact_numbers import NUMBER_PATTERN, parse_number
+
+# Beyond these a text is hostile or a mistake; within them no parser and no printer runs out of stack.
+MAX_CONDITION_LENGTH = 2**16
+MAX_CONDITION_DEPTH = 40
+# Around the caret at most this much of the text is shown on either side.
+_SHOWN = 60
+
+
+class _Kind(Enum):
+    TEXT = auto()
+    NAME = auto()
+    NUMBER = auto()
+    OPERATOR = auto()
+    SIGN = auto()
+    WORD = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: _Kind
+    text: str
+    place: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind is _Kind.END else repr(self.text)
+
+
+_BLANK = re.compile(r"\s+")
+_TOKENS = (
+    (_Kind.TEXT, re.compile(r"'(?:[^']|'')*'")),
+    (_Kind.NAME, re.compile(r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"")),
+    (_Kind.NUMBER, re.compile(NUMBER_PATTERN)),
+    (_Kind.OPERATOR, re.compile("[=!<>]=|[<>]")),
+    (_Kind.SIGN, re.compile(r"[()\[\],]")),
+    (_Kind.WORD, BARE_NAME),
+)
+_HINTS = {
+    "'": "close the text with another quotation mark; inside a text it is written twice",
+    '"': "close the column's name with another quotation mark",
+    "`": "close the column's name with another backquote",
+    "=": "write == to compare",
+    "!": "write != to compare, or not",
+    "&": "write and",
+    "|": "write or",
+    "~": "write not",
+    "{": "a list stands in square brackets",
+}
+_SWAPPED = {"=>": "did you mean >=?", "=<": "did you mean <=?"}
+# What stands together without a blank, and what in it is a date or a time.
+_RUN = re.compile(r"[^\s'\"`()\[\],=!<>]+")
+_DATE = re.compile(r"[0-9]+(?:[-/.:][0-9]+)+")
+
+
+def parse_condition(text: str) -> Expression:
+    """Return the syntax tree of a condition; `str` of it is the same condition in its canonical form.
+
+    >>> str(parse_condition("(AGEP<15)and MSP not in['N' ,  7]"))
+    "AGEP < 15 and MSP not in ['N', 7]"
+    """
+    if len(text) > MAX_CONDITION_LENGTH:
+        raise SchemaError(
+            f"a condition has {len(text)} characters; {MAX_CONDITION_LENGTH} is the most.",
+            hint="write it shorter",
+        )
+    return _Parser(text).whole()
+
+
+def condition_columns(expression: Expression) -> tuple[str, ...]:
+    """Return the names of the columns in a condition, each once, in the order they are named.
+
+    >>> condition_columns(parse_condition("AGEP < 15 and MSP != 'N' or AGEP > `age of mother`"))
+    ('AGEP', 'MSP', 'age of mother')
+    """
+    return tuple(dict.fromkeys(name for atom in condition_atoms(expression) for name in atom_columns(atom)))
+
+
+def condition_atoms(expression: Expression) -> Iterator[Atom]:
+    """Return the tests that a condition is made of, from left to right."""
+    if isinstance(expression, Not):
+        yield from condition_atoms(expression.part)
+    elif isinstance(expression, And | Or):
+        for part in expression.parts:
+            yield from condition_atoms(part)
+    else:
+        yield expression
+
+
+def atom_columns(atom: Atom) -> tuple[str, ...]:
+    """Return the names of the columns that one test looks at."""
+    if not isinstance(atom, Comparison):
+        return (atom.column.name,)
+    return (atom.left.name, *([atom.right.name] if isinstance(atom.right, Name) else []))
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split()
+        self._next = 0
+        self._depth = 0
+
+    def whole(self) -> Expression:
+        found = self._either()
+        token = self._tokens[self._next]
+        if token.kind is not _Kind.END:
+            hint = self._torn(token.place) or "join conditions with and, or"
+            if token.kind is _Kind.OPERATOR:
+                hint = "compare two things at a time: 0 <= A and A < 9"
+            raise self._wrong(f"{token} is one too many", token.place, hint=hint)
+        return found
+
+    def _split(self) -> list[_Token]:
+        tokens: list[_Token] = []
+        place = 0
+        while True:
+            blank = _BLANK.match(self._text, place)
+            place = blank.end() if blank else place
+            if place == len(self._text):
+                return [*tokens, _Token(_Kind.END, "", place)]
+            kind, match = self._first_match(place)
+            tokens.append(_Token(kind, match.group(), place))
+            place = match.end()
+
+    def _first_match(self, place: int) -> tuple[_Kind, re.Match[str]]:
+        for kind, pattern in _TOKENS:
+            if match := pattern.match(self._text, place):
+                return kind, match
+        sign = self._text[place]
+        hint = (
+            _SWAPPED.get(self._text[place : place + 2])
+            or _HINTS.get(sign)
+            or self._torn(place)
+            or "a condition is made of columns, values, comparisons, and, or, not"
+        )
+        raise self._wrong(f"{sign!r} has no meaning here", place, hint=hint)
+
+    def _torn(self, place: int) -> str | None:
+        """Return a hint where a name or a date without its quotes was read as several things."""
+        for run in _RUN.finditer(self._text):
+            if run.start() <= place < run.end() and _DATE.match(run.group()):
+                return f"dates and times stand in single quotes: '{run.group()}'"
+            if run.start() < place < run.end() and BARE_NAME.match(run.group()):
+                return f"write {Name(run.group())} in backquotes if it is a column"
+        return None
+
+    def _either(self) -> Expression:
+        return self._joined("or", self._both, Or)
+
+    def _both(self) -> Expression:
+        return self._joined("and", self._part, And)
+
+    def _joined(self, word: str, part: Callable[[], Expression], node: type[And | Or]) -> Expression:
+        parts: list[Expression] = []
+        while True:
+            found = part()
+            # Grouping does not matter among equals: (a and b) and c is a and b and c.
+            parts += found.parts if isinstance(found, node) else [found]
+            if not self._takes(word):
+                return parts[0] if len(parts) == 1 else node(tuple(parts))
+
+    def _part(self) -> Expression:
+        token = self._tokens[self._next]
+        if self._depth > MAX_CONDITION_DEPTH:
+            raise self._wrong("the condition is nested too deeply", token.place, hint="write it flatter")
+        self._depth += 1
+        try:
+            if self._takes("not"):
+                found = self._part()
+                return found.part if isinstance(found, Not) else Not(found)
+            if self._takes("("):
+                found = self._either()
+                self._needs(")", hint="close the parenthesis")
+                return found
+            return self._test()
+        finally:
+            self._depth -= 1
+
+    def _test(self) -> Expression:
+        token = self._tokens[self._next]
+        left = self._side()
+        if isinstance(left, Name):
+            if self._takes("is"):
+                negated = self._takes("not")
+                self._needs("missing", hint="write is missing or is not missing; compare values with ==")
+                return Not(Missing(left)) if negated else Missing(left)
+            negated = self._takes("not")
+            if self._takes("in"):
+                member = Membership(left, self._list())
+                return Not(member) if negated else member
+            if negated:
+                raise self._wrong(
+                    "not stands between a column and no list", token.place, hint="write not in [ … ]"
+                )
+        return self._comparison(left, token)
+
+    def _comparison(self, left: Name | Literal, start: _Token) -> Expression:
+        token = self._tokens[self._next]
+        if token.kind is not _Kind.OPERATOR:
+            hint = "write one of == != < <= > >=, in [ … ], is missing"
+            if isinstance(left, Name) and token.kind is _Kind.WORD and token.text not in WORDS:
+                hint = f"write `{left.name} {token.text}` in backquotes if it is a column, or a comparison between"
+            raise self._wrong(
+                f"a comparison is missing before {token}", token.place, hint=self._torn(token.place) or hint
+            )
+        self._next += 1
+        operator, right = Operator(token.text), self._side()
+        if isinstance(left, Name):
+            return Comparison(left, operator, right)
+        if isinstance(right, Name):
+            return Comparison(right, operator.mirrored, left)
+        raise self._wrong("two values are compared, and no column", start.place, hint=_QUOTES)
+
+    def _side(self) -> Name | Literal:
+        token = self._tokens[self._next]
+        self._next += 1
+        if token.kind is _Kind.TEXT:
+            return Literal(token.text[1:-1].replace("''", "'"))
+        if token.kind is _Kind.NUMBER:
+            if parse_number(token.text) is None:
+                raise self._wrong("the number is too large", token.place, hint="write a finite number")
+            return Literal(token.text, quoted=False)
+        if token.kind is _Kind.NAME:
+            mark = token.text[0]
+            return Name(token.text[1:-1].replace(mark * 2, mark))
+        if token.kind is _Kind.WORD and token.text not in WORDS:
+            return Name(token.text)
+        raise self._wrong(f"a column or a value is missing before {token}", token.place, hint=_QUOTES)
+
+    def _list(self) -> tuple[Literal, ...]:
+        self._needs("[", hint="write the values in square brackets")
+        values = []
+        while True:
+            token = self._tokens[self._next]
+            value = self._side()
+            if isinstance(value, Name):
+                raise self._wrong(f"{token} in a list is no value", token.place, hint=_QUOTES)
+            values.append(value)
+            if not self._takes(","):
+                self._needs("]", hint="part the values with commas and close the bracket")
+                return tuple(dict.fromkeys(values))
+
+    def _takes(self, text: str) -> bool:
+        token = self._tokens[self._next]
+        taken = token.kind in (_Kind.WORD, _Kind.SIGN) and token.text == text
+        self._next += taken
+        return taken
+
+    def _needs(self, text: str, *, hint: str) -> None:
+        if not self._takes(text):
+            token = self._tokens[self._next]
+            raise self._wrong(f"{text!r} is missing before {token}", token.place, hint=hint)
+
+    def _wrong(self, message: str, place: int, *, hint: str) -> SchemaError:
+        return SchemaError(f"{message}:\n{point_at(self._text, place)}", hint=hint)
+
+
+_QUOTES = "texts stand in single quotes, columns bare or in backquotes"
+
+
+def point_at(text: str, place: int) -> str:
+    """Return the text around a place, and a caret below the place.
+
+    >>> print(point_at("A = 1", 2))
+      A = 1
+        ^
+    """
+    start = max(0, place - _SHOWN)
+    before, after = text[start:place], text[place : place + _SHOWN]
+    shown = "".join(sign if sign.isprintable() else "�" for sign in before + after)
+    cut = "…" if start else ""
+    return f"  {cut}{shown}\n  {' ' * (len(before) + len(cut))}^"

@@ -1,0 +1,247 @@
+"""Columns that follow from others: by a public map, or as the coarser level of a hierarchy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.errors import SchemaError
+from populace.core.marginals import Clique
+from populace.schema.columns.column import CategoricalColumn, Column, Key
+from populace.schema.conditions.code_semantics import CodeSemantics
+from populace.schema.hints import did_you_mean, quote_names
+
+MAX_MAP_CELLS = 2**22
+
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedColumn:
+    """How a column follows from its sources: by a map of texts or, without one, by how the source's text begins."""
+
+    column: Column
+    sources: Clique
+    map: Mapping[Key, str] = field(default_factory=dict)
+    written: str
+    """The key of the schema that declares it, for messages."""
+
+    @property
+    def text(self) -> str:
+        """The function in words."""
+        return f"{self.column.name} follows from {', '.join(self.sources)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecodeTable:
+    """A column seen from the variables: `codes` has an axis for each of them and holds the column's own codes.
+
+    A function also has the very texts that it leads to, and `places` says which of them a cell has.
+    """
+
+    scale: CodeSemantics
+    variables: Clique
+    codes: npt.NDArray[Any]
+    results: tuple[str, ...] = ()
+    places: npt.NDArray[Any] | None = None
+
+
+def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColumn]:
+    """Return the columns that follow from others, each after those it follows from."""
+    found: dict[str, DerivedColumn] = {}
+    for name, column in columns.items():
+        if column.function_of:
+            _add(
+                found,
+                DerivedColumn(
+                    column=column, sources=column.function_of, map=column.map, written="function_of"
+                ),
+            )
+        if column.parent is not None:
+            if column.parent not in columns:
+                raise _no_column(column.parent, columns, place=f"column {name!r}: parent")
+            coarser = columns[column.parent]
+            _add(found, DerivedColumn(column=coarser, sources=(name,), map=column.map, written="parent"))
+    for name, function in found.items():
+        for source in function.sources:
+            if source not in columns:
+                raise _no_column(source, columns, place=f"column {name!r}: function_of")
+    return _sorted(found)
+
+
+def _add(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
+    name = function.column.name
+    if name in found:
+        sources = quote_names([*found[name].sources, *function.sources])
+        raise SchemaError(
+            f"column {name!r} follows from {sources} in two ways.",
+            hint="let it follow from one of them, and forbid what does not fit with [[zeros]]",
+        )
+    if function.column.universe is not None or function.column.unknown:
+        has = "a universe" if function.column.universe is not None else "values to be learnt"
+        raise SchemaError(
+            f"column {name!r} follows from {quote_names(function.sources)} and has {has}.",
+            hint="it is known wherever they are: declare its values, and no universe",
+        )
+    found[name] = function
+
+
+def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> SchemaError:
+    near = did_you_mean(name, columns)
+    return SchemaError(
+        f"{place} names {name!r}, which is no column.",
+        hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+    )
+
+
+def _sorted(found: Mapping[str, DerivedColumn]) -> dict[str, DerivedColumn]:
+    done: dict[str, DerivedColumn] = {}
+    while len(done) < len(found):
+        ready = [
+            name
+            for name, function in found.items()
+            if name not in done and all(s in done or s not in found for s in function.sources)
+        ]
+        if not ready:
+            left = [name for name in found if name not in done]
+            raise SchemaError(
+                f"columns {quote_names(left)} follow from each other in a circle.",
+                hint="one of them must be read from the data",
+            )
+        done |= {name: found[name] for name in ready}
+    return done
+
+
+def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]) -> RecodeTable:
+    """Return a function column as a table over the variables that it follows from."""
+    scales = [source.scale for source in sources]
+    variables: Clique = tuple(dict.fromkeys(name for source in sources for name in source.variables))
+    _check(function, scales)
+    table, results = _prefixes(function, scales[0]) if _by_prefix(function) else _mapped(function, scales)
+    places = table[broadcast_codes(sources, variables)]
+    scale = CodeSemantics.of(function.column)
+    codes = np.array([scale.code(text) for text in results], dtype=np.int64)
+    return RecodeTable(scale=scale, variables=variables, codes=codes[places], results=results, places=places)
+
+
+def broadcast_codes(views: Sequence[RecodeTable], variables: Clique) -> tuple[npt.NDArray[Any], ...]:
+    """Return each view's codes, with an axis for each of the variables: of length 1 where it has no say."""
+    return tuple(_spread(view, variables) for view in views)
+
+
+def count_cells(views: Sequence[RecodeTable]) -> int:
+    """Return the number of combinations of codes of the variables behind some views."""
+    sizes = {n: s for view in views for n, s in zip(view.variables, view.codes.shape, strict=True)}
+    return math.prod(sizes.values())
+
+
+def _spread(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
+    order = sorted(range(len(view.variables)), key=lambda axis: variables.index(view.variables[axis]))
+    sizes = dict(zip(view.variables, view.codes.shape, strict=True))
+    return view.codes.transpose(order).reshape([sizes.get(name, 1) for name in variables])
+
+
+def _check(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
+    name = function.column.name
+    unknown = [scale.column.name for scale in scales if scale.learnt]
+    if unknown and (len(scales) > 1 or scales[0].bounded):
+        raise SchemaError(
+            f"column {name!r} follows from {quote_names(unknown)}, whose domain is not known yet.",
+            hint="declare its values or bins",
+        )
+    if math.prod(scale.size for scale in scales) > MAX_MAP_CELLS:
+        raise SchemaError(
+            f"column {name!r} follows from {quote_names(function.sources)}, which have "
+            f"{math.prod(scale.size for scale in scales)} combinations; {MAX_MAP_CELLS} is the most.",
+            hint="let it follow from fewer or coarser columns",
+        )
+
+
+def _by_prefix(function: DerivedColumn) -> bool:
+    return function.written == "parent" and not function.map
+
+
+def _prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Table, tuple[str, ...]]:
+    """Return, for each code of the finer column, the longest value of the coarser one that it begins with."""
+    coarse = function.column
+    if not isinstance(coarse, CategoricalColumn) or (child.bounded and not child.single.all()):
+        raise SchemaError(
+            f"column {child.column.name!r}: its parent {coarse.name!r} cannot be told from how a value begins.",
+            hint="give a map from its values to the parent's, or list the values of both",
+        )
+    other = coarse.other or ""
+    texts = [_prefix(coarse, child.text(code)) for code in range(child.size)]
+    if not child.learnt and all(texts[code] is None for code in range(child.levels)):
+        raise SchemaError(
+            f"no value of column {child.column.name!r} begins with a value of its parent {coarse.name!r}.",
+            hint="give a map from its values to the parent's",
+        )
+    results = tuple(dict.fromkeys([other, *(text for text in texts if text is not None)]))
+    places = {text: place for place, text in enumerate(results)}
+    return np.array([places[other if text is None else text] for text in texts], dtype=np.int64), results
+
+
+def _prefix(coarse: CategoricalColumn, text: str) -> str | None:
+    if text in coarse.specials:
+        return text
+    return next((text[:end] for end in range(len(text), 0, -1) if text[:end] in coarse.places), None)
+
+
+def _mapped(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tuple[Table, tuple[str, ...]]:
+    """Return, for each combination of the sources' codes, the text that the map leads to."""
+    coarse = function.column
+    _check_results(function)
+    cellwise: dict[tuple[int, ...], dict[tuple[object, ...], str]] = {}
+    for key, result in function.map.items():
+        codes = [scale.code(text) for scale, text in zip(scales, key, strict=True)]
+        if any(code is None for code in codes):
+            continue
+        cell = tuple(code for code in codes if code is not None)
+        value = tuple(scale.value(text) for scale, text in zip(scales, key, strict=True))
+        if cellwise.setdefault(cell, {}).setdefault(value, result) != result:
+            raise SchemaError(
+                f"column {coarse.name!r}: its map has {quote_names(['|'.join(key)])} twice, with two results.",
+                hint="write each combination once",
+            )
+    if not cellwise and not any(scale.learnt for scale in scales):
+        raise SchemaError(
+            f"column {coarse.name!r}: no key of its map is a value of {quote_names(function.sources)}.",
+            hint="the keys are the values of the columns it follows from",
+        )
+    other = coarse.other or ""
+    results = tuple(dict.fromkeys([other, *function.map.values()]))
+    places = {text: place for place, text in enumerate(results)}
+    table = np.zeros([scale.size for scale in scales], dtype=np.int64)
+    for cell, found in cellwise.items():
+        count = math.prod(scale.published(code) for scale, code in zip(scales, cell, strict=True))
+        told = set(found.values()) if len(found) == count else {*found.values(), other}
+        if len(told) > 1:
+            raise _undecided(function, scales, cell)
+        table[cell] = places[told.pop()]
+    return table, results
+
+
+def _check_results(function: DerivedColumn) -> None:
+    coarse = function.column
+    strange = sorted({text for text in function.map.values() if coarse.code(text) is None})
+    if strange:
+        raise SchemaError(
+            f"a map leads to {quote_names(strange)}, which is no value of column {coarse.name!r}.",
+            hint="add it to the values, or correct the map",
+        )
+
+
+def _undecided(function: DerivedColumn, scales: Sequence[CodeSemantics], cell: Sequence[int]) -> SchemaError:
+    scale, code = next(
+        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published(code) != 1
+    )
+    return SchemaError(
+        f"column {function.column.name!r} does not follow from {scale.column.name!r}: "
+        f"values of its bin {scale.words(code)} lead to different results.",
+        hint="give the bins edges where the result changes, and map every value of a bin",
+    )

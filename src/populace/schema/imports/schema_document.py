@@ -1,0 +1,120 @@
+"""A schema in the making: the tables of a schema file as plain data, and their text.
+
+Nothing is checked here; `Schema.parse` reads the text and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from populace.schema.exact_numbers import format_decimal
+from populace.schema.writer import format_key
+
+Keys = Mapping[str, Any]
+"""The keys of one table: texts, whole numbers, fractions, lists of those, tables of texts."""
+
+_WIDEST = 110
+# The order in which a person reads a column: its domain, then what lies outside it, then words.
+_ORDER = (
+    *("kind", "type", "values", "min", "max", "width", "edges", "bins", "top", "bottom", "split", "decimals"),
+    *("function_of", "parent", "universe", "outside", "missing", "other", "origin", "labels", "map"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDocument:
+    """The tables of a schema file, and a remark for each column that has one.
+
+    >>> print(SchemaDocument(columns={"AGE": {"kind": "integer", "min": 0}}, notes={"AGE": "in years"}).text(), end="")
+    # in years
+    [columns.AGE]
+    kind = "integer"
+    min = 0
+    """
+
+    columns: Mapping[str, Keys]
+    table: Keys = field(default_factory=dict)
+    zeros: tuple[Keys, ...] = ()
+    totals: tuple[Keys, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """Comments behind keys of `[table]`."""
+    remarks: tuple[str, ...] = ()
+    """What whoever makes the schema should hear, and its readers need not."""
+
+    def text(self, *, heading: str = "") -> str:
+        """Return the document as TOML, remarks as comments."""
+        parts = [_comment(heading)] if heading else []
+        if self.table:
+            parts.append(_table("[table]", ("table",), self.table, comments=self.asked))
+        for name, keys in self.columns.items():
+            header = f"[{format_key('columns', name)}]"
+            parts.append(_comment(self.notes.get(name, "")) + _table(header, ("columns", name), keys))
+        for key, entries in (("zeros", self.zeros), ("totals", self.totals)):
+            parts += [_table(f"[[{key}]]", (key,), entry) for entry in entries]
+        return "\n".join(parts)
+
+
+def format_number(value: Any) -> str:
+    """Return a whole number or a fraction the way a schema file holds it.
+
+    >>> format_number(7), format_number(Fraction(163, 10))
+    ('7', '16.3')
+    """
+    return format_decimal(Fraction(value)) or str(value)
+
+
+def _table(
+    header: str, path: tuple[str, ...], keys: Keys, *, comments: Mapping[str, str] | None = None
+) -> str:
+    """Return one table; what is too long for a line becomes a list over several, or a table of its own."""
+    lines, later = [header], []
+    ordered = sorted(
+        keys.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER)
+    )
+    for key, value in ordered:
+        line = f"{format_key(key)} = {_value(value)}"
+        if len(line) <= _WIDEST:
+            comment = (comments or {}).get(key)
+            lines.append(f"{line}  # {comment}" if comment else line)
+        elif isinstance(value, Mapping):
+            rows = [f"{format_key(inner)} = {_value(item)}" for inner, item in value.items()]
+            later += [f"[{format_key(*path, key)}]", *rows]
+        elif isinstance(value, list | tuple):
+            lines += [f"{format_key(key)} = [", *_wrapped([_value(item) for item in value]), "]"]
+        else:
+            lines.append(line)
+    return "\n".join([*lines, *later]) + "\n"
+
+
+def _wrapped(items: list[str]) -> list[str]:
+    lines, line = [], ""
+    for item in items:
+        if line and len(line) + len(item) + 2 > _WIDEST:
+            lines.append(line)
+            line = ""
+        line += f"{' ' if line else '  '}{item},"
+    return [*lines, line]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON escapes what TOML wants escaped, except the delete character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{format_key(key)} = {_value(item)}" for key, item in value.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return format_number(value)
+
+
+def _comment(text: str) -> str:
+    plain = ["".join(sign if sign.isprintable() else " " for sign in line) for line in text.splitlines()]
+    return "".join(f"# {line}\n" if line.strip() else "#\n" for line in plain)

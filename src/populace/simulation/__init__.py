@@ -1,0 +1,1 @@
+"""An invented population and a survey of it."""

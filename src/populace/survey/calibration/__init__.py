@@ -1,0 +1,1 @@
+"""Weights that meet public totals."""

@@ -1,0 +1,240 @@
+"""A sample as noisy sums by cells, with weights that meet public totals: values of counts, and what makes them unsure.
+
+Raking works, to first order, as a regression on the bins of all totals: a row that counts moves an estimate by its
+weight times what the regression leaves unexplained (Deville and Särndal 1992). Sampling error and noise both follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.privacy.accounting.mechanisms import Noise
+from populace.survey.calibration.contingency_table import ContingencyTable, Truth
+from populace.survey.calibration.ipf import Floats, RakedTable, rake_noisy_table, sum_by_bin
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance
+
+# Cells that do not stand out of their noise by this many deviations join others.
+MIN_CELL_Z = 2.0
+# Of the largest: what a regression takes to be the same as no variance at all.
+PINV_TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyCellSums:
+    """Noisy sums of base weights, and of their squares, by the cells of a table. Equal weights are their squares."""
+
+    sums: Floats
+    squares: Floats
+    noise: Noise
+    step: float
+    square_step: float
+
+    def noise_of(self, weights: Floats) -> NoiseTerms:
+        """Return the noise of a weighted sum of the sums."""
+        return NoiseTerms.of(self.noise, weights=weights * self.step)
+
+    def noise_of_squares(self, weights: Floats) -> NoiseTerms:
+        """Return the noise of a weighted sum of the squares."""
+        return NoiseTerms.of(self.noise, weights=weights * self.square_step)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalibratedSample:
+    """A sample by the cells of public totals.
+
+    `heaviest` is the greatest base weight; `shrink` pulls weights towards equal ones; `finite` says that it was drawn
+    from the population of the totals without replacement.
+    """
+
+    table: ContingencyTable
+    told: NoisyCellSums
+    heaviest: float = 1.0
+    shrink: float = 0.0
+    finite: bool = True
+
+    @cached_property
+    def fitted(self) -> RakedTable:
+        """The sample raked to the totals."""
+        table = self.table
+        sums = np.where(table.possible, self.told.sums, 0.0)
+        size = table.totals.expected.size
+        whole = np.bincount(table.joined, weights=sums, minlength=size).reshape(table.totals.shape)
+        least = MIN_CELL_Z * self.told.noise_of(np.ones(1)).deviation
+        return rake_noisy_table(whole, totals=table.totals, ordered=table.ordered, least=least)
+
+    @cached_property
+    def bins(self) -> npt.NDArray[np.int64]:
+        """The bin of each cell."""
+        return self.fitted.bins.ravel()[self.table.joined]
+
+    @property
+    def lost(self) -> bool:
+        """Whether the whole sample is lost in noise."""
+        return (
+            float(self.told.sums[self.table.possible].sum())
+            <= MIN_CELL_Z * self.told.noise_of(self.table.possible.astype(np.float64)).deviation
+        )
+
+    @cached_property
+    def even(self) -> float:
+        """The weight that everyone would have if all had the same."""
+        return self.table.totals.people / float(self.fitted.sample.sum())
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weight of each bin, of a base weight of 1."""
+        return (1 - self.shrink) * self.fitted.weights + self.shrink * self.even
+
+    @cached_property
+    def members(self) -> Floats:
+        """For each bin the parts of its population in every bin of all totals."""
+        fitted = self.fitted
+        columns = []
+        for axis, length in enumerate(fitted.populations.shape):
+            part = np.zeros((len(fitted.sample), length))
+            level = np.broadcast_to(
+                np.arange(length).reshape([-1 if i == axis else 1 for i in range(fitted.populations.ndim)]),
+                fitted.populations.shape,
+            )
+            np.add.at(part, (fitted.bins.ravel(), level.ravel()), fitted.populations.ravel())
+            columns.append(part)
+        return np.hstack(columns) / fitted.totals[:, None]
+
+    @cached_property
+    def _taken(self) -> Floats:
+        """How the bins of all totals are fitted to the parts of bins that count, in a regression by populations."""
+        fitted, members = self.fitted, self.members
+        # The normal equations are small; that bins of every set sum to the same leaves some of them without a say.
+        normal = np.linalg.pinv(
+            members.T @ (fitted.totals[:, None] * members), rcond=PINV_TOLERANCE, hermitian=True
+        )
+        return np.asarray(normal @ members.T * (fitted.totals / fitted.sample))
+
+    @property
+    def _raked(self) -> Floats:
+        """The part of each bin's weight that follows the totals, and not all rows alike."""
+        return (1 - self.shrink) * self.fitted.weights
+
+    @property
+    def _alike(self) -> float:
+        """By how much a row beside any other lowers an estimate, as far as all have the same weight."""
+        return self.shrink * self.even / float(self.fitted.sample.sum())
+
+    def lowered(self, part: Floats) -> Floats:
+        """Return by how much a count's own rows, so many in each bin, make a row beside them lower the estimate.
+
+        The fit is a regression of the part of each bin that counts on the bins of all totals, weighted by populations.
+        It is never written out as bins by bins, of which there can be many.
+        """
+        return np.asarray(self._raked * (self.members @ (self._taken @ part)) + self._alike * part.sum())
+
+    def lowered_squared(self, part: Floats) -> Floats:
+        """Return the same with the square of what each row in a bin lowers a row beside it by."""
+        fits = np.einsum(
+            "bl,lm,bm->b", self.members, (self._taken * part) @ self._taken.T, self.members, optimize=True
+        )
+        once = self._raked * (self.members @ (self._taken @ part))
+        return np.asarray(self._raked**2 * fits + 2 * self._alike * once + self._alike**2 * part.sum())
+
+    @property
+    def own(self) -> Floats:
+        """By how much a row that counts lowers the weight of others in its own bin."""
+        return np.asarray(self._raked * np.einsum("bl,lb->b", self.members, self._taken) + self._alike)
+
+    def by_bin(self, cells: Floats, *, among: Truth) -> Floats:
+        """Return the sums of some cells by bin."""
+        return sum_by_bin(np.where(among, cells, 0.0), bins=self.bins)
+
+    def counted(self, told: NoisyCellSums, *, among: Truth) -> CalibratedCount:
+        """Return a count whose rows were told by the same cells; `among` are the cells where there can be any."""
+        return CalibratedCount(sample=self, told=told, among=among)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalibratedCount:
+    """A count by the cells of a sample: which of them can hold any, and noisy sums of those that count."""
+
+    sample: CalibratedSample
+    told: NoisyCellSums
+    among: Truth
+
+    @cached_property
+    def part(self) -> Floats:
+        """What counts of each bin."""
+        return self.sample.by_bin(self.told.sums, among=self.among)
+
+    @cached_property
+    def outside(self) -> Floats:
+        """By how much a row that does not count moves the estimate, in each bin."""
+        return -self.sample.lowered(self.part)
+
+    @property
+    def value(self) -> float:
+        """The weighted count."""
+        return float(self.sample.weights @ self.part)
+
+    @property
+    def moved(self) -> float:
+        """By how much shrinking the weights moved it."""
+        return self.value - float(self.sample.fitted.weights @ self.part)
+
+    @property
+    def rows(self) -> float:
+        """About how many rows of equal weight count."""
+        sums = float(self.told.sums[self.among].sum())
+        squares = float(self.told.squares[self.among].sum())
+        return sums**2 / squares if sums > 0 and squares > 0 else 1.0
+
+    def spread(self) -> SamplingVariance:
+        """Return the sampling variance: Σ (1 − π)·(weight × what is unexplained)² over the rows.
+
+        Noise in the fit makes rows look better explained than they are, on average by what is added here.
+        """
+        sample = self.sample
+        possible = sample.table.possible
+        squares = sample.by_bin(sample.told.squares, among=possible)
+        left = np.ones(len(squares))
+        if sample.finite:
+            drawn = np.divide(
+                sample.fitted.sample, sample.fitted.weights * squares, out=left, where=squares > 0
+            )
+            left = np.clip(1 - drawn, 0.0, 1.0)
+        inside = sample.weights + self.outside
+        counts, beside = left * (inside**2 - self.outside**2), left * self.outside**2
+        part = sample.by_bin(self.told.squares, among=self.among)
+        noise = self.told.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
+        noise += sample.told.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
+        value = float(counts @ part + beside @ squares)
+        value -= self._overfitted(left * sample.weights, left * squares)
+        return SamplingVariance(value=value, degrees=max(1.0, self.rows), noise=noise)
+
+    def _overfitted(self, weights: Floats, squares: Floats) -> float:
+        """Return what noise adds to the variance on average, through the fit: for the most part it takes away."""
+        sample = self.sample
+        noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
+        noise *= self.told.noise_of(np.ones(1)).variance
+        wrong = float(squares @ sample.lowered_squared(noise))
+        if self.told.squares is not self.told.sums:
+            return wrong  # sums and squares have noise of their own
+        return wrong - 2 * float(weights @ (sample.own * noise))
+
+    def table_noise(self) -> NoiseTerms:
+        """Return the noise of the count itself and of the weights, both by cells."""
+        sample = self.sample
+        own = self.told.noise_of(np.where(self.among, sample.weights[sample.bins], 0.0))
+        return own + self.weight_noise()
+
+    def weight_noise(self) -> NoiseTerms:
+        """Return the noise that weights bring, which they have from the table."""
+        sample = self.sample
+        return sample.told.noise_of(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
+
+    def population_noise(self) -> NoiseTerms:
+        """Return the noise that populations of bins bring where the rest is counted exactly."""
+        sample = self.sample
+        moved = (self.outside + sample.weights * self.part / sample.fitted.sample)[sample.bins]
+        return sample.told.noise_of(np.where(sample.table.possible, moved, 0.0))

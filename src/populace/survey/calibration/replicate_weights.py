@@ -1,0 +1,184 @@
+"""Weights for synthetic survey files: weights that meet public totals, and replicate weights that hold every error.
+
+A synthetic row stands for many people. Its weight is raked so that public totals are met. In each replicate rows are
+weighted as another sample might have weighted them (a Bayesian bootstrap), tables that were measured are moved as other
+noise might have moved them, and everything is raked to the totals again. The spread of a statistic over replicates is
+then its sampling variance and its privacy noise together, with any software that knows replicate weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Grouping, Marginal, cell_indices
+from populace.inference.fit.raking import max_raking_error, rake
+from populace.inference.gls.coarse_tables import split_coarse_tables
+from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.observations import common_groupings, observe, separable_part
+from populace.measurements.measurements import Measurement
+from populace.schema.schema import Schema
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.calibration.ipf import CELL_TOLERANCE, MAX_ROUNDS, TOTAL_TOLERANCE, Floats
+from populace.survey.design.design_parts import ControlTotals
+
+Codes = Mapping[str, npt.NDArray[Any]]
+
+# Noise is a whole number of these parts of a row on its way through least squares.
+_NOISE_STEPS = 2**10
+_RAKING_ROUNDS = 12
+# What drawing rows adds to the variance where they are fitted to their model, beside independent rows.
+FITTED_DRAWING_VARIANCE = 0.1
+# Noise that would empty a cell, or fill it many times over, is held to this.
+_MIN_CELL_RATIO, _MAX_CELL_RATIO = 0.02, 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplicateWeights:
+    """Weights of rows, and replicates of them in columns: V = `scale`·Σ (θ_r − mean of all θ_r)²."""
+
+    weights: Floats
+    replicates: Floats
+
+    @property
+    def scale(self) -> float:
+        """The factor of the squares."""
+        return 1 / (int(self.replicates.shape[1]) - 1)
+
+    def columns(self, *, weight: str = "weight", prefix: str = "rep") -> dict[str, Floats]:
+        """Return them as columns for a file."""
+        count = self.replicates.shape[1]
+        digits = len(str(count))
+        return {
+            weight: self.weights,
+            **{f"{prefix}{r + 1:0{digits}}": self.replicates[:, r] for r in range(count)},
+        }
+
+
+def make_replicate_weights(
+    codes: Codes,
+    *,
+    schema: Schema,
+    controls: Sequence[ControlTotals],
+    measurements: Sequence[Measurement],
+    sample: float,
+    rng: np.random.Generator,
+    replicates: int = 80,
+    drawing: float = 1.0,
+) -> ReplicateWeights:
+    """Return weights of synthetic rows that meet public totals, and replicates that hold sampling error and noise.
+
+    `measurements` are the noisy answers behind the rows, `sample` the number of private rows, as far as it is known.
+    `drawing` is what drawing the synthetic rows adds to the variance, beside independent rows: 1 for those, less for
+    rows that were fitted to their model. All is post-processing.
+    """
+    if replicates < 2 or sample <= 0 or not 0 <= drawing <= 1:
+        raise UsageError(
+            f"{replicates} replicates of a sample of {sample:g} rows cannot be made.",
+            hint="give at least 2 replicates, a sample of some rows, and a drawing from 0 to 1",
+        )
+    table = ContingencyTable.of(controls, schema=schema)
+    cells = table.joined[cell_indices(table.by, codes=codes, domain=schema.domain)]
+    rows = len(cells)
+    weights = _rake_weights(np.ones(rows), cells, table=table)
+    # The variance of one row's factor: another sample, and other rows drawn from the same model.
+    left = max(0.0, 1 - sample / table.totals.people)
+    spread = rows / sample * left + drawing
+    moves = _NoisePerturbation.of(codes, measurements=measurements, domain=schema.domain, sample=sample)
+    columns = []
+    for _ in range(replicates):
+        factors = rng.gamma(1 / spread, spread, size=rows) if spread else np.ones(rows)
+        columns.append(_rake_weights(factors * moves.draw(rng), cells, table=table))
+    return ReplicateWeights(weights=weights, replicates=np.stack(columns, axis=1))
+
+
+def _rake_weights(start: Floats, cells: npt.NDArray[np.int64], *, table: ContingencyTable) -> Floats:
+    """Return weights in proportion to `start` inside each cell, with all totals."""
+    totals = table.totals
+    held = np.bincount(cells, weights=start, minlength=totals.expected.size).reshape(totals.shape)
+    wanted = rake(
+        np.where(totals.possible, held, 0.0),
+        totals.targets,
+        rounds=MAX_ROUNDS,
+        close=CELL_TOLERANCE * totals.people,
+    )
+    if max_raking_error(wanted, totals.targets) > TOTAL_TOLERANCE * totals.people:
+        raise UsageError(
+            "the synthetic rows cannot meet the totals: some bins have no rows.",
+            hint="give totals by coarser bins, or draw more rows",
+        )
+    ratio = np.divide(wanted, held, out=np.zeros(totals.shape), where=held > 0)
+    return start * ratio.ravel()[cells]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _NoisePerturbation:
+    """The measured tables of synthetic rows, and how other noise would have moved them.
+
+    Least squares joins tables that overlap, as it did when the rows were made: what it makes of noise alone is a move
+    that all tables agree on.
+    """
+
+    measurements: tuple[Measurement, ...]
+    groupings: Mapping[str, Grouping]
+    domain: Domain
+    cells: Mapping[Clique, npt.NDArray[np.int64]]
+    tables: Mapping[Clique, Floats]
+    rows: int
+
+    @classmethod
+    def of(
+        cls, codes: Codes, *, measurements: Sequence[Measurement], domain: Domain, sample: float
+    ) -> _NoisePerturbation:
+        seen = common_groupings(measurements)
+        plain, _ = split_coarse_tables(measurements, domain=domain, groupings=seen)
+        order = {name: place for place, name in enumerate(domain)}
+        cliques = {tuple(sorted(each.marginal.clique, key=order.__getitem__)) for each in plain}
+        cliques.discard(())
+        largest = [one for one in sorted(cliques) if not any(set(one) < set(two) for two in cliques)]
+        grouped = domain.grouped(seen.values())
+        cells = {
+            clique: cell_indices(Marginal.grouped(clique, seen), codes=codes, domain=domain)
+            for clique in largest
+        }
+        rows = len(next(iter(codes.values())))
+        tables = {
+            clique: np.bincount(place, minlength=grouped.cells(clique)).astype(np.float64) * (sample / rows)
+            for clique, place in cells.items()
+        }
+        return cls(measurements=plain, groupings=seen, domain=domain, cells=cells, tables=tables, rows=rows)
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return a factor for each row that moves all tables as noise of the same laws would."""
+        factors = np.ones(self.rows)
+        if not self.cells:
+            return factors
+        noise = [
+            replace(
+                each,
+                counts=np.rint(
+                    rng.normal(scale=_NOISE_STEPS * float(each.variance) ** 0.5, size=each.counts.shape)
+                ),
+                variance=each.variance * _NOISE_STEPS**2,
+            )
+            for each in self.measurements
+        ]
+        seen = observe(noise, domain=self.domain, groupings=self.groupings)
+        effects = estimate_gls(
+            [separable_part(o) for o in seen], domain=self.domain.grouped(self.groupings.values())
+        )
+        targets = {}
+        for clique, table in self.tables.items():
+            moved = table + effects.marginal(clique).ravel() / _NOISE_STEPS
+            targets[clique] = np.clip(moved, _MIN_CELL_RATIO * table, _MAX_CELL_RATIO * table)
+        for _ in range(_RAKING_ROUNDS):
+            for clique, place in self.cells.items():
+                held = np.bincount(place, weights=factors, minlength=len(targets[clique]))
+                share = targets[clique] * (self.rows / max(targets[clique].sum(), 1e-9))
+                factors = factors * np.divide(share, held, out=np.zeros(len(held)), where=held > 0)[place]
+        return factors

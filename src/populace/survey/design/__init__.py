@@ -1,0 +1,1 @@
+"""Survey designs: weights, strata, clusters, sampling."""

@@ -1,0 +1,238 @@
+"""The parts of a survey design: lonely psus, replicate weights, missing answers, control totals, sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from populace.core.errors import SchemaError
+from populace.core.marginals import Marginal
+from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.sensitivity.imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import TieBreak
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.schema.exact_numbers import to_fraction
+from populace.schema.hints import quote_names
+from populace.schema.schema import Schema
+from populace.survey.design import survey_columns as columns
+from populace.survey.smooth_questions import BinChoice, Donors
+
+
+class LonelyPsu(StrEnum):
+    """What a stratum with a single psu adds to the variance, as R's options(survey.lonely.psu) has it."""
+
+    FAIL = "fail"  # such a design is refused
+    REMOVE = "remove"  # nothing
+    CERTAINTY = "certainty"  # nothing, by another name
+    ADJUST = "adjust"  # its distance from the mean of all strata, not from its own
+    AVERAGE = "average"  # what the other strata add on average
+
+
+class ReplicateType(StrEnum):
+    """How replicate weights were made, as R's svrepdesign names it."""
+
+    JK1 = "JK1"
+    JKN = "JKn"
+    JK2 = "JK2"
+    BRR = "BRR"
+    FAY = "Fay"
+    BOOTSTRAP = "bootstrap"
+    ACS = "ACS"
+    SUCCESSIVE = "successive-difference"
+    OTHER = "other"
+
+
+class ReplicateCentre(StrEnum):
+    """From what replicates are told apart: from their own mean, or from the estimate itself (R's mse)."""
+
+    MEAN = "mean"
+    ESTIMATE = "estimate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicateDesign:
+    """Columns of replicate weights, and the factors of their squares: V = scale·Σ rscales·(θ_r − θ)².
+
+    >>> ReplicateDesign(columns=("W1", "W2", "W3", "W4"), type=ReplicateType.FAY, rho=Fraction(1, 2)).scale
+    Fraction(1, 1)
+    """
+
+    columns: tuple[str, ...]
+    type: ReplicateType
+    scale: Fraction | None = None
+    rscales: tuple[Fraction, ...] = ()
+    rho: Fraction | None = None
+    around: ReplicateCentre | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "type", ReplicateType(self.type))
+        object.__setattr__(self, "around", None if self.around is None else ReplicateCentre(self.around))
+        for key in ("scale", "rho"):
+            object.__setattr__(self, key, to_fraction(getattr(self, key)))
+        given = [to_fraction(each) for each in self.rscales]
+        object.__setattr__(self, "rscales", tuple(Fraction(-1) if each is None else each for each in given))
+        count = len(self.columns)
+        if count < 2 or len(set(self.columns)) < count:
+            raise SchemaError(
+                f"replicates: {count} columns of weights are named, or one of them twice.",
+                hint="name each column of replicate weights once, and at least two",
+            )
+        if (self.rho is not None) != (self.type is ReplicateType.FAY) or not 0 <= (self.rho or 0) < 1:
+            raise SchemaError(
+                f"replicates: rho is {self.rho} for weights of type {self.type.value!r}.",
+                hint='give rho from 0 up to below 1, and only with type = "Fay"',
+            )
+        if self.rscales and len(self.rscales) != count:
+            raise SchemaError(
+                f"replicates: {len(self.rscales)} rscales are given for {count} columns.",
+                hint="give one for each column, or none",
+            )
+        if self.type in (ReplicateType.JKN, ReplicateType.OTHER) and not self.rscales:
+            raise SchemaError(
+                f"replicates: weights of type {self.type.value!r} need rscales.",
+                hint="give one for each column: for JKn (n − 1)/n of the stratum whose psu was left out",
+            )
+        object.__setattr__(self, "rscales", self.rscales or (Fraction(1),) * count)
+        object.__setattr__(self, "scale", self._scale(count) if self.scale is None else self.scale)
+        if self.scale is None or self.scale <= 0 or min(self.rscales) < 0:
+            raise SchemaError("replicates: a scale is not positive.", hint="give scales above 0")
+        if self.around is None:
+            own = self.type in (ReplicateType.ACS, ReplicateType.SUCCESSIVE)
+            object.__setattr__(self, "around", ReplicateCentre.ESTIMATE if own else ReplicateCentre.MEAN)
+
+    def _scale(self, count: int) -> Fraction:
+        if self.type in (ReplicateType.BRR, ReplicateType.FAY):
+            return 1 / (count * (1 - (self.rho or Fraction(0))) ** 2)
+        if self.type is ReplicateType.JK1:
+            return Fraction(count - 1, count)
+        if self.type is ReplicateType.BOOTSTRAP:
+            return Fraction(1, count - 1)
+        if self.type in (ReplicateType.ACS, ReplicateType.SUCCESSIVE):
+            return Fraction(4, count)
+        return Fraction(1)
+
+
+class MissingHandling(StrEnum):
+    """What happens to rows whose answer is missing."""
+
+    IGNORE = "ignore"  # they do not count where the answer is asked for
+    IMPUTE = "impute"  # they take the answer of their nearest neighbours, inside the barrier
+    MODEL = "model"  # they take the mean of their cell, after the barrier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemNonresponse:
+    """How missing answers of one column are filled: from rows alike in `match`, in groups of some `widths`."""
+
+    column: str
+    how: MissingHandling = MissingHandling.IGNORE
+    match: tuple[str, ...] = ()
+    widths: Mapping[str, Fraction] = field(default_factory=dict, hash=False)
+    k: int = 1
+    take: DonorValue = DonorValue.COPY
+    ties: TieBreak = TieBreak.NEXT
+    default: Fraction | None = None
+
+    def donors(self, schema: Schema) -> Donors:
+        """Return the same as the barrier reads it; the default is the middle of the range."""
+        low, high = columns.span(schema, self.column, place=self.place)
+        return Donors(
+            column=self.column,
+            match=self.cells(schema),
+            low=low,
+            high=high,
+            default=(low + high) / 2 if self.default is None else self.default,
+            k=self.k,
+            take=self.take,
+            ties=self.ties,
+        )
+
+    def cells(self, schema: Schema) -> Marginal:
+        """Return the cells of rows that count as alike."""
+        scales = {name: columns.scale(schema, name, place=self.place) for name in self.match}
+        return Marginal.grouped(
+            self.match,
+            {
+                name: columns.wide(scales[name], width, place=self.place)
+                for name, width in self.widths.items()
+            },
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for messages."""
+        return f"[missing.{self.column}]"
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what does not fit the schema."""
+        if self.how is MissingHandling.IGNORE:
+            columns.column(schema, self.column, place=self.place)
+            if self.match or self.widths or self.default is not None or self.k != 1:
+                raise SchemaError(
+                    f"{self.place}: rows that are ignored need no match, widths, k or default.",
+                    hint='leave these out, or write how = "impute"',
+                )
+            return
+        low, high = columns.span(schema, self.column, place=self.place)
+        if not self.match or self.column in self.match or len(set(self.match)) < len(self.match):
+            raise SchemaError(
+                f"{self.place}: rows are matched on {quote_names(self.match) or 'nothing'}.",
+                hint="name other columns to match on, each once",
+            )
+        if strange := [name for name in self.widths if name not in self.match]:
+            raise SchemaError(
+                f"{self.place}: {quote_names(strange)} has a width, but is not matched on.",
+                hint="add it to match, or leave its width out",
+            )
+        self.cells(schema)
+        if self.k < 1 or (self.k > 1 and self.take is DonorValue.COPY):
+            raise SchemaError(
+                f"{self.place}: k is {self.k} and the value is taken by {self.take.value!r}.",
+                hint='copy from one donor (k = 1), or take = "mean" or "majority" of more',
+            )
+        if self.default is not None and not low <= self.default <= high:
+            raise SchemaError(
+                f"{self.place}: the default {float(self.default):g} lies outside {float(low):g} … {float(high):g}.",
+                hint="give a value of the column's range",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTotals:
+    """Public totals of a population, by the cells of some columns, and sets of bins to choose from.
+
+    `populations` has one number for each cell of `by`, in order; cells that nobody counted have 0. Without `binnings`
+    every cell is a bin of its own.
+    """
+
+    by: Marginal
+    populations: tuple[Fraction, ...]
+    binnings: tuple[Binning, ...]
+
+    @property
+    def total(self) -> Fraction:
+        """The population."""
+        return sum(self.populations, Fraction(0))
+
+    @property
+    def choice(self) -> BinChoice:
+        """The question which set of bins is best."""
+        return BinChoice(by=self.by, binnings=self.binnings, populations=self.populations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredSampling:
+    """How persons were drawn from the population, for amplification: a design that hides them, and its share."""
+
+    design: Drawing
+    share: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise SchemaError(
+                f"sampling: the share is {float(self.share):g}.",
+                hint="give the probability that a person is drawn: above 0 and at most 1",
+            )

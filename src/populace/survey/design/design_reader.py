@@ -1,0 +1,324 @@
+"""From the tables of a design file to a `Design`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from populace.core.errors import ResourceError, SchemaError, UsageError
+from populace.core.marginals import Grouping, Marginal
+from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.sensitivity.imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import TieBreak
+from populace.privacy.sensitivity.poststratification import Binning
+from populace.schema.bounded_parsing import parse_toml
+from populace.schema.conditions.code_semantics import CodeSemantics
+from populace.schema.exact_numbers import to_fraction
+from populace.schema.hints import quote_names
+from populace.schema.schema import Schema
+from populace.schema.toml_table import TomlTable, toml_text
+from populace.survey.design import survey_columns as columns
+from populace.survey.design.design import ByStratum, Design
+from populace.survey.design.design_parts import (
+    ControlTotals,
+    DeclaredSampling,
+    ItemNonresponse,
+    LonelyPsu,
+    MissingHandling,
+    ReplicateCentre,
+    ReplicateDesign,
+    ReplicateType,
+)
+
+MAX_CONTROL_CELLS = 100_000
+_KEYS = (
+    "weights", "most_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
+    "replicates", "most_effect", "population", "sampling", "shrink",
+)  # fmt: skip
+_SAMPLING_DESIGNS = {
+    "simple": Drawing.SIMPLE,
+    "poisson": Drawing.POISSON,
+    "stratified": Drawing.STRATIFIED,
+    "proportional": Drawing.PROPORTIONAL,
+    "cluster": Drawing.CLUSTER,
+    "systematic": Drawing.SYSTEMATIC,
+    "adaptive": Drawing.ADAPTIVE,
+}
+
+
+def load_text(path: str | Path, *, what: str) -> str:
+    """Return the text of a design or of queries."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"there is no {what} file {str(path)!r}.", hint="check the path") from None
+    except (IsADirectoryError, UnicodeDecodeError, ValueError):
+        raise UsageError(f"{str(path)!r} is no {what} file.", hint="name a file of UTF-8 text") from None
+    except OSError as error:
+        raise ResourceError(
+            f"the {what} file {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
+        ) from None
+
+
+def load_toml(text: str, *, name: str, hint: str) -> TomlTable:
+    """Return a TOML text as a table; numbers stay exact."""
+    try:
+        return TomlTable(name, parse_toml(text))
+    except ValueError as error:
+        raise UsageError(f"{name} is not valid TOML: {error}.", hint=hint) from None
+
+
+def read_design(text: str, *, schema: Schema, name: str) -> Design:
+    """Return the design that a TOML text declares."""
+    document = load_toml(text, name=name, hint='write texts in quotes, as in [design] and weights = "WEIGHT"')
+    document.allow(("design", "missing", "totals"))
+    table = document.table("design", place="[design]")
+    table.allow(_KEYS)
+    missing = document.table("missing", place="[missing.COLUMN]")
+    psus = table.table("psus", place="[design.psus]")
+    return Design(
+        schema=schema,
+        weights=table.text("weights"),
+        most_weight=table.number("most_weight"),
+        base=_read_by_stratum(table, "base"),
+        strata=table.text("strata"),
+        psu=table.text("psu"),
+        psus={stratum: psus.texts(stratum) for stratum in psus.items},
+        fpc=_read_by_stratum(table, "fpc"),
+        fpc_within=_read_by_stratum(table, "fpc_within"),
+        lonely=table.choice("lonely", default=LonelyPsu.FAIL),
+        replicates=_read_replicates(table) if "replicates" in table else None,
+        most_effect=table.number("most_effect"),
+        population=table.number("population"),
+        sampling=_read_sampling(table) if "sampling" in table else None,
+        missing={column: _read_missing(missing, column) for column in missing.items},
+        shrink=table.number("shrink") or Fraction(0),
+        totals=tuple(_read_control(each, schema) for each in list_tables(document, "totals")),
+    )
+
+
+def list_tables(document: TomlTable, key: str) -> list[TomlTable]:
+    """Return the tables of a list, with their places for messages."""
+    value = document.items.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+        raise SchemaError(f"{key} is not a list of tables.", hint=f"write [[{key}]] on a line of its own")
+    return [TomlTable(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
+
+
+def _read_by_stratum(table: TomlTable, key: str) -> ByStratum | None:
+    if isinstance(named := table.items.get(key), str):
+        each = "psu" if key == "fpc_within" else "stratum"
+        raise SchemaError(
+            f"{table.place}: {key} is the text {named!r}, and a column cannot be named here.",
+            hint=f"give one number, or one for each {each}: {key} = {{ north = 40, south = 25 }}",
+        )
+    if not isinstance(table.items.get(key), Mapping):
+        return table.number(key)
+    given = table.table(key, place=f"{table.place} {key}")
+    return {stratum: given.number(stratum) or Fraction(0) for stratum in given.items}
+
+
+def _read_replicates(table: TomlTable) -> ReplicateDesign:
+    given = table.table("replicates", place="[design.replicates]")
+    given.allow(("columns", "type", "scale", "rscales", "rho", "around"))
+    if "type" not in given:
+        raise SchemaError(
+            "[design.replicates] has no type.",
+            hint=f"choose one of {quote_names(each.value for each in ReplicateType)}",
+        )
+    return ReplicateDesign(
+        columns=given.texts("columns"),
+        type=given.choice("type", default=ReplicateType.OTHER),
+        scale=given.number("scale"),
+        rscales=given.numbers("rscales"),
+        rho=given.number("rho"),
+        around=given.choice("around", default=ReplicateCentre.MEAN) if "around" in given else None,
+    )
+
+
+def _read_sampling(table: TomlTable) -> DeclaredSampling:
+    given = table.table("sampling", place="[design.sampling]")
+    given.allow(("design", "share"))
+    name, share = given.text("design") or "", given.number("share")
+    if name not in _SAMPLING_DESIGNS or share is None:
+        raise SchemaError(
+            f"[design.sampling] has design {name!r} and {'a' if share is not None else 'no'} share.",
+            hint=f"choose one of {', '.join(_SAMPLING_DESIGNS)}, and a share such as 0.1",
+        )
+    return DeclaredSampling(design=_SAMPLING_DESIGNS[name], share=share)
+
+
+def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
+    table = document.table(column, place=f"[missing.{column}]")
+    table.allow(("how", "match", "widths", "k", "take", "ties", "default"))
+    widths = table.table("widths", place=f"{table.place} widths")
+    k = table.whole("k")
+    return ItemNonresponse(
+        column=column,
+        how=table.choice("how", default=MissingHandling.IGNORE),
+        match=table.texts("match"),
+        widths={name: widths.number(name) or Fraction(0) for name in widths.items},
+        k=1 if k is None else k,
+        take=table.choice("take", default=DonorValue.COPY),
+        ties=table.choice("ties", default=TieBreak.NEXT),
+        default=table.number("default"),
+    )
+
+
+def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
+    table.allow(("by", "edges", "widths", "counts", "bins"))
+    names = table.texts("by")
+    if not names or len(set(names)) < len(names):
+        raise SchemaError(
+            f"{table.place} is by no column, or by one twice.", hint='write by = ["AGE", "SEX"]'
+        )
+    scales = {name: columns.scale(schema, name, place=table.place) for name in names}
+    groupings = _read_groupings(table, scales)
+    by = Marginal.grouped(names, groupings)
+    shape = tuple(groupings[name].size if name in groupings else scales[name].size for name in names)
+    if np.prod(shape, dtype=object) > MAX_CONTROL_CELLS:
+        raise SchemaError(
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MAX_CONTROL_CELLS} is the most.",
+            hint="give widths or edges, or fewer columns",
+        )
+    populations = _read_populations(table, by, scales, shape)
+    alone = Binning(name="alone", bins=tuple((cell,) for cell in range(populations.size)))
+    coarse = [
+        TomlTable(f"{table.place} bins {n}", each.items)
+        for n, each in enumerate(list_tables(table, "bins"), start=1)
+    ]
+    binnings = tuple(_read_binning(each, by, scales, shape) for each in coarse)
+    return ControlTotals(
+        by=by, populations=tuple(populations.ravel().tolist()), binnings=binnings or (alone,)
+    )
+
+
+def _read_groupings(table: TomlTable, scales: Mapping[str, CodeSemantics]) -> dict[str, Grouping]:
+    """Return the groups of columns that `edges`, `widths` or `join` of a table give."""
+    found: dict[str, Grouping] = {}
+    for key in ("edges", "widths", "join"):
+        given = table.table(key, place=f"{table.place} {key}")
+        for name in given.items:
+            if name not in scales or name in found:
+                raise SchemaError(
+                    f"{given.place}: {name!r} is no column of `by`, or is grouped twice.",
+                    hint=f"group {quote_names(scales)}, each at most once",
+                )
+            if key == "edges":
+                found[name] = columns.cut(scales[name], given.numbers(name), place=given.place)
+            elif key == "widths":
+                found[name] = columns.wide(scales[name], given.number(name) or Fraction(0), place=given.place)
+            else:
+                found[name] = columns.joined(scales[name], _read_groups(given, name), place=given.place)
+    return found
+
+
+def _read_groups(table: TomlTable, name: str) -> list[tuple[str, ...]]:
+    groups = table.items[name]
+    if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
+        raise SchemaError(f"{table.place}: {name} is not a list of lists.", hint='write [["a", "b"], ["c"]]')
+    return [TomlTable(table.place, {name: group}).texts(name) for group in groups]
+
+
+def _read_populations(
+    table: TomlTable, by: Marginal, scales: Mapping[str, CodeSemantics], shape: tuple[int, ...]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
+    found = np.full(shape, Fraction(0), dtype=object)
+    seen: set[tuple[int, ...]] = set()
+    for texts, count in _read_counts(table, by.clique):
+        cell = []
+        for name, text in zip(by.clique, texts, strict=True):
+            code = columns.code(scales[name], text, place=table.place)
+            grouping = by.grouping(name)
+            cell.append(code if grouping is None else grouping.groups[code])
+        if tuple(cell) in seen:
+            raise SchemaError(
+                f"{table.place} counts the cell of {quote_names(texts)} twice.",
+                hint="count each cell once; one value of a group stands for the whole group",
+            )
+        if count < 0:
+            raise SchemaError(
+                f"{table.place} counts {float(count):g} for {quote_names(texts)}.", hint="count from 0"
+            )
+        seen.add(tuple(cell))
+        found[tuple(cell)] = count
+    wanted = _count_value_groups(by, scales)
+    if left := [cell for cell in product(*(range(size) for size in wanted)) if cell not in seen]:
+        words = [
+            _label_group(by, scales[name], group) for name, group in zip(by.clique, left[0], strict=True)
+        ]
+        raise SchemaError(
+            f"{table.place} has no population for {quote_names(words)} and {len(left) - 1} more cells."
+            if len(left) > 1
+            else f"{table.place} has no population for {quote_names(words)}.",
+            hint="count every cell; one that nobody can be in has count = 0",
+        )
+    return found
+
+
+def _count_value_groups(by: Marginal, scales: Mapping[str, CodeSemantics]) -> tuple[int, ...]:
+    """Return how many groups of values each column has; groups of special codes follow them."""
+    return tuple(
+        scales[name].levels
+        if (each := by.grouping(name)) is None
+        else max(each.groups[: scales[name].levels]) + 1
+        for name in by.clique
+    )
+
+
+def _label_group(by: Marginal, scale: CodeSemantics, group: int) -> str:
+    grouping = by.grouping(scale.column.name)
+    return scale.text(group if grouping is None else grouping.groups.index(group))
+
+
+def _read_counts(table: TomlTable, clique: tuple[str, ...]) -> list[tuple[tuple[str, ...], Fraction]]:
+    given = table.items.get("counts")
+    if isinstance(given, Mapping) and len(clique) == 1:
+        counts = table.table("counts", place=f"{table.place} counts")
+        return [((text,), counts.number(text) or Fraction(0)) for text in counts.items]
+    if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
+        raise SchemaError(
+            f"{table.place}: counts do not fit {quote_names(clique)}.",
+            hint='write counts = [ { A = "1", B = "x", count = 5 }, … ], for one column { "1" = 5, … }',
+        )
+    found = []
+    for row in given:
+        texts, count = [toml_text(row.get(name)) for name in clique], to_fraction(row.get("count"))
+        if set(row) != {*clique, "count"} or None in texts or count is None:
+            raise SchemaError(
+                f"{table.place}: an entry of counts does not name just {quote_names([*clique, 'count'])}.",
+                hint="give each entry one value of every column, and its count",
+            )
+        found.append((tuple(text or "" for text in texts), count))
+    return found
+
+
+def _read_binning(
+    table: TomlTable, by: Marginal, scales: Mapping[str, CodeSemantics], shape: tuple[int, ...]
+) -> Binning:
+    """Return the bins of a coarser grouping of columns: it joins cells, and never cuts one."""
+    table.allow(("name", "edges", "widths", "join"))
+    coarse = _read_groupings(table, scales)
+    maps = []
+    for name, size in zip(by.clique, shape, strict=True):
+        fine = by.grouping(name)
+        groups = tuple(range(scales[name].size)) if fine is None else fine.groups
+        joined = coarse[name].groups if name in coarse else groups
+        own: list[int | None] = [None] * size
+        for group, to in zip(groups, joined, strict=True):
+            if own[group] not in (None, to):
+                raise SchemaError(
+                    f"{table.place}: its groups of {name!r} cut a cell of the totals.",
+                    hint="bins join cells: their edges are some of those of the totals",
+                )
+            own[group] = to
+        maps.append(own)
+    bins: dict[tuple[int | None, ...], list[int]] = {}
+    for cell, place in enumerate(product(*(range(size) for size in shape))):
+        key = tuple(own[group] for own, group in zip(maps, place, strict=True))
+        bins.setdefault(key, []).append(cell)
+    return Binning(name=table.text("name") or table.place, bins=tuple(map(tuple, bins.values())))

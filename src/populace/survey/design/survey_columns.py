@@ -1,0 +1,168 @@
+"""Columns of a schema as designs and queries use them: lists of public values, and numbers in public ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from populace.core.errors import SchemaError
+from populace.core.marginals import Grouping
+from populace.schema.columns.column import Column
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.conditions.code_semantics import CodeSemantics
+from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.schema import Schema
+
+
+def column(schema: Schema, name: str, *, place: str) -> Column:
+    """Return a column of a schema, or refuse a name that it does not have."""
+    if name not in schema.columns:
+        near = did_you_mean(name, schema.columns)
+        raise SchemaError(
+            f"{place}: the schema has no column {name!r}.",
+            hint=f"did you mean {near!r}?" if near else f"it has {quote_names(schema.columns)}",
+        )
+    return schema.columns[name]
+
+
+def scale(schema: Schema, name: str, *, place: str) -> CodeSemantics:
+    """Return the codes of a column whose values are public and that is read as it is."""
+    found = column(schema, name, place=place)
+    if name in schema.layout.functions or len(found.variables) > 1 or found.draft.unknown:
+        raise SchemaError(
+            f"{place}: column {name!r} is a function, split or to be learnt, so rows cannot be grouped by it.",
+            hint="name a column that is read as it is, with a declared domain",
+        )
+    return schema.layout.view(name).scale
+
+
+def span(schema: Schema, name: str, *, place: str) -> tuple[Fraction, Fraction]:
+    """Return the public range of a column of numbers.
+
+    >>> span(Schema.from_sizes({"AGE": 100}), "AGE", place="query 1")
+    (Fraction(0, 1), Fraction(99, 1))
+    """
+    found = column(schema, name, place=place)
+    if name in schema.layout.functions or not isinstance(found, IntegerColumn | DecimalColumn):
+        raise SchemaError(
+            f"{place}: column {name!r} holds no numbers of a declared range.",
+            hint='numbers come from columns of kind "integer" or "numeric" with min and max that follow from no other',
+        )
+    if isinstance(found, IntegerColumn):
+        return Fraction(found.min), Fraction(found.max)
+    return found.edges[0], found.edges[-1]
+
+
+def values(found: CodeSemantics) -> tuple[str, ...]:
+    """Return the texts of the values of a column, without its special codes.
+
+    >>> values(CodeSemantics.of(IntegerColumn(name="PSU", min=1, max=3)))
+    ('1', '2', '3')
+    """
+    return tuple(found.text(code) for code in range(found.levels))
+
+
+def code(found: CodeSemantics, text: str, *, place: str) -> int:
+    """Return the code of a value, or refuse what is none."""
+    own = found.code(text)
+    if own is None or own >= found.levels:
+        name = found.column.name
+        near = did_you_mean(text, values(found)) if found.levels <= 10_000 else None
+        raise SchemaError(
+            f"{place}: {text!r} is no value of column {name!r}.",
+            hint=f"did you mean {near!r}?" if near else f"its values are {quote_names(values(found))}",
+        )
+    return own
+
+
+def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grouping:
+    """Return groups of an ordered column that begin at some values; each special code stays alone.
+
+    >>> cut(CodeSemantics.of(IntegerColumn(name="AGE", min=0, max=5)), [Fraction(0), Fraction(4)], place="").groups
+    (0, 0, 0, 0, 1, 1, 2)
+    """
+    name = found.column.name
+    if found.intervals is None or not found.bounded:
+        raise SchemaError(
+            f"{place}: column {name!r} has no numbers to cut at.", hint="join its values instead"
+        )
+    first = _firsts(found)
+    if not starts or any(b <= a for a, b in pairwise(starts)):
+        raise SchemaError(f"{place}: the edges of column {name!r} do not climb.", hint="sort them, each once")
+    if starts[0] > first[0]:
+        raise SchemaError(
+            f"{place}: the edges of column {name!r} begin at {float(starts[0]):g}, its values at {float(first[0]):g}.",
+            hint="let the first edge be the lowest value, so that every row has a group",
+        )
+    codes = {value: level for level, value in enumerate(first)}
+    if torn := [edge for edge in starts[1:] if edge not in codes]:
+        raise SchemaError(
+            f"{place}: {float(torn[0]):g} is not where a value or bin of column {name!r} begins.",
+            hint=f"cut where its bins do, {_nearest(torn[0], first)}, or give the column edges of which it is one",
+        )
+    groups = np.zeros(found.levels, dtype=np.int64)
+    for edge in starts[1:]:
+        groups[codes[edge] :] += 1
+    return Grouping(name, (*groups.tolist(), *range(len(starts), len(starts) + found.size - found.levels)))
+
+
+def _nearest(edge: Fraction, first: Sequence[Fraction]) -> str:
+    """Say where the bins next to a number begin."""
+    below = [value for value in first if value < edge][-1:]
+    above = [value for value in first if value > edge][:1]
+    return "such as " + " or ".join(f"{float(value):g}" for value in below + above)
+
+
+def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:
+    """Return groups of one width of an ordered column, from its lowest value on.
+
+    >>> wide(CodeSemantics.of(IntegerColumn(name="AGE", min=0, max=5)), Fraction(2), place="").groups
+    (0, 0, 1, 1, 2, 2, 3)
+    """
+    name = found.column.name
+    if found.intervals is None or not found.bounded or width <= 0:
+        raise SchemaError(
+            f"{place}: column {name!r} has no groups of width {float(width):g}.",
+            hint="give a width above 0, for columns of numbers only",
+        )
+    first = _firsts(found)
+    dense = np.unique([(value - first[0]) // width for value in first], return_inverse=True)[1]
+    specials = range(int(dense[-1]) + 1, int(dense[-1]) + 1 + found.size - found.levels)
+    return Grouping(name, (*dense.tolist(), *specials))
+
+
+def _firsts(found: CodeSemantics) -> list[Fraction]:
+    """Return where each value or bin of a column of numbers begins; a bottom code begins at its own number."""
+    own = found.column
+    if isinstance(own, IntegerColumn):
+        return [Fraction(start) for start in own.starts]
+    if isinstance(own, DecimalColumn):
+        return [own.bounds(level)[0] for level in range(own.levels)]
+    return (
+        [Fraction(start) for start in found.intervals.first.tolist()] if found.intervals is not None else []
+    )
+
+
+def joined(found: CodeSemantics, groups: Iterable[Sequence[str]], *, place: str) -> Grouping:
+    """Return groups of values; a value that is in none, and each special code, stays alone.
+
+    >>> from populace.schema.columns.column import Categorical
+    >>> joined(CodeSemantics.of(Categorical(name="A", values=("x", "y", "z"))), [("z", "x")], place="").groups
+    (0, 1, 0, 2)
+    """
+    leader, seen = list(range(found.size)), set[int]()
+    for group in groups:
+        codes = [code(found, text, place=place) for text in group]
+        if seen & set(codes) or len(set(codes)) < len(codes):
+            raise SchemaError(
+                f"{place}: a value of column {found.column.name!r} is in two groups.",
+                hint="put each into one",
+            )
+        seen |= set(codes)
+        for own in codes:
+            leader[own] = min(codes)
+    number = {own: turn for turn, own in enumerate(sorted(set(leader)))}
+    return Grouping(found.column.name, tuple(number[own] for own in leader))

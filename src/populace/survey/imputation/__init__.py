@@ -1,0 +1,1 @@
+"""Estimates with missing values."""

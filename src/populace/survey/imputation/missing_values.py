@@ -1,0 +1,277 @@
+"""Means and shares of a column with missing values, from answers that were paid for.
+
+Three ways, for rows that were drawn with equal chances:
+
+* ignore: complete rows speak for all. Wrong where the missing ones differ from them.
+* impute: missing values are filled from the nearest rows on the private side. Every estimate needs an ε of its own,
+  above ln 2, and noise that follows a smooth bound.
+* model: each cell of the matching columns takes the noisy mean of its complete rows for its missing ones, after the
+  barrier. All answers are sums, so their noise is that of counts.
+
+Reasons and formulae: docs/decisions/imputation.md
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.errors import UsageError
+from populace.privacy.accounting.mechanisms import Noise
+from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.estimate_result import Estimate, cap_error, make_suppressed_row
+from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
+from populace.survey.imputation.imputation_plan import (
+    CellSum,
+    CellSumKey,
+    Estimand,
+    ImputationNoise,
+    ImputationPlan,
+    ValueRange,
+)
+from populace.survey.imputation.matching_cells import (
+    MergedCells,
+    Truth,
+    cells_where,
+    merge_small_cells,
+    min_rows,
+)
+from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
+from populace.survey.survey_oracle import SurveyOracle
+from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
+from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
+
+Floats = npt.NDArray[np.float64]
+
+# Answers are told in so many steps for what one row can add.
+_LATTICE_STEPS = 2**10
+
+
+def estimate_missing(
+    oracle: SurveyOracle, filling: ImputationPlan, *, laws: ImputationNoise
+) -> tuple[Estimate, ...]:
+    """Ask all that the wishes need, and return an estimate for each, with its errors and an interval.
+
+    What is asked follows from public facts alone, so a run is paid for before anything is known.
+    """
+    asked = list(filling.sums.values())
+    told = oracle.sum_batches([([one], mechanism) for one, mechanism in zip(asked, laws.sums, strict=True)])
+    tables = _NoisyTables(
+        filling=filling,
+        values={
+            key: one.values(counts) for (key, one), counts in zip(filling.sums.items(), told, strict=True)
+        },
+        laws={
+            key: (mechanism, float(one.step))
+            for (key, one), mechanism in zip(filling.sums.items(), laws.sums, strict=True)
+        },
+    )
+    if filling.how is not MissingHandling.IMPUTE:
+        return tuple(
+            tables.estimate(estimand, inside)
+            for estimand, inside in zip(filling.estimands, filling.inside, strict=True)
+        )
+    if laws.size is None:
+        raise UsageError("no noise is given for the size of a bound.", hint="give the laws of all questions")
+    frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=filling.donors)
+    size = oracle.bound_size(frequency, noise=laws.size)
+    rows = ChangedRows(told=size, noise=laws.size, most=tables.most_missing, served=tables.served)
+    changed = rows.draws()
+    found = []
+    for estimand, inside, mechanism in zip(filling.estimands, filling.inside, laws.answers, strict=True):
+        question = filling.question(estimand)
+        most, moved = _bound_parts(question)
+        answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
+        noise = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
+        found.append(tables.filled(estimand, inside, answer=float(answer), noise=noise))
+    return tuple(found)
+
+
+def _bound_parts(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
+    """Return what L₁ = 0 gives as the bound of a question, and what every further one adds."""
+    if question.statistic is ImputedStatistic.FREQUENCY:
+        return Fraction(1), Fraction(1)
+    none, one = (
+        mean_bound(
+            changed,
+            low=question.donors.low,
+            high=question.donors.high,
+            size=question.size,
+            membership=Membership.KNOWN,
+        )
+        for changed in (0, 1)
+    )
+    return none, one - none
+
+
+# Said where noise hides which part of the error comes from filling answers in.
+IMPUTATION_ERROR_HIDDEN = "its error is in the sampling error: noise hides it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyTables:
+    """The noisy sums of all cells, and what follows from them."""
+
+    filling: ImputationPlan
+    values: dict[CellSumKey, Floats]
+    laws: dict[CellSumKey, tuple[Noise, float]]
+
+    @property
+    def most_missing(self) -> float:
+        """More missing rows than there are, but for noise that happens once in many thousand times."""
+        lost = float((self.values[CellSum.ALL, None] - self.values[CellSum.KNOWN, None]).sum())
+        cells = self.values[CellSum.ALL, None].size
+        spread = math.sqrt(cells * sum(self._variance(part) for part in (CellSum.ALL, CellSum.KNOWN)))
+        return max(1.0, lost + 5 * spread)
+
+    @property
+    def served(self) -> DonorLoad | None:
+        """What counts say of how many incomplete rows one complete row serves, if labels are all that decides."""
+        donors = self.filling.donors
+        if donors.ties is not TieBreak.NEXT:
+            return None
+        every, known = self.values[CellSum.ALL, None], self.values[CellSum.KNOWN, None]
+        cut, lost = self._cut(np.ones_like(every, dtype=np.bool_)), every - known
+        surely = 10 * math.sqrt(self._variance(CellSum.ALL) + self._variance(CellSum.KNOWN))
+        return DonorLoad(
+            complete=cut.sums(known),
+            incomplete=np.maximum(cut.sums(lost), 0.0),
+            donors=donors.k,
+            alone=float(np.max(lost, initial=0.0, where=(known < 2 * self._unsure) & (lost > surely))),
+        )
+
+    def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
+        """Return the estimate of a wish from cells alone."""
+        cells = self._cells(estimand, inside)
+        if cells is None:
+            return make_suppressed_row(estimand.query, group=estimand.group)
+        note = (
+            "complete rows only: right if values are missing by chance"
+            if self.filling.how is MissingHandling.IGNORE
+            else "missing values as the complete rows of their cell"
+        )
+        return self._told(estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note)
+
+    def filled(self, estimand: Estimand, inside: Truth, *, answer: float, noise: Floats) -> Estimate:
+        """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
+        cells = self._cells(estimand, inside)
+        if cells is None:
+            return make_suppressed_row(estimand.query, group=estimand.group)
+        frame = self.filling.frame
+        of_frame = cells_where(estimand.where, by=frame, schema=self.filling.schema)
+        size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
+        value = answer / size
+        low, high = self._possible(estimand)
+        value = min(max(value, low), high)
+        mechanism, step = self.laws[CellSum.SIZE, None]
+        return self._told(
+            estimand,
+            cells,
+            value=value,
+            noise=NoiseTerms.of(mechanism, weights=np.full(np.count_nonzero(of_frame), step * value / size)),
+            other=noise / size,
+            note="missing values from the nearest complete rows",
+        )
+
+    def _told(
+        self,
+        estimand: Estimand,
+        cells: ImputationCells,
+        *,
+        value: float,
+        noise: NoiseTerms,
+        other: Floats | None,
+        note: str,
+    ) -> Estimate:
+        spread = cells.spread(value)
+        sampling, imputation = cells.parts(spread, mean=value)
+        width = half_width(spread, noise=noise, other=other)
+        # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
+        alone = noise.deviation if other is None else half_width(None, noise=noise, other=other) / 1.96
+        low, high = self._possible(estimand)
+        return Estimate(
+            query=estimand.query,
+            group=estimand.group,
+            estimate=min(max(value, low), high),
+            sampling_error=cap_error(math.sqrt(sampling), low=low, high=high),
+            imputation_error=None
+            if imputation is None
+            else cap_error(math.sqrt(imputation), low=low, high=high),
+            privacy_error=cap_error(alone, low=low, high=high),
+            low=min(max(value - width, low), high),
+            high=min(max(value + width, low), high),
+            degrees=spread.degrees,
+            note=note if imputation is not None else f"{note}; {IMPUTATION_ERROR_HIDDEN}",
+        )
+
+    def _possible(self, estimand: Estimand) -> tuple[float, float]:
+        """Return between which numbers the truth lies, whatever the rows."""
+        if estimand.between is not None:
+            return 0.0, 1.0
+        return float(self.filling.donors.low), float(self.filling.donors.high)
+
+    def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
+        """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
+        filling, cut = self.filling, self._cut(inside)
+        told = self._told_by(CellSum.KNOWN, None, cut=cut)
+        value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)
+        if told is None or np.any(told.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
+            return None
+        every = self._told_by(CellSum.ALL, None, cut=cut) or told
+        return ImputationCells(
+            cut=cut,
+            every=every,
+            known=told,
+            value=self._told_by(*value, cut=cut),
+            square=None if estimand.between else self._told_by(CellSum.SQUARE, None, cut=cut),
+            donors=filling.donors.k if filling.how is MissingHandling.IMPUTE else None,
+            part=self._share(),
+        )
+
+    def _cut(self, inside: Truth) -> MergedCells:
+        filling = self.filling
+        sizes = filling.by.shape(filling.schema.domain) or (1,)
+        ordered = tuple(filling.schema.variables[name].ordered for name in filling.by.clique) or (True,)
+        return merge_small_cells(
+            inside,
+            counts=self.values[CellSum.KNOWN, None],
+            space=MatchingSpace(sizes=sizes, ordered=ordered),
+            few=self._few,
+            deviation=self._unsure,
+        )
+
+    @property
+    def _few(self) -> float:
+        """Cells whose means stand for missing rows are kept apart longer than those that only tell errors."""
+        return 5.0 if self.filling.how is MissingHandling.MODEL else 20.0
+
+    @property
+    def _unsure(self) -> float:
+        """The deviation of the noise of one cell's number of complete rows."""
+        return math.sqrt(self._variance(CellSum.KNOWN))
+
+    def _told_by(
+        self, part: CellSum, between: ValueRange | None, *, cut: MergedCells
+    ) -> NoisyGroupSums | None:
+        """Return one sum over groups of cells, if it was asked."""
+        if (part, between) not in self.values:
+            return None
+        mechanism, step = self.laws[part, between]
+        return NoisyGroupSums(values=cut.sums(self.values[part, between]), mechanism=mechanism, step=step)
+
+    def _share(self) -> float:
+        """Return which part of the population the rows are."""
+        if self.filling.population is None:
+            return 0.0
+        every = self.values.get((CellSum.ALL, None), self.values[CellSum.KNOWN, None])
+        return min(max(float(every.sum()) / float(self.filling.population), 0.0), 1.0)
+
+    def _variance(self, part: CellSum) -> float:
+        mechanism, step = self.laws[part, None]
+        return float(mechanism.variance) * step**2

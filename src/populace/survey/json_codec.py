@@ -1,0 +1,91 @@
+"""Designs, queries, questions and laws as plain JSON values, and back."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any, TypeVar, Union
+
+from populace.core.errors import ReleaseError
+from populace.privacy.accounting.mechanisms import fraction_from_json
+
+T = TypeVar("T")
+
+
+def encode_json(value: object, *, without: Sequence[str] = ()) -> Any:
+    """Return a value as plain JSON: exact numbers as texts, choices by their names; laws as the ledger writes them.
+
+    >>> from populace.core.marginals import Marginal
+    >>> encode_json((Fraction(1, 3), Marginal(("AGE",))))
+    ['1/3', {'clique': ['AGE'], 'groupings': []}]
+    """
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = [part.name for part in fields(value) if part.init and part.name not in without]
+        return {name: encode_json(getattr(value, name)) for name in kept}
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): encode_json(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [encode_json(inner) for inner in value]
+    return value
+
+
+def decode_json(kind: type[T], told: object, more: Mapping[str, object] | None = None) -> T:
+    """Return the dataclass that `encode_json` wrote; `more` are the fields that it left out.
+
+    >>> from populace.core.marginals import Marginal
+    >>> decode_json(Marginal, {"clique": ["AGE"], "groupings": []})
+    Marginal(clique=('AGE',), groupings=())
+    """
+    try:
+        found: T = _decode_dataclass(kind, told, more or {})
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as failure:
+        raise ReleaseError(
+            f"what is told of a {kind.__name__.lower()} cannot be read.",
+            hint="use the version of populace that wrote it",
+        ) from failure
+    return found
+
+
+def _decode_dataclass(kind: Any, told: Any, more: Mapping[str, object]) -> Any:
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _decode_value(hints[name], inner) for name, inner in told.items()}, **more)
+
+
+def _decode_value(hint: Any, told: Any) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _decode_union(arguments, told)
+    if origin is tuple:
+        inner = arguments[:1] * len(told) if arguments[-1] is Ellipsis else arguments
+        return tuple(_decode_value(each, part) for each, part in zip(inner, told, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: _decode_value(arguments[1], part) for key, part in told.items()}
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return tuple(_decode_value(arguments[0], part) for part in told)
+    if is_dataclass(hint):
+        return _decode_dataclass(hint, told, {})
+    if hint is Fraction:
+        # Not Fraction(told): 1e999999999 would be computed.
+        return Fraction(told) if isinstance(told, int) else fraction_from_json(told)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(told)
+    return told
+
+
+def _decode_union(choices: Sequence[Any], told: Any) -> Any:
+    """Return a value of the first type that it can be: nothing, a table, or a single value."""
+    if told is None and type(None) in choices:
+        return None
+    tables = [each for each in choices if is_dataclass(each) or typing.get_origin(each) is not None]
+    single = [each for each in choices if each is not type(None) and each not in tables]
+    return _decode_value((tables if isinstance(told, dict | list) else single)[0], told)

@@ -1,0 +1,267 @@
+"""Which way each query goes: sums of weights, answers with missing values filled, or counts that meet public totals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+from populace.core.errors import UsageError
+from populace.schema.codec.decoder import code_labels
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.syntax_tree import And, Comparison, Literal, Name, Operator
+from populace.schema.exact_numbers import format_decimal, parse_number
+from populace.schema.schema import Schema
+from populace.survey.calibration.calibrated_counts import Calibration, PopulationCount
+from populace.survey.calibration.contingency_table import ContingencyTable, count_from_totals
+from populace.survey.design import survey_columns as columns
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.estimate_result import Group
+from populace.survey.imputation.imputation_plan import Estimand, ImputationPlan, ValueRange
+from populace.survey.queries.queries import Queries, Query, Statistic
+from populace.survey.queries.sum_questions import SumPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountPlan:
+    """Counts that meet public totals: each with the query and group it belongs to, for one share of the budget.
+
+    `known` says that the totals decide all of them, so that nothing is asked.
+    """
+
+    counts: tuple[PopulationCount, ...]
+    owners: tuple[tuple[str, Group], ...]
+    weighting: Calibration
+    share: Fraction
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueryPlan:
+    """All queries of a run by the way they go, each way with its share of the budget."""
+
+    plan: SumPlan | None
+    filled: tuple[tuple[ImputationPlan, Fraction], ...]
+    counted: CountPlan | None
+
+    @classmethod
+    def of(cls, design: Design, queries: Queries) -> QueryPlan:
+        """Return which way each query goes; what no way leads to is refused."""
+        shares = dict(zip(queries, queries.shares, strict=True))
+        filled: dict[str, list[Query]] = {}
+        counted, summed = [], []
+        for query in queries:
+            _refuse_unfilled(query, design)
+            columns_filled = [
+                name for name in query.known if design.handling(name) is not MissingHandling.IGNORE
+            ]
+            if columns_filled:
+                filled.setdefault(_check_imputable(query, design, columns_filled), []).append(query)
+            elif design.totals:
+                counted.append(query)
+            else:
+                summed.append(query)
+        part = sum((shares[query] for query in summed), Fraction(0))
+        told = (
+            _plan_counts(counted, design, share=sum((shares[query] for query in counted), Fraction(0)))
+            if counted
+            else None
+        )
+        # What totals decide costs nothing: its share goes to what has to be asked.
+        rest = Fraction(1)
+        if told is not None and told.known:
+            rest, told = 1 - told.share, replace(told, share=Fraction(0))
+            if not filled:
+                raise UsageError(
+                    "all that is asked for are public totals of the design.",
+                    hint="take them from there, for nothing; ask for what they do not decide",
+                )
+        return cls(
+            plan=SumPlan.of(design, Queries(schema=queries.schema, queries=tuple(summed)), share=part)
+            if summed
+            else None,
+            filled=tuple(
+                (
+                    _plan_imputation(name, own, design),
+                    sum((shares[query] for query in own), Fraction(0)) / rest,
+                )
+                for name, own in filled.items()
+            ),
+            counted=told,
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all questions are settled before the first answer.
+
+        Counts that meet totals look at it, and so do quantiles of clustered samples.
+        """
+        later = self.plan is not None and any(self.plan.later)
+        return not later and (self.counted is None or self.counted.known)
+
+
+def list_groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:
+    """Yield the groups of a query, each with the condition that its rows meet, the query's own included.
+
+    >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 3})
+    >>> [text for _, text in list_groups(Query(statistic="count", by=("SEX",), where="AGE < 2"), schema)]
+    ['(AGE < 2) and SEX >= 0 and SEX <= 0', '(AGE < 2) and SEX >= 1 and SEX <= 1']
+    """
+    texts = [list_group_labels(schema, name) for name in query.by]
+    own = [] if query.where is None else [f"({query.where})"]
+    for cell in product(*(range(len(each)) for each in texts)):
+        group = tuple((name, held[code]) for name, held, code in zip(query.by, texts, cell, strict=True))
+        parts = [
+            *own,
+            *(_condition_of_code(schema, name, code) for name, code in zip(query.by, cell, strict=True)),
+        ]
+        yield group, " and ".join(parts) or None
+
+
+def list_group_labels(schema: Schema, name: str) -> tuple[str, ...]:
+    """Return the values of a column; of numbers in bins, from where to where each bin goes."""
+    column = schema.columns[name]
+    if isinstance(column, RangeColumn):
+        return code_labels(column)[: column.levels]
+    return columns.values(columns.scale(schema, name, place="by"))
+
+
+def _condition_of_code(schema: Schema, name: str, code: int) -> str:
+    """Return the condition that a column has one value, or lies in one bin."""
+    column, own = schema.columns[name], Name(name)
+    if isinstance(column, IntegerColumn):
+        first, last = column.bounds(code)
+        return f"{own} >= {first} and {own} <= {last}"
+    if isinstance(column, DecimalColumn):
+        low, high = (format_decimal(edge) or str(float(edge)) for edge in column.bounds(code))
+        return f"{own} >= {low}" + (f" and {own} < {high}" if code < column.levels - 1 else "")
+    text = columns.values(columns.scale(schema, name, place="by"))[code]
+    return str(Comparison(own, Operator.EQUAL, Literal(text)))
+
+
+def _refuse_unfilled(query: Query, design: Design) -> None:
+    """Refuse a query for which answers that are declared to be filled would stay missing."""
+    layout = design.schema.layout
+    for name, missing in design.missing.items():
+        if missing.how is MissingHandling.IGNORE:
+            continue
+        own = {part.name for part in design.schema.columns[name].variables}
+        follows = [each for each in layout.functions if own & set(layout.sources(each))]
+        told = [f"{each!r}, which follows from it" for each in query.named if each in follows]
+        if name in query.grouping_columns:
+            told.append("where or by")
+        if told:
+            raise UsageError(
+                f"{query.place}: missing answers of {name!r} are not filled in {told[0]}.",
+                hint=f'ask for the proportion of a range of it (that = "{Name(name)} >= …"), or write how = "ignore" '
+                f"under {missing.place}: missing answers then stay missing",
+            )
+
+
+def _check_imputable(query: Query, design: Design, filled: Sequence[str]) -> str:
+    """Return the one column of a query whose missing answers are filled, or refuse what cannot be."""
+    hint = (
+        'ask for a mean, or for a proportion that one range of the column is, or write how = "ignore" for it'
+    )
+    simple = query.statistic is Statistic.MEAN or (
+        query.statistic is Statistic.PROPORTION and query.that is not None
+    )
+    if len(query.known) > 1 or not simple:
+        raise UsageError(
+            f"{query.place}: missing answers of {filled[0]!r} cannot be filled for it.", hint=hint
+        )
+    if query.low is not None or query.high is not None:
+        raise UsageError(
+            f"{query.place}: low and high do not go with a column whose missing answers are filled.",
+            hint=f"leave them out, and give {filled[0]!r} a narrower range in the schema",
+        )
+    if design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict):
+        raise UsageError(
+            f"{query.place}: missing answers of {filled[0]!r} cannot be filled yet in samples with weights or psus.",
+            hint=f'write how = "ignore" under [missing.{filled[0]}]: rows without an answer then do not count',
+        )
+    return filled[0]
+
+
+def _plan_imputation(name: str, queries: Sequence[Query], design: Design) -> ImputationPlan:
+    schema, missing = design.schema, design.missing[name]
+    estimands = [
+        Estimand(
+            query=query.name,
+            group=group,
+            where=where,
+            between=None if query.that is None else _parse_range(query, name, schema),
+            that=query.that,
+        )
+        for query in queries
+        for group, where in list_groups(query, schema)
+    ]
+    # One number above 1 counts the population; a share says nothing about it.
+    known = design.fpc if isinstance(design.fpc, Fraction) and design.fpc > 1 else None
+    return ImputationPlan(
+        donors=missing.donors(schema),
+        estimands=tuple(estimands),
+        how=missing.how,
+        schema=schema,
+        population=design.population or known,
+    )
+
+
+def _parse_range(query: Query, name: str, schema: Schema) -> ValueRange:
+    """Return the range of a column that a condition names, both ends included."""
+    whole = parse_condition(query.that or "")
+    low, high = columns.span(schema, name, place=query.place)
+    column = schema.columns[name]
+    decimals = 0 if isinstance(column, IntegerColumn) else getattr(column, "decimals", None)
+    for part in whole.parts if isinstance(whole, And) else (whole,):
+        value = (
+            parse_number(part.right.text)
+            if isinstance(part, Comparison) and part.left.name == name and isinstance(part.right, Literal)
+            else None
+        )
+        strict = isinstance(part, Comparison) and part.operator in (Operator.BELOW, Operator.ABOVE)
+        unequal = isinstance(part, Comparison) and part.operator is Operator.UNEQUAL
+        if not isinstance(part, Comparison) or value is None or unequal or (strict and decimals is None):
+            raise UsageError(
+                f"{query.place}: {query.that} is not one range of {name!r}.",
+                hint=f"compare {Name(name)} with numbers: {Name(name)} >= 10 and {Name(name)} <= 20",
+            )
+        steps = 10 ** (decimals or 0)
+        if part.operator in (Operator.BELOW, Operator.AT_MOST, Operator.EQUAL):
+            high = min(high, Fraction(math.ceil(value * steps) - 1, steps) if strict else value)
+        if part.operator in (Operator.ABOVE, Operator.AT_LEAST, Operator.EQUAL):
+            low = max(low, Fraction(math.floor(value * steps) + 1, steps) if strict else value)
+    if low > high:
+        raise UsageError(f"{query.place}: no value of {name!r} meets {query.that}.", hint="give a range")
+    return low, high
+
+
+def _plan_counts(queries: Sequence[Query], design: Design, *, share: Fraction) -> CountPlan:
+    counts: list[PopulationCount] = []
+    owners: list[tuple[str, Group]] = []
+    for query in queries:
+        if query.statistic is not Statistic.COUNT:
+            raise UsageError(
+                f"{query.place}: a {query.statistic.value} does not go with public totals yet.",
+                hint="ask for counts, or leave the totals out of the design",
+            )
+        for group, where in list_groups(query, design.schema):
+            counts.append(PopulationCount(name=f"{query.name} {len(counts)}", where=where))
+            owners.append((query.name, group))
+    weighting = Calibration.of(design)
+    finest = ContingencyTable.of(design.totals, schema=design.schema)
+    return CountPlan(
+        counts=tuple(counts),
+        owners=tuple(owners),
+        weighting=weighting,
+        share=share,
+        known=all(
+            count_from_totals(each.where, finest=finest, controls=design.totals, schema=design.schema)
+            is not None
+            for each in counts
+        ),
+    )

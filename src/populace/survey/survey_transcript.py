@@ -1,0 +1,177 @@
+"""The tape of a run of estimates: every question that was paid for, its law, and the noisy answer that came back.
+
+All that is published follows from the tape, so whoever has it can conclude again, without the private rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from populace.core.errors import ReleaseError
+from populace.core.marginals import Counts
+from populace.measurements.measurements import AnswerRecord
+from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
+from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.schema.schema import Schema
+from populace.survey.json_codec import encode_json
+from populace.survey.smooth_questions import BinChoice, SmoothQuestion
+from populace.survey.sums import Sum
+from populace.survey.survey_oracle import SumBatch, SurveyOracle
+
+
+class SurveyRecorder:
+    """An oracle that asks another one and remembers every question and answer."""
+
+    def __init__(self, oracle: SurveyOracle) -> None:
+        self._oracle = oracle
+        self._tape: list[AnswerRecord] = []
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._oracle.schema
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the run."""
+        return self._oracle.budget
+
+    @property
+    def tape(self) -> tuple[AnswerRecord, ...]:
+        """All questions so far, in their order."""
+        return tuple(self._tape)
+
+    def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
+        """Ask, remember, answer."""
+        found = self._oracle.sum_batches(batches)
+        for (asked, mechanism), counts in zip(_list_sums(batches), found, strict=True):
+            self._keep("sum", encode_sum(asked), mechanism, counts.tolist())
+        return found
+
+    def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Ask, remember, answer."""
+        found = self._oracle.smooth(question, mechanism=mechanism, lattice=lattice)
+        self._keep("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism, str(found))
+        return found
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Ask, remember, answer."""
+        found = self._oracle.bound_size(question, noise=noise)
+        self._keep("bound-size", encode_json(question), noise, found)
+        return found
+
+    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
+        """Ask, remember, answer."""
+        found = self._oracle.choose_bins(question, mechanism=mechanism)
+        self._keep("choose-bins", encode_json(question), mechanism, found)
+        return found
+
+    def _keep(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
+        self._tape.append(
+            AnswerRecord(verb=verb, question=question, mechanism=encode_json(mechanism), answer=answer)
+        )
+
+
+class SurveyReplay:
+    """An oracle that gives the answers of a tape; another question than the one on it is refused."""
+
+    def __init__(self, tape: Iterable[AnswerRecord], *, schema: Schema, budget: Budget) -> None:
+        self._tape: Iterator[AnswerRecord] = iter(tape)
+        self._schema = schema
+        self._budget = budget
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table."""
+        return self._schema
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the run."""
+        return self._budget
+
+    def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
+        """Give the answers on the tape."""
+        return tuple(
+            self._held(self._next("sum", encode_sum(asked), mechanism), asked)
+            for asked, mechanism in _list_sums(batches)
+        )
+
+    def _held(self, answer: Any, asked: Sum) -> Counts:
+        shape = asked.by.shape(self._schema.domain)
+        try:
+            found = np.array(answer, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as failure:
+            raise _different_question() from failure
+        if found.shape != shape:
+            raise _different_question()
+        return found
+
+    def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Give the answer on the tape."""
+        return _parse_fraction(
+            self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
+        )
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Give the answer on the tape."""
+        return _parse_integer(self._next("bound-size", encode_json(question), noise))
+
+    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
+        """Give the answer on the tape."""
+        chosen = _parse_integer(self._next("choose-bins", encode_json(question), mechanism))
+        if not 0 <= chosen < len(question.binnings):
+            raise _different_question()
+        return chosen
+
+    def finish(self) -> None:
+        """Refuse a tape that holds more than was asked."""
+        if next(self._tape, None) is not None:
+            raise _different_question()
+
+    def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
+        held = next(self._tape, None)
+        if held is None or (held.verb, held.question, held.mechanism) != (
+            verb,
+            question,
+            encode_json(mechanism),
+        ):
+            raise _different_question()
+        return held.answer
+
+
+def encode_sum(asked: Sum) -> dict[str, Any]:
+    """Return a sum as plain JSON, with the worth of one step.
+
+    >>> encode_sum(Sum(where="AGE >= 65"))["step"]
+    '1/16777216'
+    """
+    return {**encode_json(asked), "step": str(asked.step)}
+
+
+def _parse_fraction(answer: Any) -> Fraction:
+    try:
+        return fraction_from_json(answer)
+    except (TypeError, ValueError, ZeroDivisionError) as failure:
+        raise _different_question() from failure
+
+
+def _parse_integer(answer: Any) -> int:
+    if not isinstance(answer, int) or isinstance(answer, bool) or abs(answer) >= 2**63:
+        raise _different_question()
+    return answer
+
+
+def _list_sums(batches: Sequence[SumBatch]) -> Iterator[tuple[Sum, Noise]]:
+    return ((asked, mechanism) for sums, mechanism in batches for asked in sums)
+
+
+def _different_question() -> ReleaseError:
+    return ReleaseError(
+        "the noisy answers belong to other questions.", hint="ask the publisher for an unaltered copy"
+    )

@@ -1,0 +1,1 @@
+"""Sampling variances and confidence intervals."""

@@ -1,0 +1,261 @@
+"""The noisy totals of a query: the statistic that they give, the noise in it, and how much another sample differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.marginals import Counts
+from populace.privacy.accounting.mechanisms import Noise
+from populace.survey.queries.cells import Axis, DesignUnits, Floats
+from populace.survey.queries.queries import Statistic
+from populace.survey.queries.sum_questions import SumQuestion
+from populace.survey.sums import Sum
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, sum_noise
+from populace.survey.variance.design_variance import (
+    SampledUnits,
+    StratumFactors,
+    StratumMoments,
+    replicate_variance,
+)
+from populace.survey.variance.statistics_of_totals import ValueAndGradient, ratios
+
+# So many rows of a stratum at least are taken to be there, however noise has it.
+MIN_STRATUM_ROWS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisySum:
+    """A sum as it was answered: numbers in its own units, and the noise of each of them."""
+
+    values: Floats
+    step: float
+    mechanism: Noise
+
+    @classmethod
+    def of(cls, asked: Sum, counts: Counts, mechanism: Noise) -> NoisySum:
+        """Return an answer in steps as numbers."""
+        return cls(values=asked.values(counts), step=float(asked.step), mechanism=mechanism)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise of each number."""
+        return float(self.mechanism.variance) * self.step**2
+
+    def terms(self, weights: npt.ArrayLike) -> NoiseTerms:
+        """Return the noise of a weighted sum of its numbers."""
+        return NoiseTerms.of(self.mechanism, weights=np.asarray(weights) * self.step)
+
+
+Answers = Mapping[Sum, NoisySum]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueryTotals:
+    """The totals of a query (groups × terms), the noise behind them, and the statistic that they give.
+
+    `parts` has the answer behind each term, and `weights` by how much each of its cells counts (units × groups): noise
+    of a term is the sum over units.
+    """
+
+    question: SumQuestion
+    answers: Answers
+    totals: Floats
+    parts: tuple[NoisySum, ...]
+    weights: Floats
+    found: ValueAndGradient
+
+    @classmethod
+    def of(cls, question: SumQuestion, answers: Answers) -> QueryTotals:
+        """Return the totals of a query."""
+        cells = question.cells
+        parts = tuple(answers[asked] for asked in question.sums)
+        sums = _arrange_answers(question, cells, parts, values=question.values)
+        if question.values is not None:
+            parts *= question.values.levels
+        totals = np.einsum("u,ugk->gk", cells.weights, sums)
+        here = cells.arranged(np.ones_like(parts[0].values), question.axes)
+        weights = cells.weights[:, None] * here.reshape(len(cells.weights), len(totals), -1)[:, :, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = question.statistic(totals)
+        return cls(
+            question=question, answers=answers, totals=totals, parts=parts, weights=weights, found=found
+        )
+
+    def noise(self, gradient: Floats, group: int) -> NoiseTerms:
+        """Return the privacy noise of a number with this gradient by the terms of a group."""
+        return sum_noise(
+            [
+                part.terms(slope * self.weights[:, group])
+                for part, slope in zip(self.parts, gradient, strict=True)
+            ]
+        )
+
+    def size(self, group: int) -> tuple[float, float]:
+        """Return what a group's numbers are divided by, and the deviation of its noise."""
+        query = self.question.query
+        ones = np.zeros(self.totals.shape[1])
+        if self.question.values is not None:
+            ones[:] = 1
+        else:
+            ones[1 if self.question.statistic is ratios else 0] = 1
+        size = float(ones @ self.totals[group])
+        return abs(size) if query.statistic is Statistic.RATIO else size, self.noise(ones, group).deviation
+
+    def variance_below(
+        self, gradient: Floats, group: int, *, located: Sequence[Sum], share: float
+    ) -> SamplingVariance:
+        """Return the sampling variance of the share of rows below a quantile: those of each psu were counted later."""
+        size = float(self.totals[group].sum())
+        told = self._between(located, np.array([-share, 1.0]) / size, group, values=None)
+        return self._held(told, gradient, group)
+
+    def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
+        """Return the sampling variance of a number with this gradient, or None where it has none."""
+        question = self.question
+        if not question.weighted:
+            return None
+        if question.design.replicates is not None:
+            return self._held(self._replicated(gradient, group), gradient, group)
+        if not question.design.clustered:
+            return self._within(gradient, group)
+        told = self._between(question.psu_sums, gradient, group, values=question.values)
+        return self._held(told, gradient, group)
+
+    def _held(self, told: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
+        """Return a variance between units, held to the largest design effect where one is declared."""
+        effect = self.question.design.most_effect
+        if effect is None or not self.question.squared:
+            return told
+        return replace(told, most=float(effect) * self._within(gradient, group).draws())
+
+    def _between(
+        self, asked: Sequence[Sum], gradient: Floats, group: int, *, values: Axis | None
+    ) -> SamplingVariance:
+        """Compare psus: from their noisy sums, less what the noise adds."""
+        question, design = self.question, self.question.design
+        cells, found = question.psus, _linear_statistic(gradient)
+        parts = [self.answers[each] for each in asked]
+        sums = cells.weights[:, None] * _arrange_answers(question, cells, parts, values=values)[:, group]
+        if values is not None:
+            parts *= values.levels
+        noise = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
+        units = SampledUnits.of(design)
+        told = units.variances(found, sums=sums[:, None], noise=noise[:, None])
+        each = units.strata.factors[units.stratum] * (noise @ gradient**2)
+        return SamplingVariance(
+            value=float(told.spread[0, 0]),
+            bias=float(told.bias[0, 0]),
+            degrees=float(design.degrees or 1),
+            bias_degrees=_effective_number(each) * (design.degrees or 1) / len(each),
+        )
+
+    def _within(self, gradient: Floats, group: int) -> SamplingVariance:
+        """Compare rows of a stratum, or all rows where units were drawn: from noisy sums of squares and products."""
+        question, design = self.question, self.question.design
+        cells = question.cells
+        rows = self.answers[question.rows]
+        sizes = np.maximum(cells.arranged(rows.values, ()), MIN_STRATUM_ROWS)
+        direct = not design.clustered and design.replicates is None
+        # Without a finite population where units were drawn: what rows are told apart by is not what was drawn from.
+        strata = (
+            StratumFactors.of(design, sizes=sizes)
+            if direct
+            else StratumFactors(sizes=sizes, unsampled_fraction=np.ones_like(sizes))
+        )
+        count = self.totals.shape[1]
+        base = cells.weights
+        sums = _arrange_answers(
+            question, cells, self.parts[:1] if question.values else self.parts, values=question.values
+        )[:, group]
+        squares = np.zeros((len(base), count, count))
+        noise = []
+        factors = strata.factors * base**2
+        for (one, other), asked in question.products.items():
+            part = self.answers[asked]
+            told = _arrange_answers(question, cells, [part], values=question.values)[:, group]
+            if question.values is not None:
+                squares[:, np.arange(count), np.arange(count)] = told
+                noise.append(part.terms(np.outer(factors, gradient**2)))
+                break
+            squares[:, one, other] = squares[:, other, one] = told[:, 0]
+            noise.append(part.terms(factors * gradient[one] * gradient[other] * (1 if one == other else 2)))
+        moments = StratumMoments(
+            strata=strata,
+            sums=(base[:, None] * sums)[:, None],
+            products=(base[:, None, None] ** 2 * squares)[:, None],
+        )
+        own = base[:, None] ** 2 * np.array([part.variance for part in self.parts])
+        found_variances = moments.variances(_linear_statistic(gradient), noise=own[:, None])
+        return SamplingVariance(
+            value=float(found_variances.spread[0, 0]),
+            bias=float(found_variances.bias[0, 0]),
+            noise=sum_noise(noise),
+            degrees=max(float(sizes.sum()) - len(sizes), 1.0),
+        )
+
+    def _replicated(self, gradient: Floats, group: int) -> SamplingVariance:
+        """Compare replicates, less what the noise of their sums adds."""
+        question, told = self.question, self.question.design.replicates
+        cells = DesignUnits.whole(question.design)
+        parts = [[self.answers[asked] for asked in sums] for sums in question.replicate_sums]
+        scores = np.array(
+            [
+                gradient @ _arrange_answers(question, cells, each, values=question.values).sum(axis=0)[group]
+                for each in parts
+            ]
+        )
+        if told is None:
+            raise ValueError("there are no replicate weights")
+        own = float(gradient @ self.totals[group])
+        terms = [each * question.values.levels if question.values is not None else each for each in parts]
+        noise = np.array(
+            [sum(part.variance * g**2 for part, g in zip(each, gradient, strict=True)) for each in terms]
+        )
+        units = np.sqrt(noise)
+        # The form is quadratic, so independent noise adds the sum of its values at each replicate's noise alone.
+        bias = sum(
+            float(
+                replicate_variance(
+                    np.zeros(()), replicates=units * (np.arange(len(units)) == place), design=told
+                )
+            )
+            for place in range(len(units))
+        )
+        value = float(replicate_variance(np.array(own), replicates=scores, design=told))
+        degrees = float(len(scores) - 1)
+        return SamplingVariance(
+            value=value,
+            bias=bias,
+            degrees=degrees,
+            bias_degrees=_effective_number(noise) * degrees / len(noise),
+        )
+
+
+def _effective_number(variances: Floats) -> float:
+    """Return how many equal variances have the same sum and the same sum of squares.
+
+    >>> _effective_number(np.array([2.0, 2.0, 0.0]))
+    2.0
+    """
+    return float(variances.sum() ** 2 / max(float((variances**2).sum()), 1e-300))
+
+
+def _linear_statistic(gradient: Floats) -> ValueAndGradient:
+    """Return the one number that changes with totals by this gradient."""
+    return ValueAndGradient(values=np.zeros((1, 1)), gradient=gradient[None, None])
+
+
+def _arrange_answers(
+    question: SumQuestion, cells: DesignUnits, parts: Sequence[NoisySum], *, values: Axis | None
+) -> Floats:
+    """Return answers as units × groups × terms; with `values`, those of one answer are the terms."""
+    axes = question.by if values is None else (*question.by, values)
+    held = [cells.arranged(part.values, axes) for part in parts]
+    groups = int(np.prod([axis.levels for axis in question.by], dtype=np.int64))
+    if values is not None:
+        return held[0].reshape(len(cells.weights), groups, values.levels)
+    return np.stack([each.reshape(len(cells.weights), groups) for each in held], axis=-1)

@@ -1,0 +1,168 @@
+"""How far noise that follows a smooth bound may have moved an answer, from what is public and paid for alone.
+
+The bound S is private, and so is the scale of the noise. What was paid for is a noisy logarithm of a bound 1 + L₁ with
+the same L₁, and noisy counts of complete and incomplete rows. Labels are hashes, so counts say how large L₁ is likely
+to be: a complete row serves the incomplete ones in k gaps before it, and L₁ is the most that any of them serves. In
+case that says too little, a part of what is thought beforehand is spread over all sizes, evenly by their logarithm.
+L₁ is drawn from what the noisy logarithm leaves of that, and for each L₁ a draw of the published law.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from populace.privacy.accounting.fixed_point import LOG_STEPS
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
+from populace.privacy.smooth.smooth_distributions import (
+    Cauchy,
+    LaplaceLogNormal,
+    NoiseDistribution,
+    PolyPlace,
+    Student,
+)
+from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
+from populace.survey.variance.confidence_intervals import DRAWS
+
+Floats = npt.NDArray[np.float64]
+
+_GRID_POINTS = 2048
+# How much of what is thought beforehand follows counts, and how far off by a factor e^… they may be.
+_COUNTS_WEIGHT, _LOG_SCALE = 0.997, 0.15
+_SHIFTS = np.linspace(-1, 1, 34)[1:-1]
+# Orders in which draws are put together; those of intervals.py are below 100.
+_NOISE_PERMUTATION, _SIZE_PERMUTATION = 101, 102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DonorLoad:
+    """Groups of cells in which incomplete rows are served by complete ones: about how many there are of each."""
+
+    complete: Floats
+    incomplete: Floats
+    donors: int
+    alone: float = 0.0
+    """The most incomplete rows of a cell that seems to have no complete ones: the first to come serves them all."""
+
+    def at_most(self, changed: Floats) -> Floats:
+        """Return how likely it is that no complete row serves more than so many incomplete ones.
+
+        One serves more than j with probability I_q(j + 1, k), q being the part of the group that is incomplete:
+        at random places, k gaps hold that many before k complete rows have come.
+
+        >>> one = DonorLoad(complete=np.array([1000.0]), incomplete=np.array([250.0]), donors=1)
+        >>> one.at_most(np.array([2.0, 4.0, 6.0])).round(2)
+        array([0.  , 0.73, 0.99])
+        """
+        complete = np.maximum(self.complete, 1.0)
+        part = np.clip(self.incomplete / (complete + self.incomplete), 0.0, 0.99)
+        more = special.betainc(np.maximum(changed[:, None], 0) + 1, self.donors, part)
+        found: Floats = np.exp((complete * np.log1p(-np.minimum(more, 1 - 1e-12))).sum(axis=1))
+        return np.where(changed < self.alone, 0.0, found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChangedRows:
+    """What is known of L₁: the noisy size of the bound 1 + L₁, the law of its noise, and the most that L₁ can be.
+
+    `served` tells what counts make likely; without it, all sizes are equally likely on a scale of logarithms.
+    """
+
+    told: int
+    noise: Noise
+    most: float
+    served: DonorLoad | None = None
+
+    def draws(self) -> Floats:
+        """Return evenly spread draws of what L₁ may be.
+
+        >>> from fractions import Fraction
+        >>> sure = ChangedRows(told=3 * LOG_STEPS, noise=DiscreteLaplace(Fraction(1)), most=100.0)
+        >>> round(float(np.median(sure.draws())), 1)
+        7.0
+        """
+        points = self._points()
+        middle = (points[1:] + points[:-1]) / 2
+        away = np.abs(self.told - middle * LOG_STEPS / float(LN_2))
+        if isinstance(self.noise, DiscreteLaplace):
+            weight = -away / float(self.noise.scale)
+        else:
+            weight = -(away**2) / (2 * float(self.noise.variance))
+        mass = np.append(0.0, np.cumsum(np.exp(weight - weight.max()) * self._before(points)))
+        even = (np.arange(DRAWS) + 0.5) / DRAWS * mass[-1]
+        found: Floats = np.exp(np.interp(even, mass, points))[_permutation(_SIZE_PERMUTATION)] - 1
+        return found
+
+    def _points(self) -> Floats:
+        """Return values of ln(1 + L₁) from the least to the most, more of them where the noise puts it."""
+        low, high = math.log(2), math.log(max(3.0, 1 + self.most))
+        centre = min(max(self.told * float(LN_2) / LOG_STEPS, low), high)
+        reach = 40 * math.sqrt(self.noise.variance) * float(LN_2) / LOG_STEPS
+        near = centre + reach * np.linspace(-1, 1, _GRID_POINTS) ** 3
+        return np.unique(np.clip(np.append(np.linspace(low, high, _GRID_POINTS), near), low, high))
+
+    def _before(self, points: Floats) -> Floats:
+        """Return how likely each interval between points is, before the size of the bound is heard."""
+        even: Floats = np.diff(points) / (points[-1] - points[0])
+        if self.served is None:
+            return even
+        grid = np.linspace(points[0] - 1, points[-1] + 1, _GRID_POINTS)
+        # A whole number stands for the interval around it.
+        told = self.served.at_most(np.exp(grid) - 1.5)
+        shifts = _LOG_SCALE * np.sign(_SHIFTS) * -np.log1p(-np.abs(_SHIFTS))
+        told = np.mean([np.interp(points + shift, grid, told) for shift in shifts], axis=0)
+        # What lies outside belongs to the ends.
+        told[0], told[-1] = 0.0, 1.0
+        likely: Floats = _COUNTS_WEIGHT * np.diff(told) + (1 - _COUNTS_WEIGHT) * even
+        return likely
+
+
+def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, moved: float) -> Floats:
+    """Return evenly spread draws of the noise on an answer with the bound most + L₁·moved, from draws of L₁."""
+    found: Floats = (most + changed * moved) / float(noise.s) * distribution_draws(noise.mechanism)
+    return found
+
+
+@lru_cache(maxsize=64)
+def distribution_draws(mechanism: NoiseDistribution) -> Floats:
+    """Return evenly spread draws of a law of smooth noise, in floating point: for intervals, never for noise."""
+    even = (np.arange(DRAWS) + 0.5) / DRAWS
+    inside = np.abs(2 * even - 1)  # P[|X| ≤ x]
+    found = np.sign(even - 0.5) * _tail_quantiles(mechanism, 1 - inside)
+    found = found[_permutation(_NOISE_PERMUTATION)]
+    found.setflags(write=False)
+    return found
+
+
+def _tail_quantiles(mechanism: NoiseDistribution, two_sided_quantile: Floats) -> Floats:
+    """Return the x with P[|X| > x] = exceeded."""
+    match mechanism:
+        case Cauchy():
+            return _power_quantiles(float(mechanism.gamma), 1.0, two_sided_quantile)
+        case Student():
+            degrees = float(mechanism.degrees)
+            return math.sqrt(degrees) * _power_quantiles(2.0, (degrees + 1) / 2, two_sided_quantile)
+        case PolyPlace() | LaplaceLogNormal():
+            # A table of some, by logarithms: these laws are told one probability at a time.
+            table = np.geomspace(two_sided_quantile.min(), two_sided_quantile.max(), 200)
+            told = np.log([mechanism.two_sided_quantile(float(each)) for each in table])
+            return np.exp(np.interp(np.log(two_sided_quantile), np.log(table), told))
+        case _:
+            raise TypeError(f"{mechanism!r} has no draws")
+
+
+def _power_quantiles(power: float, exponent: float, two_sided_quantile: Floats) -> Floats:
+    """Return the same for a density ∝ (1 + |x|^p)^−m: P[|X| > x] = I_w(m − 1/p, 1/p), w = 1/(1 + x^p)."""
+    w = special.betaincinv(exponent - 1 / power, 1 / power, two_sided_quantile)
+    found: Floats = ((1 - w) / w) ** (1 / power)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _permutation(number: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([2026, number]).permutation(DRAWS)
