@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
-    from populace.inference.fit.least_squares_fit import fit_least_squares as fit_least_squares
     from populace.inference.gls.count_intervals import count_intervals as count_intervals
     from populace.inference.model import Model as Model
     from populace.measurements.measurements import Measurements as Measurements
+    from populace.methods.fit_measurements import fit as fit
     from populace.methods.workload import Workload as Workload
     from populace.planning.plan import plan as plan
     from populace.privacy.ledger.ledger import Ledger as Ledger
@@ -41,7 +41,7 @@ _HOMES = {
     "Schema": "schema.schema",
     "Workload": "methods.workload",
     "estimate": "api.estimate",
-    "fit": "inference.fit.least_squares_fit",
+    "fit": "methods.fit_measurements",
     "intervals": "inference.gls.count_intervals",
     "measure": "api.synthesize",
     "plan": "planning.plan",

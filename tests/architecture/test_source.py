@@ -31,7 +31,7 @@ RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
     (
         street.draws_noise_elsewhere,
         "private/private_table.py",
-        "def noisy(n, x, l):\n    return n.add(x, law=l)",
+        "def noisy(n, x, l):\n    return n.add(x, mechanism=l)",
     ),
     (street.draws_noise_elsewhere, "api/synthesize.py", "def chosen(n, x, r):\n    return n.pick(x, rate=r)"),
     (
@@ -42,7 +42,7 @@ RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
     (
         street.draws_noise_elsewhere,
         "private/survey/smooth_answers.py",
-        "def told(n, q, s, l):\n    return n.smooth(q, s, law=l, lattice=1)",
+        "def told(n, q, s, l):\n    return n.smooth(q, s, mechanism=l, lattice=1)",
     ),
     (street.asks_engine_elsewhere, "api/synthesize.py", "def total(table):\n    return table.engine()"),
     (street.asks_engine_elsewhere, "api/synthesize.py", "def rows(table):\n    return table.survey_rows()"),

@@ -183,7 +183,7 @@ with open(sys.argv[2], "ab", buffering=0) as out:
         )
         for number in range(4):
             law = Exponential(Fraction(1, 4))
-            run.charge(Spend(verb="choose", what=f"{number}", law=law, answers=1, l1=1, l2_squared=1))
+            run.charge(Spend(verb="choose", what=f"{number}", mechanism=law, answers=1, l1=1, l2_squared=1))
             out.write(f"{run.id} {number}\\n".encode())
             os.fsync(out.fileno())
         run.finish()

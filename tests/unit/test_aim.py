@@ -153,7 +153,7 @@ def test_the_last_round_takes_what_is_left():
 
 @pytest.mark.parametrize("most", [60, 300])
 def test_the_model_grows_only_as_the_budget_is_used(most, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CELLS", most)
+    monkeypatch.setattr(module, "MAX_TREE_CELLS", most)
     rng = np.random.default_rng(2)
     rows = {name: rng.integers(0, 4, 3000) for name in "abcd"}
     # Everything would be taken if there were room: the largest candidate wins.
@@ -182,12 +182,12 @@ def test_candidates_are_the_parts_of_the_workload_by_weight():
 
 def test_of_very_many_candidates_the_smallest_are_taken(monkeypatch):
     domain = Domain({name: 2 + i for i, name in enumerate("abcdef")})
-    monkeypatch.setattr(module, "MOST_CANDIDATES", 10)
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 10)
     found = downward_closure(Workload.triples(domain), domain=domain)
     assert len(found) == 10
     assert [len(c) for c in found] == [1] * 6 + [2] * 4
-    monkeypatch.setattr(module, "MOST_CANDIDATES", 10**6)
-    monkeypatch.setattr(module, "MOST_SCORED", sum(domain.values()) + 6 + 8 + 9)
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 10**6)
+    monkeypatch.setattr(module, "MAX_SCORED_CELLS", sum(domain.values()) + 6 + 8 + 9)
     assert list(downward_closure(Workload.triples(domain), domain=domain))[6:] == [("a", "b"), ("a", "c")]
 
 

@@ -248,7 +248,7 @@ def cells_of(model):
     return model.tree.cells(model.full_domain)
 
 
-@pytest.mark.parametrize("limit", ["MOST_CELLS", "MOST_WORK"])
+@pytest.mark.parametrize("limit", ["MAX_TREE_CELLS", "MAX_SWEEP_WORK"])
 def test_more_pairs_than_the_tree_can_hold_are_targets_all_the_same(monkeypatch, limit):
     domain = Domain(dict.fromkeys("abcdef", 4))
     pairs = list(combinations(domain, 2))
@@ -256,7 +256,7 @@ def test_more_pairs_than_the_tree_can_hold_are_targets_all_the_same(monkeypatch,
     items = answers(table, pairs, domain=domain, deviation=3)
     whole = fit_model(items, domain=domain)
     assert cells_of(whole) > 100
-    monkeypatch.setattr(module, limit, {"MOST_CELLS": 100, "MOST_WORK": 300}[limit])
+    monkeypatch.setattr(module, limit, {"MAX_TREE_CELLS": 100, "MAX_SWEEP_WORK": 300}[limit])
     small = fit_model(items, domain=domain)
     assert cells_of(small) <= 100
     assert sum(len(clique) == 2 for clique in small.potentials) >= 3

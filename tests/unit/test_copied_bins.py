@@ -152,7 +152,7 @@ def test_told_rows_are_saved_and_altered_ones_refused(tmp_path):
     assert found.told is not None
     assert found.told.columns == ("a", "b", "c")
     assert len(found.told.counts) > 2
-    assert found.told.counts.min() > found.record.spends[-1].spend.law.threshold
+    assert found.told.counts.min() > found.record.spends[-1].spend.mechanism.threshold
     found.save(tmp_path / "m")
     again = Measurements.load(tmp_path / "m")
     assert again.digest == found.digest
@@ -225,7 +225,7 @@ def test_domains_are_learnt_before_rows_are_told(tmp_path):
     first, *_, last = found.record.spends
     assert 0 < first.delta <= found.record.delta / 10
     assert found.record.used_delta_reserve == first.delta + last.delta <= found.record.delta
-    assert isinstance(first.spend.law.noise, DiscreteLaplace)
+    assert isinstance(first.spend.mechanism.noise, DiscreteLaplace)
 
 
 # ------------------------------------------------------------------------------------------ field groups
@@ -245,7 +245,7 @@ def test_noise_has_scale_groups_over_epsilon_and_bins_below_the_cut_are_empty(de
     found = run("field-groups", tmp_path, schema=schema, data=data, epsilon="1/2")
     cliques = [item.marginal.clique for item in found.items]
     assert cliques == ([("a", "c"), ("b",)] if declared else [("a",), ("b", "c")])
-    assert found.record.spends[0].spend.law == DiscreteLaplace(Fraction(4))
+    assert found.record.spends[0].spend.mechanism == DiscreteLaplace(Fraction(4))
     model = fit(found)
     total = sum(i.counts.sum() / i.counts.size for i in found.items) / sum(
         1 / i.counts.size for i in found.items
@@ -273,7 +273,7 @@ def test_groups_are_found_in_a_public_table(tmp_path):
     schema = Schema.from_sizes(sizes)
     found = run("field-groups", tmp_path, schema=schema, data=data, public=public)
     assert {item.marginal.clique for item in found.items} == {("a", "c"), ("b", "d"), ("e",)}
-    assert found.record.spends[0].spend.law == DiscreteLaplace(3 / Fraction(found.record.epsilon))
+    assert found.record.spends[0].spend.mechanism == DiscreteLaplace(3 / Fraction(found.record.epsilon))
     release = release_from(found, fit(found))
     assert release.statement["public"]
     (line,) = (line for line in release.statement["not_covered"] if "declared public" in line)

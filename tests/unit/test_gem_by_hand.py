@@ -49,7 +49,7 @@ class Chooser(Clerk):
         assert not none
         assert list(among) == list(range(len(candidates.marginals)))
         shift = max(candidates.weights) * self.budget.unit.score_shift
-        spend = Spend(verb="choose", what="", law=law, answers=1, l1=shift, l2_squared=shift**2)
+        spend = Spend(verb="choose", what="", mechanism=law, answers=1, l1=shift, l2_squared=shift**2)
         share = self.budget.share(spend)
         self.used += share
         self.asked.append(("choose", len(among), share))

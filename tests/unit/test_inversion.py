@@ -319,6 +319,6 @@ def test_noise_needs_no_compiled_loops() -> None:
         "from populace.privacy.noise.samplers import discrete_gaussian; from "
         "populace.privacy.noise.entropy import SystemEntropy;"
         "discrete_gaussian(Fraction(100), size=100_000, entropy=SystemEntropy());"
-        "sys.exit(bool({'populace._kernels', 'scipy', 'pyarrow'} & set(sys.modules)))"
+        "sys.exit(bool({'populace._native._kernels', 'scipy', 'pyarrow'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

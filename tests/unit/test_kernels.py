@@ -177,7 +177,7 @@ def run(plan: tuple[npt.NDArray[np.generic], ...], call: Call) -> None:
 
 
 @needs_loops
-@pytest.mark.parametrize(("name", "value"), [("_native", None), ("MOST_CELLS", 4)])
+@pytest.mark.parametrize(("name", "value"), [("_native", None), ("MAX_CELLS", 4)])
 def test_both_kinds_of_loop_do_the_same_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
@@ -389,7 +389,7 @@ def test_pythons_without_a_lock_get_a_build_of_their_own(
     monkeypatch.setitem(sysconfig.get_config_vars(), "Py_GIL_DISABLED", without_lock)
     runpy.run_path(str(Path(__file__).parents[2] / "setup.py"))
     (loops,) = told["ext_modules"]
-    assert loops["name"] == "populace._kernels"
+    assert loops["name"] == "populace._native._kernels"
     assert loops["optional"] is True
     assert loops["py_limited_api"] is not bool(without_lock)
     assert bool(loops["define_macros"]) is not bool(without_lock)

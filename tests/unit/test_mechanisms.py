@@ -23,7 +23,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 
 LAWS = [DiscreteGaussian(Fraction(25, 2)), DiscreteLaplace(Fraction(7, 3)), Exponential(Fraction(1, 10))]
-GOOD = {"verb": "measure", "what": "sex", "law": LAWS[0], "answers": 1, "l1": 2, "l2_squared": 2}
+GOOD = {"verb": "measure", "what": "sex", "mechanism": LAWS[0], "answers": 1, "l1": 2, "l2_squared": 2}
 
 
 @pytest.mark.parametrize("mechanism", LAWS, ids=lambda mechanism: type(mechanism).__name__)
@@ -104,7 +104,7 @@ def test_numbers_on_disk_have_one_spelling(text):
     [
         {"verb": "peek"},
         {"verb": "choose"},
-        {"law": LAWS[2]},
+        {"mechanism": LAWS[2]},
         {"answers": 0},
         {"answers": True},
         {"l1": 0},

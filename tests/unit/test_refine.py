@@ -190,7 +190,7 @@ def test_without_its_rule_a_column_would_have_moved():
 @pytest.mark.parametrize(("slope", "least", "most"), [(DEFICIT_SLOPE, 13, 23), (1.0, 0, 8)])
 def test_rare_codes_keep_their_rows(monkeypatch, slope, least, most):
     """Cells that expect a third of a row each: costs straight to the middle let many of them outvote the column."""
-    monkeypatch.setattr(populace.sampling.fit_rows, "SLOPE", slope)
+    monkeypatch.setattr(populace.sampling.fit_rows, "DEFICIT_SLOPE", slope)
     rng, others = np.random.default_rng(0), [f"b{i}" for i in range(20)]
     domain = Domain({"a": 2, **dict.fromkeys(others, 60)})
     counts = np.array([982.0, 18.0])
@@ -217,7 +217,7 @@ def test_later_parts_make_up_for_earlier_ones():
 
 
 def test_files_longer_than_a_piece_fit_as_a_whole(monkeypatch):
-    monkeypatch.setattr(populace.sampling.fit_rows, "PIECE", 64)
+    monkeypatch.setattr(populace.sampling.fit_rows, "BLOCK_ROWS", 64)
     rng, domain, targets, codes = problem(3, rows=1000)
     before = distance(codes, targets, domain)
     fit = RowFit(targets, domain=domain)

@@ -36,7 +36,7 @@ from populace.release.statement.cost import MAX_STAGES, margin_of_error, summari
 from populace.release.statement.measured_content import MeasuredContent
 from populace.release.statement.statement import (
     REHEARSAL_STAMP,
-    RowsFrom,
+    RowCountOrigin,
     Statement,
     bound_membership_power,
     compute_statement,
@@ -68,7 +68,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Schema]:
 
 def told(record: RunRecord, schema: Schema) -> Statement:
     return compute_statement(
-        record, schema=schema, answers=MeasuredContent(), rows=100, rows_from=RowsFrom.NOISE
+        record, schema=schema, answers=MeasuredContent(), rows=100, rows_from=RowCountOrigin.NOISE
     )
 
 
@@ -278,9 +278,9 @@ def test_weak_promises_are_called_weak(
 def test_delta_is_large_beside_many_rows(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
     for rows, origin, warned in (
-        (10**7, RowsFrom.NOISE, 0),
-        (10**9, RowsFrom.NOISE, 1),
-        (10**9, RowsFrom.CURATOR, 0),
+        (10**7, RowCountOrigin.NOISE, 0),
+        (10**9, RowCountOrigin.NOISE, 1),
+        (10**9, RowCountOrigin.CURATOR, 0),
     ):
         statement = compute_statement(
             record, schema=schema, answers=MeasuredContent(), rows=rows, rows_from=origin
@@ -374,10 +374,10 @@ def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
 def test_the_origin_of_the_number_of_rows(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
     noisy = compute_statement(
-        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowsFrom.NOISE
+        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowCountOrigin.NOISE
     )["total"]
     chosen = compute_statement(
-        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowsFrom.CURATOR
+        record, schema=schema, answers=MeasuredContent(), rows=5, rows_from=RowCountOrigin.CURATOR
     )["total"]
     assert (noisy["origin"], chosen["origin"]) == ("noisy", "chosen by the curator")
     assert noisy["rows"] == chosen["rows"] == 5

@@ -92,7 +92,8 @@ def test_wanted_triples_are_compared_smallest_first():
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "kept"), [("MOST_TRIPLES", 2, 2), ("MOST_CELLS", 50, 2), ("MOST_CELLS", 49, 1)]
+    ("limit", "value", "kept"),
+    [("MAX_CANDIDATE_TRIPLES", 2, 2), ("MAX_TRIPLE_TABLES_CELLS", 50, 2), ("MAX_TRIPLE_TABLES_CELLS", 49, 1)],
 )
 def test_memory_limits_how_many_are_compared(monkeypatch, limit, value, kept):
     """20, 30 and 30 cells: 50 hold two of them."""

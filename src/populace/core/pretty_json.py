@@ -13,7 +13,7 @@ def pretty_json(value: Any) -> str:
     """Return JSON text; what does not fit on a line has a line for each of its parts, but for lists of plain values.
 
     >>> print(pretty_json({"unit": "person", "spends": [{"name": "SEX", "mu": "1/4"}, {"name": "AGE " * 20,
-    "mu": "1/3"}]}))
+    ... "mu": "1/3"}]}))
     {
      "unit": "person",
      "spends": [

@@ -82,7 +82,7 @@ def cell_strides(clique: Clique, inside: Clique, sizes: tuple[int, ...]) -> Stri
     Axes that follow each other in both are one, and those of a single code are none.
 
     >>> cell_strides(("b", "c"), ("a", "b", "c"), (2, 3, 4)).tolist(), cell_strides(("b", "a"), ("a", "b"), (2,
-    3)).tolist()
+    ... 3)).tolist()
     ([[2, 0], [12, 1]], [[2, 1], [3, 2]])
     """
     stride, strides = 1, dict.fromkeys(inside, 0)

@@ -22,7 +22,7 @@ class PublicTable:
     Whoever hands it over vouches that it is public. It must not hold rows of the private table.
 
     >>> table = PublicTable(name="last year", digest="", domain=Domain({"a": 2}), codes={"a": np.array([0, 1,
-    1], np.uint8)})
+    ... 1], np.uint8)})
     >>> table, table.table(Marginal(("a",)))
     (Public(“last year”, 3 rows), array([1, 2]))
     """

@@ -30,7 +30,7 @@ def parse_table_format(name: str) -> TableFormat:
     """Return the file format of this name.
 
     >>> parse_table_format("csv")
-    <Format.CSV: 'csv'>
+    <TableFormat.CSV: 'csv'>
     """
     if name not in list(TableFormat):
         raise UsageError(f"there is no table format {name!r}.", hint="choose csv or parquet")

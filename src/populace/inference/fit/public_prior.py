@@ -58,7 +58,7 @@ def shrink_counts_to_public(
     that is far off for all that is left as it was measured.
 
     >>> values, left = shrink_counts_to_public(np.array([95.0, 0.0, 12.0]), variance=100.0,
-    public=np.array([100, 4, 4]), total=108.0)
+    ... public=np.array([100, 4, 4]), total=108.0)
     >>> values.round(1), left.round(1)
     (array([96.7,  3.6,  4.7]), array([66.9,  9.1,  9.1]))
     """

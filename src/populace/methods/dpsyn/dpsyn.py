@@ -72,7 +72,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
     from τ₁ = 1500·θ/Ñ on and pairs from τ₂ = 6·τ₁ on, Ñ being at least 1.
 
     >>> split_budget(Fraction(1), theta=1, total=30_000).level, split_budget(Fraction(1), theta=7, total=30_000).level
-    (<Level.PAIRS: 'all pairs'>, <Level.COLUMNS: 'columns, and public pairs scaled to them'>)
+    (<MeasuredTables.PAIRS: 'all pairs'>, <MeasuredTables.COLUMNS: 'columns, and public pairs scaled to them'>)
     """
     nothing = Fraction(0)
     if total is None:

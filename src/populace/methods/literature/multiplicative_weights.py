@@ -30,7 +30,7 @@ def is_dense(domain: Domain, *, rules: Rules, totals: Sequence[Totals]) -> bool:
 
     >>> from populace.schema.conditions.rules import NO_RULES
     >>> is_dense(Domain({"a": 10**7}), rules=NO_RULES, totals=()), is_dense(Domain({"a": 10**8}),
-    rules=NO_RULES, totals=())
+    ... rules=NO_RULES, totals=())
     (True, False)
     """
     small = domain.cells(domain) <= MAX_DENSE_CELLS and len(domain) <= MAX_DENSE_COLUMNS

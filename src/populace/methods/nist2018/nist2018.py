@@ -93,8 +93,8 @@ def measure_weighted(
 def split_share(budget: Budget, weights: Sequence[Fraction], *, share: Fraction) -> list[Fraction]:
     """Return the part of a share that each of some weighted marginals takes; the parts sum to the share.
 
-    >>> from populace.schema.unit import Unit
-    >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=Unit())
+    >>> from populace.schema.unit import PrivacyUnit
+    >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
     >>> split_share(budget, [Fraction(1), Fraction(2)], share=Fraction(1, 2))
     [Fraction(1, 10), Fraction(2, 5)]
     """

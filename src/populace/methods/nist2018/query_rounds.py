@@ -146,8 +146,8 @@ def read_coarse_bins(given: object, column: Column, *, place: str) -> Grouping:
 
     A bin is a value, a span of values in their order, `"10..19"`, or a list of both; `"*"` is everything else.
 
-    >>> from populace.schema.columns.numeric_columns import Integer
-    >>> age = Integer(name="AGE", min=0, max=7, missing=("99",), other="99")
+    >>> from populace.schema.columns.numeric_columns import IntegerColumn
+    >>> age = IntegerColumn(name="AGE", min=0, max=7, missing=("99",), other="99")
     >>> read_coarse_bins([0, "1..3", "4..", "99"], age, place="the workload").groups
     (0, 1, 1, 1, 2, 2, 2, 2, 3)
     """

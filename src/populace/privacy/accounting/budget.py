@@ -224,7 +224,7 @@ class Budget:
 
         >>> from populace.schema.unit import PrivacyUnit
         >>> [Budget.of(Fraction(e), Fraction(0), unit=PrivacyUnit()).can_afford(Fraction(1, 10**5)) for e in
-        ("1e-6", "1e-9")]
+        ... ("1e-6", "1e-9")]
         [True, False]
         """
         widest = max(self.unit.marginal_l1, self.unit.score_shift)

@@ -63,7 +63,7 @@ def overall_epsilon(
     >>> overall_epsilon([Fraction(1), Fraction(3), Fraction(2)], neighbours=Neighbours.REPLACE_ONE)
     Fraction(3, 1)
     >>> overall_epsilon([Fraction(1), Fraction(3), Fraction(2)], neighbours=Neighbours.REPLACE_ONE,
-    cut=SplitBasis.VALUES)
+    ... cut=SplitBasis.VALUES)
     Fraction(5, 1)
     """
     if not epsilons or min(epsilons) < 0:
@@ -84,7 +84,7 @@ def amplified_piece_epsilon(
 
     >>> split = Split(shares=(Fraction(1, 10),) * 10, neighbours=Neighbours.REPLACE_ONE)
     >>> [round(float(amplified_piece_epsilon(Fraction(1), split=split, pieces=p, persons=500)), 3) for p in
-    ([0], [0, 1, 2])]
+    ... ([0], [0, 1, 2])]
     [0.159, 0.416]
     """
     if not pieces or len(set(pieces)) < len(pieces) or not set(pieces) <= set(range(len(split.shares))):

@@ -88,7 +88,7 @@ def seal_event(event: Event, *, seq: int, previous: str) -> Row:
 
     >>> row = seal_event(Event(kind=EventKind.NONPRIVATE, dataset="adult", body={}), seq=1, previous=GENESIS)
     >>> open_row(row, seq=1, previous=GENESIS).kind
-    <Kind.NONPRIVATE: 'nonprivate'>
+    <EventKind.NONPRIVATE: 'nonprivate'>
     """
     body = canonical_json(event.body)
     digest = _digest(seq, event.kind.value, event.dataset, event.run, body, previous)

@@ -104,7 +104,7 @@ class NearestNeighbours:
     """A deterministic scheme of k nearest neighbours.
 
     >>> line = NearestNeighbours(space=MatchingSpace(sizes=(5,), ordered=(True,)), k=1, ties=TieBreak.LOWEST,
-    first=TieOrder.LABEL)
+    ... first=TieOrder.LABEL)
     >>> rows = lambda *pairs: MatchedRows(
     ...     places=np.array([p for p, _ in pairs]), labels=np.array([l for _, l in pairs]), values=np.zeros(len(pairs))
     ... )

@@ -226,9 +226,10 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
 def format_with_error(value: float | None, error: float | None) -> str:
     """Return a number to as many digits as its error leaves it, two of the error, thousands apart.
 
-    >>> format_with_error(1234.5678, 0.123).split(), format_with_error(28734.2, 310.0).split(),
-    format_with_error(None, None)
-    (['1', '234.57'], ['28', '730'], '–')
+    >>> format_with_error(1234.5678, 0.123).split(), format_with_error(28734.2, 310.0).split()
+    (['1', '234.57'], ['28', '730'])
+    >>> format_with_error(None, None)
+    '–'
     """
     if value is None:
         return "–"

@@ -209,7 +209,7 @@ class DateColumn(TemporalColumn):
     """A column of days.
 
     >>> born = DateColumn(name="BORN", min=0, max=364, starts=compute_temporal_starts(DateColumn, "born",
-    first=0, last=364, width="month"))
+    ... first=0, last=364, width="month"))
     >>> born.levels, born.level("1970-02-28"), born.iso_text(born.bounds(1)[1])
     (12, 1, '1970-02-28')
     """

@@ -54,7 +54,7 @@ class UnknownBins(RangeColumn):
 
     >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), whole=True)
     >>> income.learnt([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
-    Integer(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
+    IntegerColumn(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
     """
 
     unknown: ClassVar[bool] = True
@@ -124,8 +124,8 @@ class UnknownBins(RangeColumn):
 class UnknownTemporalBins(UnknownBins):
     """A column of dates or times whose bins nobody knows yet; min and max are days or seconds.
 
-    >>> from populace.schema.columns.date_columns import Date
-    >>> born = UnknownTemporalBins(name="BORN", min=Fraction(0), max=Fraction(364), of=Date)
+    >>> from populace.schema.columns.date_columns import DateColumn
+    >>> born = UnknownTemporalBins(name="BORN", min=Fraction(0), max=Fraction(364), of=DateColumn)
     >>> born.kind, born.learnt([Fraction(31)]).starts
     ('date', (0, 31))
     """

@@ -46,7 +46,7 @@ def parse_value_type(name: str, *, place: str) -> ValueType:
     """Return the type of this name.
 
     >>> parse_value_type("float", place="[columns.x]")
-    <Type.FLOAT64: 'float64'>
+    <ValueType.FLOAT64: 'float64'>
     """
     known = {**{each.value: each for each in ValueType}, **_OTHER_NAMES}
     if name not in known:

@@ -149,8 +149,8 @@ def _firsts(found: CodeSemantics) -> list[Fraction]:
 def joined(found: CodeSemantics, groups: Iterable[Sequence[str]], *, place: str) -> Grouping:
     """Return groups of values; a value that is in none, and each special code, stays alone.
 
-    >>> from populace.schema.columns.column import Categorical
-    >>> joined(CodeSemantics.of(Categorical(name="A", values=("x", "y", "z"))), [("z", "x")], place="").groups
+    >>> from populace.schema.columns.column import CategoricalColumn
+    >>> joined(CodeSemantics.of(CategoricalColumn(name="A", values=("x", "y", "z"))), [("z", "x")], place="").groups
     (0, 1, 0, 2)
     """
     leader, seen = list(range(found.size)), set[int]()

@@ -102,7 +102,7 @@ class SampledUnits:
     """Units that were drawn (psus, or rows themselves), each in a stratum.
 
     >>> units = SampledUnits(stratum=np.array([0, 0, 1, 1]), strata=StratumFactors(sizes=np.full(2, 2.0),
-    unsampled_fraction=np.ones(2)))
+    ... unsampled_fraction=np.ones(2)))
     >>> units.spread(np.array([1.0, 3.0, 5.0, 5.0]))   # 2/(2 − 1)·((1 − 2)² + (3 − 2)²) + 0
     array(4.)
     """

@@ -74,8 +74,8 @@ def pair_share(domain: Domain, *, budget: Budget) -> Fraction:
     columns, two of which meet in a pair, and pairs is least when shares are as the ⅔ powers of k·√m, or the roots of
     k·m.
 
-    >>> from populace.schema.unit import Unit
-    >>> budget = Budget.of(Fraction(1), Fraction(1, 10**9), unit=Unit())
+    >>> from populace.schema.unit import PrivacyUnit
+    >>> budget = Budget.of(Fraction(1), Fraction(1, 10**9), unit=PrivacyUnit())
     >>> pair_share(Domain(dict.fromkeys("abcdefghij", 2)), budget=budget)
     Fraction(31, 50)
     """
@@ -132,7 +132,7 @@ def _quantile_groups(shares: Table, *, most: int) -> list[int]:
     """Return groups of neighbours, by where the middle of each code's share falls; at least two.
 
     >>> _quantile_groups(np.array([0.1, 0.3, 0.1, 0.3, 0.2]), most=2), _quantile_groups(np.array([0.0, 1.0,
-    0.0]), most=2)
+    ... 0.0]), most=2)
     ([0, 0, 0, 1, 1], [0, 1, 1])
     """
     middles = np.cumsum(shares) - shares / 2
