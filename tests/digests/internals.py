@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
+from populace import kernels
 from populace.cli.main import main
 from populace.privacy.entropy import RehearsalEntropy
 from populace.privacy.noise import ExactNoise
@@ -22,6 +23,7 @@ from populace.survey.public_rows import on_public_rows
 __all__ = [
     "METHODS",
     "arithmetic",
+    "is_compiled",
     "main",
     "on_public_rows",
     "population",
@@ -30,6 +32,11 @@ __all__ = [
     "sample",
     "write_split_key",
 ]
+
+
+def is_compiled() -> bool:
+    """Say whether the loops in C are used; their twins in NumPy may differ in the last digits."""
+    return kernels.compiled()
 
 
 def repeatable_noise(seed: int) -> ExactNoise:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .canonical import digest_folder
 from .cases import CASES
-from .internals import arithmetic, repeatable_run_ids
+from .internals import arithmetic, is_compiled, repeatable_run_ids
 
 PLACE = Path(__file__).with_name("digests.json")
 PACKAGES = ("numpy", "scipy", "pyarrow")
@@ -34,7 +34,8 @@ def run_case(name: str) -> Digests:
 
 def machine() -> dict[str, str]:
     """Return what the last digits of numbers depend on beside the code."""
-    return {"arithmetic": arithmetic(), **{name: version(name) for name in PACKAGES}}
+    loops = "compiled" if is_compiled() else "in NumPy"
+    return {"arithmetic": arithmetic(), "loops": loops, **{name: version(name) for name in PACKAGES}}
 
 
 def recorded() -> dict[str, Digests]:
