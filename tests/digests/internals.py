@@ -1,0 +1,61 @@
+"""What the digests need beside the public names of populace, in one place."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from unittest.mock import patch
+
+from populace import kernels
+from populace.cli.main import main
+from populace.privacy.entropy import RehearsalEntropy
+from populace.privacy.noise import ExactNoise
+from populace.privacy.partition import SplitKey
+from populace.release.rows import arithmetic
+from populace.samples.population import population
+from populace.samples.survey import sample
+from populace.strategy.methods import METHODS
+from populace.survey.public_rows import on_public_rows
+
+__all__ = [
+    "METHODS",
+    "arithmetic",
+    "is_compiled",
+    "main",
+    "on_public_rows",
+    "population",
+    "repeatable_noise",
+    "repeatable_run_ids",
+    "sample",
+    "write_split_key",
+]
+
+
+def is_compiled() -> bool:
+    """Say whether the loops in C are used; their twins in NumPy may differ in the last digits."""
+    return kernels.compiled()
+
+
+def repeatable_noise(seed: int) -> ExactNoise:
+    """Return noise that a seed repeats."""
+    return ExactNoise(RehearsalEntropy(seed))
+
+
+def write_split_key(path: Path, *, seed: int) -> None:
+    """Write the key of a split that a seed repeats."""
+    SplitKey.kept(path, entropy=RehearsalEntropy(seed))
+
+
+@contextmanager
+def repeatable_run_ids() -> Iterator[None]:
+    """Number runs 1, 2 and so on. The id of a run, 16 random bytes, also decides between donors that are alike."""
+    drawn, numbers = secrets.token_hex, count(1)
+
+    def token_hex(length: int | None = None) -> str:
+        return f"{next(numbers):032x}" if length == 16 else drawn(length)
+
+    with patch("secrets.token_hex", token_hex):
+        yield
