@@ -9,16 +9,16 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from populace import kernels
+from populace._native import kernels
 from populace.cli.main import main
-from populace.privacy.entropy import RehearsalEntropy
-from populace.privacy.noise import ExactNoise
-from populace.privacy.partition import SplitKey
-from populace.release.rows import arithmetic
-from populace.samples.population import population
-from populace.samples.survey import sample
-from populace.strategy.methods import METHODS
-from populace.survey.public_rows import on_public_rows
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.privacy.noise.split_key import SplitKey
+from populace.release.synthetic_rows import digest_arithmetic as arithmetic
+from populace.simulation.population import simulate_population as population
+from populace.simulation.sample_survey import simulate_survey as sample
+from populace.methods.registry import METHODS
+from populace.survey.variance.public_estimates import estimate_public_rows as on_public_rows
 
 __all__ = [
     "METHODS",
