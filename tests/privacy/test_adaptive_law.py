@@ -7,6 +7,7 @@ number of each answer; summed over all their values, the hockey-stick divergence
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from unittest.mock import patch
@@ -16,9 +17,9 @@ import numpy as np
 import pytest
 from transcripts import Case, whole_run
 
-from populace.api import synthesize as pipeline
 from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Candidates, Marginal
+from populace.methods.adaptive.adaptive import ADAPTIVE
 
 CASE = Case(method="adaptive", sizes=(2, 2), epsilon="1", delta="1e-2")
 EMPTY, ONE = (), (((1, 1),),)
@@ -104,7 +105,10 @@ def divergences():
 )
 @pytest.mark.slow
 def test_delta_of_all_transcripts_is_the_one_that_was_promised(fault, kept, used):
-    with patch.object(pipeline, "METHODS", {"adaptive": curious}), fault():
+    with (
+        patch("populace.methods.registry.METHODS", {"adaptive": replace(ADAPTIVE, measure=curious)}),
+        fault(),
+    ):
         found = max(divergences())
     delta = float(CASE.delta)
     assert (found <= delta) is kept
