@@ -97,12 +97,12 @@ def test_a_histogram_of_nothing_draws_nothing():
 
 def test_tables_of_many_columns_have_intervals_of_their_own_sums(tmp_path):
     """A table of 12 columns has 4,096 effects, which nobody computes."""
-    from populace.inference.gls.count_intervals import count_intervals
+    from populace.inference.gls.count_intervals import intervals
 
     names = [f"c{n}" for n in range(12)]
     schema = Schema.from_sizes(dict.fromkeys(names, 2))
     found = run("histogram", tmp_path, schema=schema, data=pa.table({name: [0, 1, 1] for name in names}))
-    told = count_intervals(found)
+    told = intervals(found)
     (item,) = found.items
     one = told.of("c3")
     assert one.estimate.tolist() == item.counts.sum(axis=tuple(n for n in range(12) if n != 3)).tolist()
