@@ -122,7 +122,12 @@ def links(path: Path) -> list[Path]:
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    [
+        *sorted(ROOT.glob("*.md")),
+        ROOT / "changes" / "README.md",
+        *sorted((ROOT / "examples").rglob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page: Path) -> None:
@@ -165,3 +170,8 @@ def test_changelog_fragments_put_privacy_first(fragment: Path) -> None:
     sections = re.findall(r"^\*\*(\w+)\*\*$", fragment.read_text("utf-8"), flags=re.MULTILINE)
     assert sections
     assert sections == sorted(sections, key=known.index)
+
+
+def test_changelog_is_what_the_fragments_say() -> None:
+    script = runpy.run_path(str(ROOT / "changes" / "compile.py"))
+    assert script["CHANGELOG"].read_text("utf-8") == script["compile_changelog"](), "run make changelog"
