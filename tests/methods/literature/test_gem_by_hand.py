@@ -23,6 +23,8 @@ from tests.helpers.priced_oracle import PricedOracle
 
 SIZES = {"a": 3, "b": 12, "c": 2}
 
+SPACE = ModelSpace(domain=Domain(SIZES))
+
 
 class Even:
     """Stands for a network: all cells alike, and a diary of what it was told."""
@@ -101,7 +103,7 @@ def test_rare_codes_are_asked_in_groups(monkeypatch):
 def test_a_heavier_marginal_has_a_larger_score():
     """The weight is that of its distance and of its penalty."""
     noise = DiscreteGaussian(Fraction(25))
-    found = answer_candidates(Even(Domain(SIZES)), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
+    found = answer_candidates(Even(SPACE), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
     assert found.weights == (3, 1000)
     assert found.penalties == (
         round(3 * mean_absolute_noise(noise) * 36),
@@ -116,8 +118,8 @@ def test_tables_whose_noise_exceeds_any_distance_are_left_out():
     for variance, kept in ((0.99 * edge, 2), (1.01 * edge, 1)):
         noise = DiscreteGaussian(Fraction(variance))
         weights = {("a", "b"): 1, ("a", "c"): 1}
-        assert len(answer_candidates(Even(Domain(SIZES)), weights, noise=noise).marginals) == kept
-        coarse = answer_candidates(Even(Domain(SIZES), groupings=[grouping]), weights, noise=noise)
+        assert len(answer_candidates(Even(SPACE), weights, noise=noise).marginals) == kept
+        coarse = answer_candidates(Even(SPACE.group([grouping])), weights, noise=noise)
         assert coarse.marginals == (Marginal(("a", "b"), (grouping,)), Marginal(("a", "c")))
 
 
