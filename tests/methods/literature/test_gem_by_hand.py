@@ -13,7 +13,7 @@ from populace.inference.gls.observations import Observation
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.gem import gem as module
-from populace.methods.literature.gem.gem import COLUMN_SHARE, MEASURED_SHARE, answer_candidates, measure_gem
+from populace.methods.literature.gem.gem import GEM_CONFIG, answer_candidates, measure_gem
 from populace.methods.literature.gem.gem_model import GemEstimator, _expected_loss
 from populace.methods.selection.candidates import mean_absolute_noise
 from populace.methods.workload import Workload
@@ -77,14 +77,19 @@ def test_rounds_measure_what_was_chosen_and_spend_the_budget(monkeypatch):
     pairs = [item for item in found if len(item.marginal.clique) == 2]
     assert [item.marginal for item in pairs] == oracle.chosen
     assert len(rounds) == len(pairs) == 3
-    each = (1 - COLUMN_SHARE) / 3
+    each = (1 - GEM_CONFIG.column_share) / 3
     # An exponential choice is priced by its worst case, not to the last digit.
     assert all(
-        each * (1 - MEASURED_SHARE) * Fraction(9, 10) < share <= each * (1 - MEASURED_SHARE)
+        each * (1 - GEM_CONFIG.measured_share) * Fraction(9, 10)
+        < share
+        <= each * (1 - GEM_CONFIG.measured_share)
         for share in rounds
     )
     for item in pairs:
-        assert item.variance == oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1).variance
+        assert (
+            item.variance
+            == oracle.budget.measure_noise(each * GEM_CONFIG.measured_share, marginals=1).variance
+        )
     assert Fraction(98, 100) < oracle.used <= 1
 
 
