@@ -201,7 +201,9 @@ def test_arrays_written_to_share_no_memory_and_are_not_locked():
 def test_carrying_that_leads_outside_is_refused(cells, leaving, into):
     def carry(cells, leaving, into):
         source, target, work = np.ones(2), np.ones(6), np.empty(4)
-        kernels.scale_to_separator(source, target, work, leaving=np.array(leaving), into=np.array(into), cells=cells)
+        kernels.scale_to_separator(
+            source, target, work, leaving=np.array(leaving), into=np.array(into), cells=cells
+        )
 
     carry(2, [[2, 1]], [[2, 1], [3, 0]])
     with pytest.raises((ValueError, BufferError)):

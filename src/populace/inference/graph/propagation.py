@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from populace._native.kernels import scale_to_separator, compiled
+from populace._native.kernels import compiled, scale_to_separator
 from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table, cell_strides
 from populace.inference.graph.joints import JointTables
