@@ -35,7 +35,7 @@ from mst_vs_mbi import measure, read, spanning_tree
 from populace.api.synthesize import measure as measure_run
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
-from populace.inference.gls.count_intervals import CountInterval, CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountInterval, CountIntervals, intervals
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -254,7 +254,7 @@ def whole(method: str, *, runs: int) -> bool:
         groups = {way.column: way for marginal in larger for way in marginal.groupings}
         codes = TableCodec(measured.schema).encode(cells)
         truth = partial(count, codes, domain=measured.schema.domain)
-        look(covered, count_intervals(measured), groups, truth)
+        look(covered, intervals(measured), groups, truth)
     each = (time.perf_counter() - begun) / runs * 1000
     print(
         f"\nwhole runs of {method} on {table.num_rows:,} people, epsilon 1: {runs} runs, {each:.0f} ms each"

@@ -34,8 +34,8 @@ from populace.schema.unit import PrivacyUnit
 from tests.audit.private_checks import CHECKS, check_split
 from tests.helpers.planted_faults import seeded
 
-SPEND = "self._run.charge(self._spend("
-AGAIN = "candidates is self._scored or self._run.charge(self._spend("
+SPEND = "self._run.charge("
+AGAIN = "candidates is self._scored or self._run.charge("
 FAULTS: list[tuple[str, Any, str, str]] = [
     # Answers for nothing, or for the price of one.
     ("verb score", Barrier.score, SPEND, AGAIN),
@@ -211,13 +211,13 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", LedgerState._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
     ("books", LedgerState._active, "run.finished", "False"),
     ("books", RunRecord.check_return, "self.plan is not Adaptivity.FIXED", "False"),
-    ("books", RunRecord.check_return, "not is_covered(", "False and fits("),
+    ("books", RunRecord.check_return, "not is_covered(", "False and is_covered("),
     ("books", RunRecord.left, "self.keys - self.used_delta_reserve", "self.keys"),
     (
         "books",
         SpendRecord.check,
         'unit=unit):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
-        'unit=Unit()):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
+        'unit=PrivacyUnit()):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
     ),
     ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),

@@ -36,10 +36,12 @@ def check_twin(twin: Twin) -> None:
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
     check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
     check_conservation(twin)
-    assert [first.told is None, second.told is None] == [first.record.method != "stability"] * 2
-    if first.told is not None:
-        assert np.array_equal(first.told.codes, second.told.codes)
-        assert np.array_equal(first.told.counts, second.told.counts)
+    assert [first.released_rows is None, second.released_rows is None] == [
+        first.record.method != "stability"
+    ] * 2
+    if first.released_rows is not None:
+        assert np.array_equal(first.released_rows.codes, second.released_rows.codes)
+        assert np.array_equal(first.released_rows.counts, second.released_rows.counts)
     for one, other in zip(first.items, second.items, strict=True):
         assert one.marginal == other.marginal
         assert one.variance == other.variance
@@ -70,7 +72,7 @@ def check_twins(found, *, method, delta="1e-3") -> None:
         twin = run_twin(pair, method=method, ledgers=None, seed=number, delta=delta)
         check_twin(twin)
         pairs += any(len(item.marginal.clique) == 2 for item in twin.first.items)
-        told += bool(twin.first.told is not None and len(twin.first.told.counts))
+        told += bool(twin.first.released_rows is not None and len(twin.first.released_rows.counts))
         choices += any(booked.spend.verb in ("choose", "score") for booked in twin.first.record.spends)
     if method == "stability":
         assert told > len(found) / 4, "the replay hardly told a row"

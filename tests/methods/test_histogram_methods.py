@@ -97,12 +97,12 @@ def test_a_histogram_of_nothing_draws_nothing():
 
 def test_tables_of_many_columns_have_intervals_of_their_own_sums(tmp_path):
     """A table of 12 columns has 4,096 effects, which nobody computes."""
-    from populace.inference.gls.count_intervals import count_intervals
+    from populace.inference.gls.count_intervals import intervals
 
     names = [f"c{n}" for n in range(12)]
     schema = Schema.from_sizes(dict.fromkeys(names, 2))
     found = run("histogram", tmp_path, schema=schema, data=pa.table({name: [0, 1, 1] for name in names}))
-    told = count_intervals(found)
+    told = intervals(found)
     (item,) = found.items
     one = told.of("c3")
     assert one.estimate.tolist() == item.counts.sum(axis=tuple(n for n in range(12) if n != 3)).tolist()
@@ -149,21 +149,26 @@ def test_too_many_told_rows_leave_the_most_frequent(monkeypatch):
 
 def test_told_rows_are_saved_and_altered_ones_refused(tmp_path):
     found = run("stability", tmp_path)
-    assert found.told is not None
-    assert found.told.columns == ("a", "b", "c")
-    assert len(found.told.counts) > 2
-    assert found.told.counts.min() > found.record.spends[-1].spend.mechanism.threshold
+    assert found.released_rows is not None
+    assert found.released_rows.columns == ("a", "b", "c")
+    assert len(found.released_rows.counts) > 2
+    assert found.released_rows.counts.min() > found.record.spends[-1].spend.mechanism.threshold
     found.save(tmp_path / "m")
     again = Measurements.load(tmp_path / "m")
     assert again.digest == found.digest
-    assert again.told.codes.tolist() == found.told.codes.tolist()
+    assert again.released_rows.codes.tolist() == found.released_rows.codes.tolist()
     assert "different rows" in repr(again)
     with pytest.raises(ReleaseError, match="not rows of the schema"):
-        replace(found, told=ReleasedRows(("a", "b", "c"), found.told.codes + 3, found.told.counts))
+        replace(
+            found,
+            released_rows=ReleasedRows(
+                ("a", "b", "c"), found.released_rows.codes + 3, found.released_rows.counts
+            ),
+        )
     with pytest.raises(ReleaseError, match="no counts"):
         ReleasedRows(("a",), [[1], [2]], [3])
     with pytest.raises(ReleaseError, match="no rows to draw from"):
-        fit(replace(found, told=None))
+        fit(replace(found, released_rows=None))
 
 
 def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
@@ -189,7 +194,7 @@ def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
         ]
     ):
         release = kept[method]
-        forged = replace(release.measurements, told=told)
+        forged = replace(release.measurements, released_rows=told)
         model = replace(release.model, measurements=forged.digest)
         replace(release, measurements=forged, model=model).save(tmp_path / f"{number}", report=False)
         (failed,) = (check for check in verify(tmp_path / f"{number}").checks if not check.passed)
@@ -221,7 +226,7 @@ def test_domains_are_learnt_before_rows_are_told(tmp_path):
     data = pa.table({"city": ["Ulm"] * 300 + ["Bonn"] * 300 + ["rare"], "n": [3] * 601})
     found = run("stability", tmp_path, data=data, schema=Schema.parse(text), epsilon="4")
     assert found.schema.columns["city"].values == ("Bonn", "Ulm")
-    assert len(found.told.counts) == 2
+    assert len(found.released_rows.counts) == 2
     first, *_, last = found.record.spends
     assert 0 < first.delta <= found.record.delta / 10
     assert found.record.used_delta_reserve == first.delta + last.delta <= found.record.delta

@@ -13,7 +13,7 @@ from populace.api.synthesize import measure
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.measurements.measurements import Measurement
 from populace.methods.mst import pair_candidates
-from populace.methods.registry import METHODS, resolve_name
+from populace.methods.registry import METHODS, find_method
 from populace.methods.selection.merge_rare_codes import merge_into_rest, merge_neighbours, merge_rare_codes
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -100,7 +100,9 @@ def test_one_column_is_enough(method, tmp_path):
 
 
 def test_auto_is_recorded_as_what_ran(tmp_path):
-    assert run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == resolve_name("auto")
+    assert (
+        run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == find_method("auto").name
+    )
 
 
 def column(name, counts, variance=4):

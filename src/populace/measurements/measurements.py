@@ -108,17 +108,17 @@ class ReleasedRows:
 class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
 
-    `told` are whole rows, where the method told some, and `public` what it took from a public table.
+    `released_rows` are whole rows, where the method releases some, and `public` what it took from a public table.
     """
 
     schema: Schema
     items: tuple[Measurement, ...]
     record: RunRecord
-    told: ReleasedRows | None = None
+    released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
 
     def __post_init__(self) -> None:
-        if self.told is not None and not self.told.fits(self.schema.domain):
+        if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
             raise ReleaseError(
                 "the rows that were told are not rows of the schema.",
                 hint="use measurements together with the schema they were made under",
@@ -156,7 +156,7 @@ class Measurements:
             schema=schema,
             items=items,
             record=record,
-            told=rows[-1] if rows else None,
+            released_rows=rows[-1] if rows else None,
             public=public[-1] if public else None,
         )
 
@@ -165,7 +165,7 @@ class Measurements:
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
             f"Measurements of “{self.record.dataset}”: {describe_marginals(item.marginal for item in self.items)}"
-            f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
+            f"{'' if self.released_rows is None else f', {len(self.released_rows.counts)} different rows'}\n"
             f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
 
@@ -227,7 +227,7 @@ class Measurements:
                 }
                 for item in self.items
             ],
-            **({} if self.told is None else {"told": self.told.to_json()}),
+            **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
         }
 
@@ -283,7 +283,7 @@ class Measurements:
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=items, record=record, told=rows, public=public)
+        return cls(schema=schema, items=items, record=record, released_rows=rows, public=public)
 
 
 def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:

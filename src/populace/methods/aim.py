@@ -11,6 +11,7 @@ from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.measurements.measurements import Measurement
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -105,3 +106,12 @@ def downward_closure(workload: Workload, *, domain: Domain) -> dict[Clique, int]
         if left < 0 or len(found) == MAX_CANDIDATES:
             break
     return scale_weights(found)
+
+
+AIM = Method(
+    name="aim",
+    title="Adaptive and iterative mechanism",
+    reference="McKenna, Mullins, Sheldon and Miklau 2022",
+    measure=measure_aim,
+    max_columns=MAX_COLUMNS,
+)

@@ -12,6 +12,7 @@ from populace.core.progress import Progress
 from populace.inference.fit.projection import project_to_simplex
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
@@ -156,3 +157,12 @@ def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
     for place, name in enumerate(names):
         for other in names[place + 1 : place + 1 + reach]:
             yield name, other
+
+
+MST = Method(
+    name="mst",
+    title="Maximum spanning tree",
+    reference="McKenna, Miklau and Sheldon 2021",
+    measure=measure_mst,
+    workload=WorkloadUse.NONE,
+)

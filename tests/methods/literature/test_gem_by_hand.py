@@ -45,11 +45,11 @@ class Even:
 class Chooser(PricedOracle):
     """Chooses the last candidate in turn with the first one, for what a choice costs."""
 
-    def choose(self, candidates, *, among, law, none):
+    def choose(self, candidates, *, among, mechanism, none):
         assert not none
         assert list(among) == list(range(len(candidates.marginals)))
         shift = max(candidates.weights) * self.budget.unit.score_shift
-        spend = Spend(verb="choose", what="", mechanism=law, answers=1, l1=shift, l2_squared=shift**2)
+        spend = Spend(verb="choose", what="", mechanism=mechanism, answers=1, l1=shift, l2_squared=shift**2)
         share = self.budget.share(spend)
         self.used += share
         self.asked.append(("choose", len(among), share))

@@ -11,7 +11,6 @@ import pytest
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.observations import Observation
 from populace.measurements.measurements import Measurement
-from populace.methods.fit_measurements import fit_answers
 from populace.methods.literature import multiplicative_weights as module
 from populace.methods.literature.multiplicative_weights import (
     MultiplicativeWeights,
@@ -19,7 +18,10 @@ from populace.methods.literature.multiplicative_weights import (
     is_dense,
     multiplicative_weights_model,
 )
+from populace.methods.literature.mwem import MWEM
+from populace.methods.method import FitInput
 from populace.schema.conditions.rules import NO_RULES, Rule, Rules, Totals
+from populace.schema.schema import Schema
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 1, "e": 4, "f": 2, "g": 3})
 
@@ -115,7 +117,7 @@ def test_columns_that_were_learnt_in_groups_are_taken_in():
     table = joint()
     halves = Grouping("e", (0, 0, 1, 1))
     items = [told(table, ("e",), grouping=halves), told(table, ("a", "b"))]
-    model = fit_answers(items, method="mwem", domain=DOMAIN)
+    model = MWEM.fit(FitInput(schema=Schema.from_sizes(dict(DOMAIN)), items=items))
     found = model.marginal(("e",))
     np.testing.assert_allclose(
         [found[:2].sum(), found[2:].sum()],

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from populace.core.marginals import Domain, Marginal, tabulate
-from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.gls.interval_half_width import interval_half_width
 from populace.measurements.measurements import Measurement, Measurements
 from populace.release.bundle import Release
@@ -222,7 +222,7 @@ def test_the_document_covers_everything_worst_first(document: ReportDocument, re
 def test_the_report_tells_how_sure_the_counts_are(
     document: ReportDocument, release: Release, no_script: None
 ) -> None:
-    found = count_intervals(release.measurements)
+    found = intervals(release.measurements)
     assert [len(sure.columns) for sure in document.sure] == [0, *[1] * 5, *[2] * 4]
     assert document.estimated_total == float(found.of().estimate)
     for sure in document.sure:

@@ -222,7 +222,7 @@ class CountIntervals:
         return np.broadcast_to(table.reshape(sizes) > 0, shape)
 
 
-def count_intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) -> CountIntervals:
+def intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) -> CountIntervals:
     """Return how sure the counts of one run are: the marginals that it determines, with intervals.
 
     All measurements are joined by weighted least squares, and the variances of its estimates are exact. Where the

@@ -15,6 +15,7 @@ from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, observe, separable_part
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
+from populace.methods.method import FitInput, fit_tables
 from populace.schema.conditions.rules import Rules, Totals
 
 # The cells of a domain that is held as a whole, and its columns: NumPy's tables have so many axes and few more.
@@ -146,3 +147,11 @@ def _blocks(columns: Clique) -> Iterator[Clique]:
     ends = [round(len(columns) * number / _BLOCKS) for number in range(_BLOCKS + 1)]
     for start, end in pairwise(ends):
         yield columns[start:end]
+
+
+def fit_multiplicative_weights(given: FitInput) -> Model:
+    """Return the model of multiplicative weights where the domain can be held cell by cell, else of measured tables."""
+    schema = given.schema
+    if given.gradual or not is_dense(schema.domain, rules=schema.rules, totals=schema.totals):
+        return fit_tables(given)
+    return multiplicative_weights_model(given.items, domain=schema.domain)

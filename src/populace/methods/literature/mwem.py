@@ -10,7 +10,12 @@ from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.multiplicative_weights import MultiplicativeWeights, is_dense
+from populace.methods.literature.multiplicative_weights import (
+    MultiplicativeWeights,
+    fit_multiplicative_weights,
+    is_dense,
+)
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
 from populace.methods.workload import Workload
@@ -89,3 +94,13 @@ def _measure_columns_again(oracle: Oracle, *, share: Fraction) -> tuple[Measurem
     """Measure all columns once more, with what no marginal is worth."""
     columns = [Marginal((name,)) for name in oracle.domain]
     return oracle.measure(columns, noise=oracle.budget.measure_noise(share, marginals=len(columns)))
+
+
+MWEM = Method(
+    name="mwem",
+    title="Multiplicative weights with the exponential mechanism",
+    reference="Hardt, Ligett and McSherry 2012",
+    measure=measure_mwem,
+    fit=fit_multiplicative_weights,
+    max_columns=MAX_COLUMNS,
+)

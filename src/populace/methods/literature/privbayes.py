@@ -11,6 +11,7 @@ from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
+from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -125,3 +126,13 @@ def _child_parent_sets(
 
 def _subsets(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
     return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))
+
+
+PRIVBAYES = Method(
+    name="privbayes",
+    title="Private Bayesian network",
+    reference="Zhang, Cormode, Procopiuc, Srivastava and Xiao 2017",
+    measure=measure_privbayes,
+    workload=WorkloadUse.NONE,
+    max_columns=MAX_COLUMNS,
+)

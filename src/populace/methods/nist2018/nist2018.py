@@ -15,6 +15,7 @@ from populace.core.marginals import Clique, Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.measurements.measurements import Batch, Measurement
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.mst import COLUMN_SHARE, measure_tree
 from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
 from populace.methods.oracle import Oracle
@@ -204,3 +205,14 @@ def _query_marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds
     seen = {} if len(clique) == 1 else {name: groupings[name] for name in clique if name in groupings}
     seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
     return Marginal(clique, tuple(seen[name] for name in clique if name in seen))
+
+
+NIST2018 = Method(
+    name="nist2018",
+    title="Winner of the NIST synthetic data challenge of 2018",
+    reference="McKenna, Miklau and Sheldon 2021",
+    measure=measure_nist2018,
+    workload=WorkloadUse.LISTED,
+    check_rounds=check_queries,
+    smallest_share=smallest_share,
+)
