@@ -15,6 +15,7 @@ import pytest
 from populace.api.synthesize import release_from
 from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
@@ -278,7 +279,7 @@ def test_faults_of_told_rows_are_caught(fault, monkeypatch):
 
 def test_drawing_rows_reads_nothing_private(tmp_path):
     twin = run_twin(neighbour_pairs(1, seed=9)[0], method="mst", ledgers=tmp_path, seed=1)
-    model = fit_least_squares(twin.first.items, domain=schema().domain)
+    model = fit_least_squares(twin.first.items, space=ModelSpace(domain=schema().domain))
     first = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     second = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     assert first.equals(second)

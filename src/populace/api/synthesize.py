@@ -26,9 +26,9 @@ from populace.inference.constraints.conditional_model import (
     check_condition_possible,
     condition_model,
 )
-from populace.inference.constraints.public_totals import check_totals
-from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -216,8 +216,7 @@ def measure(
     seen = with_grid_bins(schema, grids=grids)
     if schema.open:
         check_capacity(with_grid_columns(schema, grids=grids))
-    check_rules_satisfiable(seen.rules, domain=seen.domain)
-    check_totals(seen.totals, rules=seen.rules, domain=seen.domain)
+    check_constraints(ModelSpace.of(seen))
     wish = wanted(seen)
     check_query_rounds(chosen, wish, domain=seen.domain)
     aside = chosen.reserved_delta(slack, discovery=keys)
@@ -346,7 +345,7 @@ def _release(
 def parse_where(text: str, *, schema: Schema) -> RowFilter:
     """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
     where = RowFilter.of(text, schema=schema)
-    check_condition_possible(where, domain=schema.domain, totals=schema.totals)
+    check_condition_possible(where, ModelSpace.of(schema))
     return where
 
 

@@ -359,6 +359,18 @@ def combine_repeats(same: Sequence[Measurement]) -> Measurement:
     return Measurement(same[0].marginal, np.rint(mean).astype(np.int64), variance)
 
 
+def estimate_rows(items: Iterable[Measurement]) -> tuple[float, float]:
+    """Return the number of rows that tables sum to, weighted by their precision, and its variance.
+
+    >>> one, other = (Measurement(Marginal((n,)), np.array([4, 6]), Fraction(v)) for n, v in [("a", 1), ("b", 3)])
+    >>> estimate_rows([one, other])
+    (10.0, 1.5)
+    """
+    known = list(items)
+    weights = [1 / (float(item.variance) * item.counts.size) for item in known]
+    return float(np.average([item.counts.sum() for item in known], weights=weights)), 1 / sum(weights)
+
+
 def describe_marginals(marginals: Iterable[Marginal]) -> str:
     """Return what was measured as people say it, repeats counted once.
 

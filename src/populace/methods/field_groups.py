@@ -134,8 +134,7 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
 
 def fit_field_groups(given: FitInput) -> Model:
     """Return the model in which a row draws one bin of each group."""
-    schema = given.schema
-    return field_groups_model(given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
+    return field_groups_model(given.items, space=given.space)
 
 
 def _limitations(schema: Schema, public: bool) -> list[str]:

@@ -72,6 +72,8 @@ def denoise(
     total = float(baseline.sum())
     if total <= 0:
         return baseline
+    if allowed is not None and allowed.all():
+        allowed = None
     residual = _centre(
         np.where(allowed, values - baseline, 0.0) if allowed is not None else values - baseline
     )

@@ -86,7 +86,7 @@ def _require_max_rows(rows: int | None) -> int:
 
 def fit_histogram(given: FitInput) -> Model:
     """Return the model of one histogram over all columns."""
-    return histogram_model(given.items, domain=given.schema.domain, rules=given.schema.rules)
+    return histogram_model(given.items, space=given.space)
 
 
 HISTOGRAM = Method(

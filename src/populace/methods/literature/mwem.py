@@ -8,6 +8,7 @@ from fractions import Fraction
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.multiplicative_weights import (
@@ -81,10 +82,11 @@ def max_tree_cells(wanted: Sized) -> int:
 def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
     estimate: MultiplicativeWeights | Estimator
-    if is_dense(oracle.domain, rules=oracle.rules, totals=oracle.totals):
+    space = ModelSpace.of(oracle)
+    if is_dense(space):
         estimate = MultiplicativeWeights(oracle.domain)
     else:
-        estimate = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+        estimate = Estimator(space)
     estimate.add(measured)
     estimate.refit()
     return estimate

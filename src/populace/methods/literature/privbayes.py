@@ -9,6 +9,7 @@ from itertools import combinations
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
@@ -51,7 +52,7 @@ def measure_privbayes(
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
     groupings = group_rare_codes(measured[1:], oracle=oracle)
-    estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
+    estimator = Estimator(ModelSpace.of(oracle).group(groupings))
     estimator.add(measured)
     estimator.refit()
     # A column that is all one group has nothing to say about another.

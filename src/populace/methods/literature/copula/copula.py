@@ -164,10 +164,7 @@ def _frequent_groups(shares: Table, *, most: int) -> list[int]:
 
 def fit_copula(given: FitInput) -> Model:
     """Return the model of a Gaussian copula, or of its pairs under rules and totals."""
-    schema = given.schema
-    return copula_model(
-        given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals, progress=given.progress
-    )
+    return copula_model(given.items, space=given.space, progress=given.progress)
 
 
 COPULA = Method(

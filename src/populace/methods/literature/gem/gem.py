@@ -7,6 +7,7 @@ from fractions import Fraction
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
@@ -38,12 +39,7 @@ def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     if not asked:
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
-    mixture = GemEstimator(
-        oracle.domain,
-        groupings=group_rare_codes(measured[1:], oracle=oracle),
-        rules=oracle.rules,
-        totals=oracle.totals,
-    )
+    mixture = GemEstimator(ModelSpace.of(oracle).group(group_rare_codes(measured[1:], oracle=oracle)))
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
@@ -78,8 +74,7 @@ def answer_candidates(mixture: GemEstimator, wanted: dict[Clique, int], *, noise
 
 def fit_gem(given: FitInput) -> Model:
     """Return the mixture of a generator that is trained on all measurements."""
-    schema = given.schema
-    return gem_model(given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
+    return gem_model(given.items, space=given.space)
 
 
 GEM = Method(
