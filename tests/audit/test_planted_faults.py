@@ -55,12 +55,37 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "for sums, noise in batches\n",
         "for sums, noise in batches[-1:]\n",
     ),
-    ("verb discover_rows", Barrier.discover_rows, SPEND, "self._table._engine or " + SPEND),
-    ("verb discover_values", Barrier.discover_values, SPEND, "self._table._tallies or " + SPEND),
-    ("verb smooth", Barrier.smooth, SPEND, "self._table._rows or " + SPEND),
-    ("verb bound_size", Barrier.bound_size, SPEND, "self._table._rows or " + SPEND),
-    ("verb choose_bins", Barrier.choose_bins, SPEND, "self._table._rows or " + SPEND),
-    ("verb discover_bins", Barrier.discover_bins, SPEND, "self._table._engine or " + SPEND),
+    (
+        "verb discover_rows",
+        Barrier.discover_rows,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_values",
+        Barrier.discover_values,
+        SPEND,
+        "self._table._read_tallies.cache_info().currsize or " + SPEND,
+    ),
+    ("verb smooth", Barrier.smooth, SPEND, "self._table._read_survey_rows.cache_info().currsize or " + SPEND),
+    (
+        "verb bound_size",
+        Barrier.bound_size,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb choose_bins",
+        Barrier.choose_bins,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_bins",
+        Barrier.discover_bins,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
     # Noise that is shared.
     (
         "verb score",

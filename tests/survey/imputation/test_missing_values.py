@@ -83,7 +83,7 @@ class Exact:
         noise = (
             float(bounds(bound)[1])
             / float(mechanism.s)
-            * self.rng.choice(distribution_draws(mechanism.mechanism))
+            * self.rng.choice(distribution_draws(mechanism.distribution))
         )
         return round((value + Fraction(self.times * noise)) / lattice) * lattice
 

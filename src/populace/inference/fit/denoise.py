@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from populace._native.kernels import compiled, weigh_estimators
+from populace._native.kernels import compiled, weight_estimators
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
 from populace.schema.conditions.rules import Allowed
@@ -124,7 +124,7 @@ def _aggregation_weights(products: Table, *, temperature: float) -> Table:
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
     weights = (
-        weigh_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE)
+        weight_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE)
         if compiled()
         else _newton_weights(products)
     )

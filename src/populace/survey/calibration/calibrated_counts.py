@@ -159,7 +159,7 @@ class _CountAsking:
             return _make_row(count, found, value=float(asked.values(answer)), noise=own, method=method)
         question = self._weighted_question(count, beta=smooth.t)
         value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
-        draws = distribution_draws(smooth.mechanism) * (self._guess_bound(smooth.t) / float(smooth.s))
+        draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
         noise_of_totals = found.population_noise()
         return _make_row(count, found, value=value, noise=noise_of_totals, other=draws, method=method)
 
@@ -189,7 +189,7 @@ class _CountAsking:
             and budget.smooth_epsilon(self.alone) >= MIN_SMOOTH_EPSILON
         ):
             smooth = self._choose_smooth_noise()
-            if (self._guess_bound(smooth.t) * smooth.deviation) ** 2 < found[best]:
+            if (self._guess_bound(smooth.t) * smooth.standard_deviation) ** 2 < found[best]:
                 return CountMethod.SMOOTH, smooth
         return best, None
 
@@ -200,7 +200,7 @@ class _CountAsking:
             self.plan.budget.smooth_noise(self.alone, t=round_down(epsilon * part, bits=16))
             for part in SMOOTHNESS_GRID
         ]
-        return min(noises, key=lambda noise: noise.deviation * self._guess_bound(noise.t))
+        return min(noises, key=lambda noise: noise.standard_deviation * self._guess_bound(noise.t))
 
     def _weighted_sum(self, count: PopulationCount, among: Truth) -> Sum:
         """Return a count as one sum of the weights that are public by now; rows that cannot count have none."""
