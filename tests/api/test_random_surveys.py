@@ -118,7 +118,7 @@ def test_smooth_noise_is_found_for_every_epsilon(epsilon):
     for part in SMOOTHNESS_GRID[-1:] if epsilon == MAX_EPSILON else SMOOTHNESS_GRID:
         noise = budget.smooth_noise(Fraction(1), t=Fraction(round(held * part)))
         assert noise.price <= held
-        assert noise.deviation < 1e-6
+        assert noise.standard_deviation < 1e-6
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

@@ -345,7 +345,10 @@ DESIGNS = {
         QUERIES,
     ),
     "psus": ('[design]\nweights = "weight"\nstrata = "stratum"\npsu = "psu"\n', QUERIES + OTHER_QUERIES),
-    "design effect": ('[design]\nweights = "weight"\npsu = "psu"\nmax_design_effect = 4\nfpc = 60\n', QUERIES),
+    "design effect": (
+        '[design]\nweights = "weight"\npsu = "psu"\nmax_design_effect = 4\nfpc = 60\n',
+        QUERIES,
+    ),
     "lonely": (
         '[design]\nstrata = "stratum"\npsu = "psu"\npsus = { a = ["1"] }\nlonely = "adjust"\n',
         MEANS + COUNTS,
