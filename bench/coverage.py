@@ -277,7 +277,7 @@ def held_against_law(study: Study, schema: Schema, rng: np.random.Generator) -> 
             (np.array(held.answer) - rows.exact(each)) ** 2
             / float(mechanism_from_json(held.mechanism).variance)
         ).ravel()
-        for each, held in zip(asked, found.tape, strict=False)
+        for each, held in zip(asked, found.transcript, strict=False)
     ]
     every = np.concatenate(squares)
     return float(every.mean()), len(every)
@@ -307,7 +307,7 @@ def run(
             tuple(estimate_public_rows(sample, design=design, queries=queries))
         ]
         private = Rows(sample, schema=schema, budget=budgets[0], rng=rng)
-        rows += [answer_sum_plan(private.at(budget), plan=plan) for budget in budgets]
+        rows += [answer_sum_plan(private.at(budget), plan=plan, budget=budget) for budget in budgets]
         for way, found in enumerate(rows):
             for place, row in enumerate(found):
                 if row.low is None or row.high is None:

@@ -152,4 +152,4 @@ def test_surveys_with_dates_agree_to_the_byte(form: str, row: str, asked: str, t
         lambda each: dump_json(each.statement),
     ):
         assert written(first) == written(same)
-    assert first.tape == second.tape
+    assert first.transcript == second.transcript

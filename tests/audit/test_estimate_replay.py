@@ -93,7 +93,7 @@ def test_neighbours_agree_under_frozen_outputs(name: str, row: str, tmp_path: Pa
     first, second, tape, other = twins(small, large, name=name, folder=tmp_path)
     check_sensitivities(tape, other, record=first.record)
     assert first.rows == second.rows
-    assert first.tape == second.tape
+    assert first.transcript == second.transcript
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
 
 
@@ -129,4 +129,4 @@ def test_tapes_hold_what_met_noise(tmp_path: Path) -> None:
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     found = run(small_survey.rows(5), recorder, name="psus", folder=tmp_path)
     assert all(isinstance(meeting, NoisyAnswer) for meeting in recorder.tape)
-    assert len(recorder.tape) == len(found.tape)
+    assert len(recorder.tape) == len(found.transcript)

@@ -1,6 +1,6 @@
-"""The tape of a run of estimates: every question that was paid for, its law, and the noisy answer that came back.
+"""The transcript of a run of estimates: every question that was paid for, its mechanism, and the noisy answer.
 
-All that is published follows from the tape, so whoever has it can conclude again, without the private rows.
+All that is published follows from it, so that whoever has it can compute the estimates again, without the private rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
 from populace.measurements.measurements import AnswerRecord
-from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.schema.schema import Schema
@@ -29,28 +28,18 @@ class SurveyRecorder:
 
     def __init__(self, oracle: SurveyOracle) -> None:
         self._oracle = oracle
-        self._tape: list[AnswerRecord] = []
+        self._answers: list[AnswerRecord] = []
 
     @property
-    def schema(self) -> Schema:
-        """The schema of the table."""
-        return self._oracle.schema
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the run."""
-        return self._oracle.budget
-
-    @property
-    def tape(self) -> tuple[AnswerRecord, ...]:
+    def transcript(self) -> tuple[AnswerRecord, ...]:
         """All questions so far, in their order."""
-        return tuple(self._tape)
+        return tuple(self._answers)
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Ask, remember, answer."""
         found = self._oracle.sum_batches(batches)
-        for (asked, mechanism), counts in zip(_list_sums(batches), found, strict=True):
-            self._keep("sum", encode_sum(asked), mechanism, counts.tolist())
+        for (asked, noise), counts in zip(_list_sums(batches), found, strict=True):
+            self._keep("sum", encode_sum(asked), noise, counts.tolist())
         return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
@@ -72,77 +61,62 @@ class SurveyRecorder:
         return found
 
     def _keep(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
-        self._tape.append(
-            AnswerRecord(verb=verb, question=question, mechanism=encode_json(mechanism), answer=answer)
-        )
+        own = encode_json(mechanism)
+        self._answers.append(AnswerRecord(verb=verb, question=question, mechanism=own, answer=answer))
 
 
 class SurveyReplay:
-    """An oracle that gives the answers of a tape; another question than the one on it is refused."""
+    """An oracle that gives the answers of a transcript; another question than the one in it is refused."""
 
-    def __init__(self, tape: Iterable[AnswerRecord], *, schema: Schema, budget: Budget) -> None:
-        self._tape: Iterator[AnswerRecord] = iter(tape)
+    def __init__(self, transcript: Iterable[AnswerRecord], *, schema: Schema) -> None:
+        self._answers: Iterator[AnswerRecord] = iter(transcript)
         self._schema = schema
-        self._budget = budget
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the table."""
-        return self._schema
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the run."""
-        return self._budget
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
-        """Give the answers on the tape."""
+        """Give the answers of the transcript."""
         return tuple(
-            self._held(self._next("sum", encode_sum(asked), mechanism), asked)
-            for asked, mechanism in _list_sums(batches)
+            self._parse_counts(self._next("sum", encode_sum(asked), noise), asked)
+            for asked, noise in _list_sums(batches)
         )
-
-    def _held(self, answer: Any, asked: Sum) -> Counts:
-        shape = asked.by.shape(self._schema.domain)
-        try:
-            found = np.array(answer, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError) as failure:
-            raise _different_question() from failure
-        if found.shape != shape:
-            raise _different_question()
-        return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Give the answer on the tape."""
-        return _parse_fraction(
-            self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
-        )
+        """Give the answer of the transcript."""
+        answer = self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
+        try:
+            return fraction_from_json(answer)
+        except (TypeError, ValueError, ZeroDivisionError) as failure:
+            raise _different_question() from failure
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Give the answer on the tape."""
+        """Give the answer of the transcript."""
         return _parse_integer(self._next("bound-size", encode_json(question), noise))
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
-        """Give the answer on the tape."""
+        """Give the answer of the transcript."""
         chosen = _parse_integer(self._next("choose-bins", encode_json(question), mechanism))
         if not 0 <= chosen < len(question.binnings):
             raise _different_question()
         return chosen
 
     def finish(self) -> None:
-        """Refuse a tape that holds more than was asked."""
-        if next(self._tape, None) is not None:
+        """Refuse a transcript that holds more than was asked."""
+        if next(self._answers, None) is not None:
             raise _different_question()
 
     def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
-        held = next(self._tape, None)
-        if held is None or (held.verb, held.question, held.mechanism) != (
-            verb,
-            question,
-            encode_json(mechanism),
-        ):
+        held, own = next(self._answers, None), encode_json(mechanism)
+        if held is None or (held.verb, held.question, held.mechanism) != (verb, question, own):
             raise _different_question()
         return held.answer
+
+    def _parse_counts(self, answer: Any, asked: Sum) -> Counts:
+        try:
+            found = np.array(answer, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as failure:
+            raise _different_question() from failure
+        if found.shape != asked.by.shape(self._schema.domain):
+            raise _different_question()
+        return found
 
 
 def encode_sum(asked: Sum) -> dict[str, Any]:
@@ -152,13 +126,6 @@ def encode_sum(asked: Sum) -> dict[str, Any]:
     '1/16777216'
     """
     return {**encode_json(asked), "step": str(asked.step)}
-
-
-def _parse_fraction(answer: Any) -> Fraction:
-    try:
-        return fraction_from_json(answer)
-    except (TypeError, ValueError, ZeroDivisionError) as failure:
-        raise _different_question() from failure
 
 
 def _parse_integer(answer: Any) -> int:

@@ -64,7 +64,7 @@ class DesignUnits:
         return cls(columns=(), codes=(), weights=base[:1])
 
     @classmethod
-    def unweighted(cls) -> DesignUnits:
+    def all_rows(cls) -> DesignUnits:
         """Return all rows as one unit, each counted once."""
         return cls(columns=(), codes=(), weights=np.ones(1))
 
