@@ -93,15 +93,17 @@ def estimate(
     def collected() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
         if not rows:
-            return {"answers": oracle.tape}
+            return {"answers": oracle.transcript}
         # A ledger that cannot be read just now has no record for estimates; the answers need none.
         with suppress(Exception):
             if not run.record().finished:
                 run.finish()
         with suppress(Exception):
-            made = Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
-            return {"answers": oracle.tape, "estimates": made}
-        return {"answers": oracle.tape}
+            made = Estimates(
+                design=design, queries=queries, rows=rows, transcript=oracle.transcript, record=run.record()
+            )
+            return {"answers": oracle.transcript, "estimates": made}
+        return {"answers": oracle.transcript}
 
     current_state().paid = collected
     rows = answer_queries(oracle, design=design, queries=queries)
@@ -110,7 +112,7 @@ def estimate(
         design=design,
         queries=queries,
         rows=rows,
-        tape=oracle.tape,
+        transcript=oracle.transcript,
         record=run.record(),
         ledger=resolve_ledger(ledger).absolute(),
     )

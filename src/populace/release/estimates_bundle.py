@@ -45,14 +45,14 @@ NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 class Estimates:
     """Estimates with their errors, in the order of the queries, and all they follow from.
 
-    `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `transcript` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
     `ledger` is where saving books the digests of the folder; no file names it.
     """
 
     design: Design
     queries: Queries
     rows: tuple[Estimate, ...]
-    tape: tuple[AnswerRecord, ...]
+    transcript: tuple[AnswerRecord, ...]
     record: RunRecord
     ledger: Path | None = None
 
@@ -92,7 +92,7 @@ class Estimates:
         if plan is None or (self.design.weights is None and self.design.base is None):
             return None
         return estimate_weight_total(
-            SurveyReplay(self.tape, schema=self.schema, budget=self.record.budget), plan=plan
+            SurveyReplay(self.transcript, schema=self.schema, budget=self.record.budget), plan=plan
         )
 
     @property
@@ -133,7 +133,7 @@ class Estimates:
             "estimates": [row.to_json() for row in self.rows],
             "design": encode_json(self.design, without=("schema",)),
             "queries": [encode_json(query) for query in self.queries],
-            "answers": [each.to_json() for each in self.tape],
+            "answers": [each.to_json() for each in self.transcript],
             "schema_digest": self.schema.digest,
             "ledger_entry": self.record.digest,
         }
@@ -187,7 +187,7 @@ class Estimates:
                     schema=schema, queries=tuple(decode_json(Query, each) for each in told["queries"])
                 ),
                 rows=tuple(Estimate.from_json(row) for row in rows),
-                tape=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
+                transcript=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
                 record=RunRecord.from_json(record),
             )
 
