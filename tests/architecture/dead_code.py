@@ -19,7 +19,7 @@ from vulture import Vulture
 
 from .house_rules import ROOT, SOURCE, nodes, source
 
-WHITELIST = Path(__file__).with_name("whitelist.py")
+WHITELIST = Path(__file__).with_name("whitelist.txt")
 MIN_CONFIDENCE = 60
 
 

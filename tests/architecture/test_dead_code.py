@@ -15,4 +15,4 @@ def test_a_function_that_nothing_calls_is_seen() -> None:
 def test_the_whitelist_is_short_and_explained() -> None:
     lines = [line for line in WHITELIST.read_text("utf-8").splitlines()[1:] if line]
     assert len(lines) <= MAX_WHITELIST
-    assert all(len(line.partition("F821  ")[2]) > 10 for line in lines)
+    assert all(len(line.partition("# ")[2]) > 10 for line in lines)
