@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from thinned import thinned
 
 from populace.api.synthesize import measure, synthesize
 from populace.core.errors import PopulaceError, ResourceError, SchemaError
+from populace.core.limits import LIMITS
 from populace.methods.discovery import discovery_grid as grids
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
 from populace.methods.discovery.domain_discovery import build_grids
@@ -32,7 +34,7 @@ ROWS = 400
 def few_cells(monkeypatch):
     """Wide ranges have more values than cells all the same, and tests are fast."""
     monkeypatch.setattr(grids, "MAX_GRID_CELLS", 2**12)
-    monkeypatch.setattr(grids, "MAX_BINS", 2**11)
+    monkeypatch.setattr(grids, "LIMITS", replace(LIMITS, max_decimal_bins=2**11))
 
 
 def whole(*edges: int) -> IntegerColumn:

@@ -276,7 +276,7 @@ def test_rules_over_too_many_classes_are_refused() -> None:
         Schema(columns=wide, zeros=(StructuralZero(when="a < b"),))
     huge = {"a": IntegerColumn(name="a", min=0, max=10**7)}
     assert Schema(columns=huge).domain["a"] == 10**7 + 2
-    with pytest.raises(SchemaError, match="codes; a rule or function can see"):
+    with pytest.raises(SchemaError, match="codes; rules and maps take"):
         Schema(columns=huge, zeros=(StructuralZero(when="a < 5"),))
 
 

@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Counts
 from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units, heaping_classes
-from populace.schema.columns.bins import MAX_BINS
 from populace.schema.columns.date_columns import DateColumn, TemporalColumn
 from populace.schema.columns.heaping_classes import CLOCK_STEPS, HeapingClasses, heaping_steps
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -139,7 +139,7 @@ def max_grid_cells(column: OpenColumn) -> int:
     """
     known = column.learnt(()) if isinstance(column, UnknownBins) else column
     if isinstance(known, DecimalColumn):
-        return max(known.levels, MAX_BINS)
+        return max(known.levels, LIMITS.max_decimal_bins)
     unit = (known.resolution or 1) if isinstance(known, TemporalColumn) else 1
     values = known.max // unit - known.min // unit + 1
     step = _integer_step(known, values)
@@ -192,7 +192,7 @@ def _integer_step(column: IntegerColumn | TemporalColumn, values: int) -> int:
 
 def _finest_decimals(column: DecimalColumn) -> tuple[DecimalColumn, Fraction, int]:
     low, high = column.edges[0], column.edges[-1]
-    most = MAX_BINS - 6
+    most = LIMITS.max_decimal_bins - 6
     span = high - low
     if column.decimals is not None and span * 10**column.decimals <= most:
         unit = Fraction(1, 10**column.decimals)

@@ -21,11 +21,10 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.columns.value_types import ValueType
 from populace.schema.exact_numbers import parse_number
 from populace.schema.hints import quote_names
-
-MAX_CODES = 2**32
 
 Key = tuple[str, ...]
 
@@ -145,9 +144,9 @@ class Column(ABC):
         self._check_specials()
         self._check_relations()
         self._check_type()
-        if self.size > MAX_CODES:
+        if self.size > LIMITS.max_column_codes:
             raise SchemaError(
-                f"column {self.name!r} has {self.size} codes; {MAX_CODES} is the most.",
+                f"column {self.name!r} has {self.size} codes; {LIMITS.max_column_codes} is the most.",
                 hint="give it a width, or leave it out",
             )
 

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.columns.bin_density import BinDensity
-from populace.schema.columns.bins import MAX_BINS, add_end_bins, check_range, is_increasing, to_range
+from populace.schema.columns.bins import add_end_bins, check_range, is_increasing, to_range
 from populace.schema.columns.column import Column, Origin, find_repeated
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER, format_decimal, parse_number, to_fraction
 from populace.schema.hints import quote_names
@@ -21,7 +22,6 @@ from populace.schema.hints import quote_names
 if TYPE_CHECKING:
     from populace.schema.columns.date_columns import TemporalColumn
 
-MAX_DECIMALS = 15
 
 RangeT = TypeVar("RangeT", bound="RangeColumn")
 
@@ -90,9 +90,9 @@ class NumberColumn(RangeColumn):
         return nearest or bottom, nearest or top
 
     def _check_decimals(self) -> None:
-        if self.decimals is not None and not 0 <= self.decimals <= MAX_DECIMALS:
+        if self.decimals is not None and not 0 <= self.decimals <= LIMITS.max_decimals:
             raise SchemaError(
-                f"column {self.name!r} has {self.decimals} decimals.", hint=f"give 0 … {MAX_DECIMALS}"
+                f"column {self.name!r} has {self.decimals} decimals.", hint=f"give 0 … {LIMITS.max_decimals}"
             )
 
 
@@ -292,9 +292,9 @@ class DecimalColumn(NumberColumn):
                 f"column {self.name!r} has {len(finite)} edges.",
                 hint="give at least two: one bin lies between",
             )
-        if len(finite) - 1 > MAX_BINS:
+        if len(finite) - 1 > LIMITS.max_decimal_bins:
             raise SchemaError(
-                f"column {self.name!r} has {len(finite) - 1} bins; {MAX_BINS} is the most.",
+                f"column {self.name!r} has {len(finite) - 1} bins; {LIMITS.max_decimal_bins} is the most.",
                 hint='give a larger width, or kind = "integer" for whole numbers',
             )
         if any(float(b) <= float(a) for a, b in pairwise(finite)):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import (
@@ -23,8 +24,6 @@ from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.conditions.syntax_tree import Literal, Operator
 from populace.schema.exact_numbers import format_decimal, parse_number
 from populace.schema.hints import did_you_mean, quote_names
-
-MAX_RULE_CODES = 2**22
 
 Truth = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
@@ -83,9 +82,9 @@ class CodeSemantics:
         '90 … 99'
         """
         variable = column.variables[0]
-        if variable.size > MAX_RULE_CODES:
+        if variable.size > LIMITS.max_rule_codes:
             raise SchemaError(
-                f"column {column.name!r} has {variable.size} codes; a rule or function can see {MAX_RULE_CODES}.",
+                f"column {column.name!r} has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
                 hint="give it a width",
             )
         return cls(column=column, variable=variable, intervals=_spans(column))
