@@ -5,7 +5,7 @@
 
 ma2019, national2019: the American Community Survey excerpts with the rules of the shipped overlay.
 sample: the survey of `populace demo`.
-stress: invented persons behind 40 rules that depend on each other (tests/stress.py): chains of universes, zeros over
+stress: invented persons behind 40 rules that depend on each other (`forty_rules`): chains of universes, zeros over
 three columns, functions of functions, a hierarchy, days, a split column, learnt bins and values, a public total.
 
 Releases are made by `auto`. Broken rules are counted here, by hand, from the written file. A million rows are drawn by
@@ -35,9 +35,9 @@ from pathlib import Path
 import pandas as pd
 from error import COMMAND, SHARED, here, score
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from stress import draw_stress, strangers, violations
-from stress_columns import stress_schema
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.helpers.forty_rules import draw_persons, strangers, violations
+from tests.helpers.forty_rules_schema import persons_schema
 
 Counts = dict[str, int]
 ROWS = 1_000_000
@@ -133,10 +133,10 @@ def sample_broken(table: pd.DataFrame, force: dict[str, str]) -> Counts:
 
 
 def stress(place: Path) -> Ruled:
-    real = draw_stress(20_000)
+    real = draw_persons(20_000)
     data, file = place / "stress.csv", place / "stress.toml"
     real.to_csv(data, index=False)
-    file.write_text(stress_schema(real))
+    file.write_text(persons_schema(real))
 
     def broken(table: pd.DataFrame) -> Counts:
         """Count broken rules and codes; a total is broken by each row too many or too few."""

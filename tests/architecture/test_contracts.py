@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .street import ROOT
+from tests.architecture.house_rules import ROOT
 
 LINTER = Path(sys.executable).with_name("lint-imports")
 

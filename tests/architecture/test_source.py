@@ -8,10 +8,11 @@ from functools import cache
 
 import pytest
 
-from . import street
-from .street import Texts
+from tests.architecture.house_rules import Texts
 
-SOURCE = street.source()
+from . import house_rules
+
+SOURCE = house_rules.source()
 
 
 @cache
@@ -23,68 +24,76 @@ def broken(rule: Callable[[Texts], list[str]]) -> list[str]:
 RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
     # invariant 1: one door
     (
-        street.draws_noise_elsewhere,
+        house_rules.draws_noise_elsewhere,
         "methods/mst.py",
         "from populace.privacy.noise.samplers import discrete_gaussian",
     ),
-    (street.draws_noise_elsewhere, "methods/mst.py", "from populace.privacy.noise import samplers"),
+    (house_rules.draws_noise_elsewhere, "methods/mst.py", "from populace.privacy.noise import samplers"),
     (
-        street.draws_noise_elsewhere,
+        house_rules.draws_noise_elsewhere,
         "private/private_table.py",
         "def noisy(n, x, l):\n    return n.add(x, mechanism=l)",
     ),
-    (street.draws_noise_elsewhere, "api/synthesize.py", "def chosen(n, x, r):\n    return n.pick(x, rate=r)"),
     (
-        street.draws_noise_elsewhere,
+        house_rules.draws_noise_elsewhere,
+        "api/synthesize.py",
+        "def chosen(n, x, r):\n    return n.pick(x, rate=r)",
+    ),
+    (
+        house_rules.draws_noise_elsewhere,
         "survey/imputation/missing_values.py",
         "from populace.privacy.smooth.smooth_sampler import smooth_answer",
     ),
     (
-        street.draws_noise_elsewhere,
+        house_rules.draws_noise_elsewhere,
         "private/survey/smooth_answers.py",
         "def told(n, q, s, l):\n    return n.smooth(q, s, mechanism=l, lattice=1)",
     ),
-    (street.asks_engine_elsewhere, "api/synthesize.py", "def total(table):\n    return table.engine()"),
-    (street.asks_engine_elsewhere, "api/synthesize.py", "def rows(table):\n    return table.survey_rows()"),
+    (house_rules.asks_engine_elsewhere, "api/synthesize.py", "def total(table):\n    return table.engine()"),
     (
-        street.asks_engine_elsewhere,
+        house_rules.asks_engine_elsewhere,
+        "api/synthesize.py",
+        "def rows(table):\n    return table.survey_rows()",
+    ),
+    (
+        house_rules.asks_engine_elsewhere,
         "audit/replay.py",
         "def exact(engine, m):\n    return engine.counts(m)",
     ),
     (
-        street.makes_engines_elsewhere,
+        house_rules.makes_engines_elsewhere,
         "api/synthesize.py",
         "from populace.private.engines.memory_engine import MemoryEngine",
     ),
     # randomness
-    (street.float_noise, "sampling/draw_rows.py", "import numpy as np\nnp.random.seed(1)"),
-    (street.float_noise, "privacy/noise/entropy.py", "import numpy as np\nr = np.random.default_rng(1)"),
-    (street.float_noise, "methods/mst.py", "import random"),
+    (house_rules.float_noise, "sampling/draw_rows.py", "import numpy as np\nnp.random.seed(1)"),
+    (house_rules.float_noise, "privacy/noise/entropy.py", "import numpy as np\nr = np.random.default_rng(1)"),
+    (house_rules.float_noise, "methods/mst.py", "import random"),
     # proofs
-    (street.spends_without_proof, "private/barrier.py", "def leak(run):\n    run.charge(1)"),
+    (house_rules.spends_without_proof, "private/barrier.py", "def leak(run):\n    run.charge(1)"),
     (
-        street.spends_without_proof,
+        house_rules.spends_without_proof,
         "private/barrier.py",
         'def leak(run):\n    """Proof: docs/proofs/none-such.md."""\n    run.charge(1)',
     ),
     # house style
-    (street.long_files, "core/errors.py", "\n" * 400),
-    (street.long_files, "private/private_table.py", "\n" * 250),
-    (street.asserts, "privacy/accounting/privacy_loss.py", "assert True"),
-    (street.pickles, "inference/model.py", "import pickle"),
-    (street.pickles, "inference/model.py", "import numpy as np\nnp.load('x', allow_pickle=True)"),
-    (street.unfinished, "sampling/draw_rows.py", "# TO" + "DO later"),
-    (street.unfinished, "methods/mst_v2.py", ""),
-    (street.busy_inits, "privacy/__init__.py", "def work():\n    pass"),
-    (street.busy_inits, "__init__.py", "print('hello')"),
-    (street.open_keywords, "api/synthesize.py", "def anything(**kwargs):\n    pass"),
+    (house_rules.long_files, "core/errors.py", "\n" * 400),
+    (house_rules.long_files, "private/private_table.py", "\n" * 250),
+    (house_rules.asserts, "privacy/accounting/privacy_loss.py", "assert True"),
+    (house_rules.pickles, "inference/model.py", "import pickle"),
+    (house_rules.pickles, "inference/model.py", "import numpy as np\nnp.load('x', allow_pickle=True)"),
+    (house_rules.unfinished, "sampling/draw_rows.py", "# TO" + "DO later"),
+    (house_rules.unfinished, "methods/mst_v2.py", ""),
+    (house_rules.busy_inits, "privacy/__init__.py", "def work():\n    pass"),
+    (house_rules.busy_inits, "__init__.py", "print('hello')"),
+    (house_rules.open_keywords, "api/synthesize.py", "def anything(**kwargs):\n    pass"),
     (
-        street.private_objects_that_tell,
+        house_rules.private_objects_that_tell,
         "private/private_table.py",
         "class T:\n    def __len__(self): return 1",
     ),
-    (street.private_objects_that_tell, "private/private_table.py", "class PrivateTable:\n    pass"),
-    (street.registry_addresses, "cli/main.py", "# https://py" + "pi.org/simple"),
+    (house_rules.private_objects_that_tell, "private/private_table.py", "class PrivateTable:\n    pass"),
+    (house_rules.registry_addresses, "cli/main.py", "# https://py" + "pi.org/simple"),
 ]
 
 
@@ -95,17 +104,17 @@ def test_rule_holds(rule: Callable[[Texts], list[str]]) -> None:
 
 @pytest.mark.parametrize(("rule", "path", "code"), RULES, ids=lambda part: getattr(part, "__name__", ""))
 def test_rule_sees_a_violation(rule: Callable[[Texts], list[str]], path: str, code: str) -> None:
-    found = rule(street.planted(SOURCE, path, code))
+    found = rule(house_rules.planted(SOURCE, path, code))
     assert len(found) == len(broken(rule)) + 1, found
 
 
 def test_no_tracked_file_names_a_registry() -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=street.ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z"], cwd=house_rules.ROOT, capture_output=True, check=True
     ).stdout
     texts = {
-        name: (street.ROOT / name).read_text("utf-8", errors="replace")
+        name: (house_rules.ROOT / name).read_text("utf-8", errors="replace")
         for name in listed.decode().split("\0")
-        if name and (street.ROOT / name).is_file()
+        if name and (house_rules.ROOT / name).is_file()
     }
-    assert street.registry_addresses(texts) == []
+    assert house_rules.registry_addresses(texts) == []

@@ -1,4 +1,4 @@
-"""The desk, for every test of the command line."""
+"""The workspace, for every test of the command line."""
 
-from .desk import desk as desk
-from .desk import funded as funded
+from tests.cli.workspace import funded as funded
+from tests.cli.workspace import workspace as workspace

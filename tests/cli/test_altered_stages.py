@@ -11,17 +11,17 @@ import pytest
 from populace.cli.main import main
 from populace.cli.stages import load_measurements, load_model
 from populace.core.errors import ReleaseError
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 FLIPS = 25  # in each file; twice the bytes are tried at the ends, where formats keep their marks
 
 
 @pytest.fixture
-def stages(desk: Desk) -> tuple[Path, Path]:
-    words = [*desk.spending(), "--method", "mst", "--out", desk.path("measured")]
-    assert main(["measure", desk.path("people.csv"), *words]) == 0
-    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
-    return desk.folder / "measured", desk.folder / "model"
+def stages(workspace: Workspace) -> tuple[Path, Path]:
+    words = [*workspace.spending(), "--method", "mst", "--out", workspace.path("measured")]
+    assert main(["measure", workspace.path("people.csv"), *words]) == 0
+    assert main(["fit", workspace.path("measured"), "--out", workspace.path("model")]) == 0
+    return workspace.folder / "measured", workspace.folder / "model"
 
 
 def flipped(raw: bytes, place: int, bit: int) -> bytes:
@@ -45,24 +45,24 @@ def test_every_flip_is_noticed(stage: int, stages: tuple[Path, Path]) -> None:
 
 
 def test_fit_and_generate_refuse_an_altered_folder(
-    stages: tuple[Path, Path], desk: Desk, capsys: pytest.CaptureFixture[str]
+    stages: tuple[Path, Path], workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder, verb in zip(stages, ("fit", "generate"), strict=True):
         path = folder / "measurements.parquet"
         raw = path.read_bytes()
         path.write_bytes(flipped(raw, len(raw) // 2, 3))
-        assert main([verb, str(folder), "--out", desk.path("late")]) == 2
+        assert main([verb, str(folder), "--out", workspace.path("late")]) == 2
         assert "do not belong together" in capsys.readouterr().err
         path.write_bytes(raw)
         (folder / "statement.json").unlink(missing_ok=True)
-    assert not (desk.folder / "late").exists()
-    assert main(["fit", str(stages[0]), "--out", desk.path("late")]) == 2
+    assert not (workspace.folder / "late").exists()
+    assert main(["fit", str(stages[0]), "--out", workspace.path("late")]) == 2
 
 
 def test_a_folder_of_an_older_version_is_read_with_a_note(
-    stages: tuple[Path, Path], desk: Desk, capsys: pytest.CaptureFixture[str]
+    stages: tuple[Path, Path], workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    older = shutil.copytree(stages[0], desk.folder / "older")
+    older = shutil.copytree(stages[0], workspace.folder / "older")
     (older / "parents.json").unlink()
-    assert main(["fit", str(older), "--out", desk.path("late")]) == 0
+    assert main(["fit", str(older), "--out", workspace.path("late")]) == 0
     assert "cannot be told" in capsys.readouterr().err

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from .desk import CANARY, SCHEMA, Desk
+from tests.cli.workspace import CANARY, SCHEMA, Workspace
 
 
-def refused(desk: Desk, capsys: pytest.CaptureFixture[str], code: int, *, exits: int) -> str:
+def refused(workspace: Workspace, capsys: pytest.CaptureFixture[str], code: int, *, exits: int) -> str:
     """Check a refusal and return its message."""
     out, err = capsys.readouterr()
     assert code == exits, err
@@ -19,8 +19,8 @@ def refused(desk: Desk, capsys: pytest.CaptureFixture[str], code: int, *, exits:
     assert err.startswith("error: ")
     assert err.count("error: ") == err.count("\nhint: ") == 1
     assert CANARY not in err
-    assert desk.entries == 1, "something was booked"
-    assert not (desk.folder / "release").exists()
+    assert workspace.entries == 1, "something was booked"
+    assert not (workspace.folder / "release").exists()
     return err
 
 
@@ -39,24 +39,24 @@ def refused(desk: Desk, capsys: pytest.CaptureFixture[str], code: int, *, exits:
     ],
     ids=["column key", "table key", "kind", "later", "min above max", "no TOML", "empty", "bytes", "missing"],
 )
-def test_bad_schema(desk: Desk, capsys, content: str | bytes | None, says: str) -> None:
-    schema = desk.path("none.toml") if content is None else desk.write("bad.toml", content)
-    assert says in refused(desk, capsys, desk.synth(schema=schema), exits=2)
+def test_bad_schema(workspace: Workspace, capsys, content: str | bytes | None, says: str) -> None:
+    schema = workspace.path("none.toml") if content is None else workspace.write("bad.toml", content)
+    assert says in refused(workspace, capsys, workspace.synth(schema=schema), exits=2)
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "abc", "", "nan", "inf", "1e999999", "1/0", "0x1", "True"])
-def test_bad_epsilon(desk: Desk, capsys, epsilon: str) -> None:
-    assert "epsilon" in refused(desk, capsys, desk.synth(epsilon=epsilon), exits=2)
+def test_bad_epsilon(workspace: Workspace, capsys, epsilon: str) -> None:
+    assert "epsilon" in refused(workspace, capsys, workspace.synth(epsilon=epsilon), exits=2)
 
 
 @pytest.mark.parametrize("delta", ["1", "1.5", "-1e-9", "abc", "nan"])
-def test_bad_delta(desk: Desk, capsys, delta: str) -> None:
-    assert "delta" in refused(desk, capsys, desk.synth(delta=delta), exits=2)
+def test_bad_delta(workspace: Workspace, capsys, delta: str) -> None:
+    assert "delta" in refused(workspace, capsys, workspace.synth(delta=delta), exits=2)
 
 
 @pytest.mark.parametrize("option", ["epsilon", "delta", "schema", "out"])
-def test_nothing_about_privacy_has_a_default(desk: Desk, capsys, option: str) -> None:
-    assert f"--{option}" in refused(desk, capsys, desk.synth(**{option: None}), exits=2)
+def test_nothing_about_privacy_has_a_default(workspace: Workspace, capsys, option: str) -> None:
+    assert f"--{option}" in refused(workspace, capsys, workspace.synth(**{option: None}), exits=2)
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,21 @@ def test_nothing_about_privacy_has_a_default(desk: Desk, capsys, option: str) ->
         ("zipped.csv", b"\x1f\x8b" + CANARY.encode(), "gzip"),
     ],
 )
-def test_bad_file(desk: Desk, capsys, name: str, content: str | bytes, says: str) -> None:
-    desk.write(name, content)
-    assert says in refused(desk, capsys, desk.synth(name), exits=2)
+def test_bad_file(workspace: Workspace, capsys, name: str, content: str | bytes, says: str) -> None:
+    workspace.write(name, content)
+    assert says in refused(workspace, capsys, workspace.synth(name), exits=2)
 
 
-def test_missing_file(desk: Desk, capsys) -> None:
-    assert "no file" in refused(desk, capsys, desk.synth("none.csv"), exits=2)
+def test_missing_file(workspace: Workspace, capsys) -> None:
+    assert "no file" in refused(workspace, capsys, workspace.synth("none.csv"), exits=2)
 
 
-def test_folder_for_a_file(desk: Desk, capsys) -> None:
-    (desk.folder / "folder.csv").mkdir()
-    assert "folder" in refused(desk, capsys, desk.synth("folder.csv"), exits=2)
+def test_folder_for_a_file(workspace: Workspace, capsys) -> None:
+    (workspace.folder / "folder.csv").mkdir()
+    assert "folder" in refused(workspace, capsys, workspace.synth("folder.csv"), exits=2)
 
 
-def test_unreadable_file(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file(workspace: Workspace, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.open
 
     def locked(path: Path, *args, **kwargs):
@@ -98,69 +98,69 @@ def test_unreadable_file(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) ->
         return real(path, *args, **kwargs)
 
     monkeypatch.setattr(Path, "open", locked)
-    assert "permission" in refused(desk, capsys, desk.synth(), exits=4).lower()
+    assert "permission" in refused(workspace, capsys, workspace.synth(), exits=4).lower()
 
 
-def test_marginal_too_large(desk: Desk, capsys) -> None:
-    schema = desk.write("large.json", '{"sex": 3000000000, "age": 10}')
-    assert "cells" in refused(desk, capsys, desk.synth(schema=schema), exits=2)
+def test_marginal_too_large(workspace: Workspace, capsys) -> None:
+    schema = workspace.write("large.json", '{"sex": 3000000000, "age": 10}')
+    assert "cells" in refused(workspace, capsys, workspace.synth(schema=schema), exits=2)
 
 
-def test_more_rows_than_memory(desk: Desk, capsys) -> None:
+def test_more_rows_than_memory(workspace: Workspace, capsys) -> None:
     """The declared number of rows decides before anything is spent, not the file."""
-    schema = desk.write("many.toml", SCHEMA.replace("unit =", f"max_rows = {10**15}\nunit ="))
-    assert "memory" in refused(desk, capsys, desk.synth(schema=schema), exits=4)
+    schema = workspace.write("many.toml", SCHEMA.replace("unit =", f"max_rows = {10**15}\nunit ="))
+    assert "memory" in refused(workspace, capsys, workspace.synth(schema=schema), exits=4)
 
 
-def test_more_synthetic_rows_than_memory(desk: Desk, capsys) -> None:
-    assert "memory" in refused(desk, capsys, desk.synth(rows=str(10**13)), exits=4)
+def test_more_synthetic_rows_than_memory(workspace: Workspace, capsys) -> None:
+    assert "memory" in refused(workspace, capsys, workspace.synth(rows=str(10**13)), exits=4)
 
 
-def test_unknown_method(desk: Desk, capsys) -> None:
-    assert "did you mean 'mst'" in refused(desk, capsys, desk.synth(method="msst"), exits=2)
+def test_unknown_method(workspace: Workspace, capsys) -> None:
+    assert "did you mean 'mst'" in refused(workspace, capsys, workspace.synth(method="msst"), exits=2)
 
 
 @pytest.mark.parametrize("content", ["people.csv", "schema.toml"])
-def test_ledger_that_is_none(desk: Desk, capsys, content: str) -> None:
-    shutil.copy(desk.folder / content, desk.folder / "other.db")
-    assert "ledger" in refused(desk, capsys, desk.synth(ledger=desk.path("other.db")), exits=2)
+def test_ledger_that_is_none(workspace: Workspace, capsys, content: str) -> None:
+    shutil.copy(workspace.folder / content, workspace.folder / "other.db")
+    assert "ledger" in refused(workspace, capsys, workspace.synth(ledger=workspace.path("other.db")), exits=2)
 
 
-def test_ledger_in_a_folder_that_is_mistyped(desk: Desk, capsys) -> None:
-    said = refused(desk, capsys, desk.synth(ledger=desk.path("tpyo/ledger.db")), exits=2)
+def test_ledger_in_a_folder_that_is_mistyped(workspace: Workspace, capsys) -> None:
+    said = refused(workspace, capsys, workspace.synth(ledger=workspace.path("tpyo/ledger.db")), exits=2)
     assert "there is no folder" in said
-    assert not (desk.folder / "tpyo").exists()
+    assert not (workspace.folder / "tpyo").exists()
 
 
 @pytest.mark.parametrize(
     ("option", "says"), [({"format": "xlsx"}, "choose csv or parquet"), ({"rows": "-1"}, "-1 rows")]
 )
-def test_table_that_cannot_be_made(desk: Desk, capsys, option: dict[str, str], says: str) -> None:
-    assert says in refused(desk, capsys, desk.synth(**option), exits=2)
+def test_table_that_cannot_be_made(workspace: Workspace, capsys, option: dict[str, str], says: str) -> None:
+    assert says in refused(workspace, capsys, workspace.synth(**option), exits=2)
 
 
-def test_folder_that_is_taken(desk: Desk, capsys) -> None:
-    before = desk.write("people.csv", "sex,age\n")
-    assert "not empty" in refused(desk, capsys, desk.synth(out=str(desk.folder)), exits=2)
-    assert "not a folder" in refused(desk, capsys, desk.synth(out=before), exits=2)
-    assert "is a file" in refused(desk, capsys, desk.synth(out=f"{before}/release"), exits=2)
+def test_folder_that_is_taken(workspace: Workspace, capsys) -> None:
+    before = workspace.write("people.csv", "sex,age\n")
+    assert "not empty" in refused(workspace, capsys, workspace.synth(out=str(workspace.folder)), exits=2)
+    assert "not a folder" in refused(workspace, capsys, workspace.synth(out=before), exits=2)
+    assert "is a file" in refused(workspace, capsys, workspace.synth(out=f"{before}/release"), exits=2)
 
 
-def test_folder_without_permission(desk: Desk, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_without_permission(workspace: Workspace, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, *args: object, **kwargs: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    assert "Permission denied" in refused(desk, capsys, desk.synth(), exits=4)
+    assert "Permission denied" in refused(workspace, capsys, workspace.synth(), exits=4)
 
 
-def test_over_budget(desk: Desk, capsys) -> None:
-    said = refused(desk, capsys, desk.synth(epsilon="3.5"), exits=3)
+def test_over_budget(workspace: Workspace, capsys) -> None:
+    said = refused(workspace, capsys, workspace.synth(epsilon="3.5"), exits=3)
     assert "3.5" in said
     assert "grant" in said
 
 
-def test_header_with_zero_rows_is_a_table(desk: Desk, capsys) -> None:
-    desk.write("people.csv", "sex,age\n")
-    assert desk.synth() == 0
-    assert capsys.readouterr().out.splitlines()[-1] == desk.path("release")
+def test_header_with_zero_rows_is_a_table(workspace: Workspace, capsys) -> None:
+    workspace.write("people.csv", "sex,age\n")
+    assert workspace.synth() == 0
+    assert capsys.readouterr().out.splitlines()[-1] == workspace.path("release")

@@ -22,8 +22,7 @@ from populace.release.folder.hidden_folder import (
     hidden_folder,
     lock_folder,
 )
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 HEX = "0123456789ab"
 LEDGER = b"SQLite format 3\0" + bytes(52) + APPLICATION_ID.to_bytes(4, "big") + bytes(40)
@@ -321,9 +320,11 @@ def test_hidden_folders_have_one_form_and_vanish(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["clean", desk.path("none")]) == 2
-    assert main(["clean", desk.path("people.csv")]) == 2
+def test_a_folder_that_is_not_there_is_refused(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clean", workspace.path("none")]) == 2
+    assert main(["clean", workspace.path("people.csv")]) == 2
     capsys.readouterr()
-    assert main(["clean", str(desk.folder)]) == 0
+    assert main(["clean", str(workspace.folder)]) == 0
     assert "nothing was left behind" in capsys.readouterr().err

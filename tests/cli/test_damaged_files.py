@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from .desk import CANARY, Desk
+from tests.cli.workspace import CANARY, Workspace
 
 
-def damaged(desk: Desk, *, group: int) -> str:
+def damaged(workspace: Workspace, *, group: int) -> str:
     """Write a file in which the first page of a row group is no page."""
-    path = Path(desk.path("people.parquet"))
+    path = Path(workspace.path("people.parquet"))
     table = pa.table({"sex": ["f", "m", CANARY] * 3000, "age": list(range(9000))})
     pq.write_table(table, path, compression="zstd", row_group_size=3000)
     place = pq.read_metadata(path).row_group(group).column(1).dictionary_page_offset
@@ -25,27 +25,27 @@ def damaged(desk: Desk, *, group: int) -> str:
 
 @pytest.mark.parametrize("group", [0, 2])
 def test_a_damaged_page_is_charged_and_is_no_refusal(
-    desk: Desk, capsys: pytest.CaptureFixture[str], group: int
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], group: int
 ) -> None:
-    damaged(desk, group=group)
-    assert desk.synth("people.parquet") == 4
+    damaged(workspace, group=group)
+    assert workspace.synth("people.parquet") == 4
     err = capsys.readouterr().err
     assert "What was charged stays charged" in err
     assert CANARY not in err
-    assert desk.entries > 1, "the reservation is on disk"
-    assert not Path(desk.path("release")).exists()
+    assert workspace.entries > 1, "the reservation is on disk"
+    assert not Path(workspace.path("release")).exists()
 
 
-def test_a_cut_file_is_refused_first(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cut_file_is_refused_first(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """The footer is gone: that is seen without a row."""
-    path = Path(damaged(desk, group=0))
+    path = Path(damaged(workspace, group=0))
     path.write_bytes(path.read_bytes()[:-40])
-    assert desk.synth("people.parquet") == 2
-    assert desk.entries == 1
+    assert workspace.synth("people.parquet") == 2
+    assert workspace.entries == 1
 
 
-def test_nested_columns_are_refused_first(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    pq.write_table(pa.table({"sex": [["f"], ["m"]], "age": [1, 2]}), desk.path("nested.parquet"))
-    assert desk.synth("nested.parquet") == 2
+def test_nested_columns_are_refused_first(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"sex": [["f"], ["m"]], "age": [1, 2]}), workspace.path("nested.parquet"))
+    assert workspace.synth("nested.parquet") == 2
     assert "'sex' holds lists" in capsys.readouterr().err
-    assert desk.entries == 1
+    assert workspace.entries == 1

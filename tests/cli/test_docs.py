@@ -13,8 +13,7 @@ import pyarrow
 import pytest
 
 from populace.cli.main import main
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "first-release.md").read_text("utf-8")
@@ -81,17 +80,19 @@ def test_guide_python_runs(table: Path) -> None:
     assert Path("python-release/manifest.json").is_file()
 
 
-def test_readme_python_runs_by_itself(desk: Desk) -> None:
+def test_readme_python_runs_by_itself(workspace: Workspace) -> None:
     (code,) = blocks(README, "python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 7
     names: dict[str, object] = {}
     exec(code, names)
     assert list(names["release"].table) == ["smokes", "age"]
-    assert (desk.folder / "smokers-release" / "manifest.json").is_file()
+    assert (workspace.folder / "smokers-release" / "manifest.json").is_file()
 
 
 @pytest.mark.slow
-def test_readme_commands_run_one_after_the_other(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_commands_run_one_after_the_other(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     first, second = (
         shlex.split(line, comments=True)[1:] for line in blocks(README, "console")[0].splitlines()
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +12,8 @@ import pytest
 from populace.cli.main import main
 from populace.core.errors import UsageError
 from populace.privacy.ledger.ledger import Ledger
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-import surveys
-from thinned import thinned
+from tests.helpers import small_survey
+from tests.helpers.sampled_cases import sample_cases
 
 
 class Bench:
@@ -25,7 +21,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.write(surveys.rows())
+        self.write(small_survey.rows())
 
     def write(self, table: pa.Table) -> None:
         pyarrow.csv.write_csv(table, self.folder / "people.csv")
@@ -37,13 +33,13 @@ class Bench:
     def run(
         self,
         *more: str,
-        schema=surveys.SCHEMA,
-        design=surveys.DESIGN,
-        queries=surveys.QUERIES,
+        schema=small_survey.SCHEMA,
+        design=small_survey.DESIGN,
+        queries=small_survey.QUERIES,
         report: bool = False,
         **changes: str,
     ) -> int:
-        paths = surveys.files(self.folder / "files", schema=schema, design=design, queries=queries)
+        paths = small_survey.files(self.folder / "files", schema=schema, design=design, queries=queries)
         options = {name: str(path) for name, path in paths.items()}
         options |= {
             "epsilon": "4",
@@ -96,28 +92,30 @@ REFUSED = {
     "no queries": {"queries": ""},
     "not TOML": {"queries": "[[query"},
     "too many groups": {
-        "schema": surveys.SCHEMA.replace("edges = [0, 18, 65, 100]", "min = 0\nmax = 9999"),
+        "schema": small_survey.SCHEMA.replace("edges = [0, 18, 65, 100]", "min = 0\nmax = 9999"),
         "queries": QUERY + 'column = "income"\nby = ["age", "psu"]',
     },
-    "lonely psu": {"design": surveys.DESIGN + '[design.psus]\na = ["1"]\n'},
-    "no such stratum": {"design": surveys.DESIGN + '[design.psus]\nz = ["1", "2"]\n'},
-    "weights never above 0": {"schema": surveys.SCHEMA.replace("min = 0\nmax = 50", "min = -50\nmax = 0")},
-    "no weights column": {"design": surveys.DESIGN.replace('"weight"', '"wt"')},
+    "lonely psu": {"design": small_survey.DESIGN + '[design.psus]\na = ["1"]\n'},
+    "no such stratum": {"design": small_survey.DESIGN + '[design.psus]\nz = ["1", "2"]\n'},
+    "weights never above 0": {
+        "schema": small_survey.SCHEMA.replace("min = 0\nmax = 50", "min = -50\nmax = 0")
+    },
+    "no weights column": {"design": small_survey.DESIGN.replace('"weight"', '"wt"')},
     "contradicting totals": {
-        "design": surveys.TOTALS + '[[totals]]\nby = ["stratum"]\ncounts = { a = 1, b = 2 }\n',
+        "design": small_survey.TOTALS + '[[totals]]\nby = ["stratum"]\ncounts = { a = 1, b = 2 }\n',
         "queries": '[[query]]\nstatistic = "count"',
     },
     "totals that do not cover": {
         "design": '[[totals]]\nby = ["sex"]\ncounts = { f = 5100 }\n',
         "queries": '[[query]]\nstatistic = "count"',
     },
-    "means beside totals": {"design": surveys.TOTALS, "queries": QUERY + 'column = "income"'},
+    "means beside totals": {"design": small_survey.TOTALS, "queries": QUERY + 'column = "income"'},
     "filled and weighted": {
-        "design": surveys.DESIGN + surveys.FILLED,
+        "design": small_survey.DESIGN + small_survey.FILLED,
         "queries": QUERY + 'column = "income"',
     },
     "filled at too small an epsilon": {
-        "design": surveys.FILLED.replace("model", "impute"),
+        "design": small_survey.FILLED.replace("model", "impute"),
         "queries": QUERY + 'column = "income"',
         "epsilon": "0.6",
         "delta": "0",
@@ -126,7 +124,7 @@ REFUSED = {
     "epsilon of nothing": {"epsilon": "0"},
     "delta of one": {"delta": "1"},
     "bins to be learnt": {
-        "schema": surveys.SCHEMA.replace(
+        "schema": small_survey.SCHEMA.replace(
             "min = 0\nmax = 1000\nwidth = 100", 'min = 0\nmax = 1000\nbins = "learn"'
         )
     },
@@ -139,7 +137,7 @@ def test_bad_input_is_refused_and_costs_nothing(
 ) -> None:
     """The same words for a table and for one without rows: only public facts decide."""
     said = []
-    for table in (surveys.rows(), surveys.rows(0)):
+    for table in (small_survey.rows(), small_survey.rows(0)):
         bench.write(table)
         assert bench.run(**REFUSED[name]) == 2
         said.append(capsys.readouterr().err)
@@ -150,14 +148,14 @@ def test_bad_input_is_refused_and_costs_nothing(
 
 
 def changed(column: str, values: list[object]) -> pa.Table:
-    table = surveys.rows()
+    table = small_survey.rows()
     held = pa.array([str(values[place % len(values)]) for place in range(table.num_rows)])
     return table.set_column(table.column_names.index(column), column, held)
 
 
 ODD = {
-    "no rows": surveys.rows(0),
-    "one row": surveys.rows(1),
+    "no rows": small_survey.rows(0),
+    "one row": small_survey.rows(1),
     "no weights": changed("weight", [""]),
     "weights of 0 and less": changed("weight", [0, -5, -1e9]),
     "weights that are no numbers": changed("weight", ["heavy", "nan", "inf"]),
@@ -168,7 +166,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(ODD, to=4))
+@pytest.mark.parametrize("name", sample_cases(ODD, to=4))
 def test_odd_rows_never_stop_a_run(name: str, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the rows hold, the same questions are asked and paid for, and the same rows come back."""
     bench.write(ODD[name])
@@ -228,7 +226,7 @@ def test_in_python_the_exception_holds_the_answers(bench: Bench, monkeypatch: py
         raise MemoryError
 
     monkeypatch.setattr(estimates, "answer_queries", fail)
-    paths = surveys.files(bench.folder / "files")
+    paths = small_survey.files(bench.folder / "files")
     with pytest.raises(MemoryError) as caught:
         estimates.estimate(bench.folder / "people.csv", **paths, epsilon=4, ledger=bench.ledger)
     assert {each.verb for each in caught.value.answers} == {"sum"}  # type: ignore[attr-defined]
@@ -236,7 +234,7 @@ def test_in_python_the_exception_holds_the_answers(bench: Bench, monkeypatch: py
 
 
 def test_groups_that_are_empty_are_too_few_to_say(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.write(surveys.rows(0))
+    bench.write(small_survey.rows(0))
     assert bench.run() == 0
     assert "too small to tell from the noise" in capsys.readouterr().err
 
@@ -252,14 +250,14 @@ def test_files_of_other_schemas_do_not_mix(tmp_path: Path) -> None:
     from populace.survey.design.design import Design
     from populace.survey.queries.queries import Queries
 
-    schema = Schema.parse(surveys.SCHEMA)
-    other = Schema.parse(surveys.SCHEMA.replace("max = 50", "max = 60"))
+    schema = Schema.parse(small_survey.SCHEMA)
+    other = Schema.parse(small_survey.SCHEMA.replace("max = 50", "max = 60"))
     with pytest.raises(UsageError, match="another schema"):
         estimate(
-            surveys.rows(),
+            small_survey.rows(),
             schema=schema,
-            design=Design.parse(surveys.DESIGN, schema=other),
-            queries=Queries.parse(surveys.QUERIES, schema=schema),
+            design=Design.parse(small_survey.DESIGN, schema=other),
+            queries=Queries.parse(small_survey.QUERIES, schema=schema),
             epsilon=1,
             ledger=tmp_path / "ledger.db",
         )

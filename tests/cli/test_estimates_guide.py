@@ -10,8 +10,7 @@ import pytest
 from populace.cli.demo import write_input
 from populace.cli.main import main
 from populace.simulation.sample_survey import simulate_survey
-
-from .test_docs import ROOT, blocks, matches
+from tests.cli.test_docs import ROOT, blocks, matches
 
 GUIDE = (ROOT / "docs" / "guides" / "estimates.md").read_text("utf-8")
 

@@ -16,7 +16,7 @@ from populace.core import errors
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger import ledger_file
 from populace.privacy.ledger.ledger import Ledger
-from tests.cli.desk import CANARY, Desk
+from tests.cli.workspace import CANARY, Workspace
 
 OURS = [
     errors.UsageError,
@@ -48,34 +48,41 @@ def failing(failure: BaseException) -> Callable[..., Any]:
 def test_after_the_reservation_a_failure_says_what_was_booked(
     failure: BaseException,
     code: int,
-    desk: Desk,
+    workspace: Workspace,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "METHODS", {"independent": failing(failure)})
-        words = [*desk.spending(), "--method", "independent", "--out", desk.path("release"), "--json"]
-        assert main(["synth", desk.path("people.csv"), *words]) == code
+        words = [
+            *workspace.spending(),
+            "--method",
+            "independent",
+            "--out",
+            workspace.path("release"),
+            "--json",
+        ]
+        assert main(["synth", workspace.path("people.csv"), *words]) == code
     told = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert told["exit_code"] == code
-    assert f"epsilon 1 and delta 1e-6 of 'people' are booked in {desk.ledger}" in told["error"]
+    assert f"epsilon 1 and delta 1e-6 of 'people' are booked in {workspace.ledger}" in told["error"]
     assert "nothing" not in told["error"].lower()
     assert CANARY not in str(told)
-    assert len(Ledger.existing(desk.ledger).runs("people")) == 1
+    assert len(Ledger.existing(workspace.ledger).runs("people")) == 1
 
 
 def test_what_is_refused_by_the_ledger_is_not_called_booked(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert desk.synth(epsilon="99") == 3
+    assert workspace.synth(epsilon="99") == 3
     assert "booked" not in capsys.readouterr().err
-    assert desk.synth(schema=desk.path("none.toml")) == 2
+    assert workspace.synth(schema=workspace.path("none.toml")) == 2
     assert "booked" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reached", [False, True])
 def test_a_reservation_that_is_cut_short_is_called_booked_only_if_the_ledger_has_it(
-    reached: bool, desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    reached: bool, workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = ledger_file.append
 
@@ -86,25 +93,25 @@ def test_a_reservation_that_is_cut_short_is_called_booked_only_if_the_ledger_has
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(ledger_file, "append", fail)
-    assert desk.synth() == (4 if reached else 2)
+    assert workspace.synth() == (4 if reached else 2)
     assert ("may have been booked" in capsys.readouterr().err) is reached
 
 
 def test_a_release_that_is_in_place_is_not_called_lost(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(account, "print_balance", failing(errors.LedgerError("gone.", hint="look")))
-    assert desk.synth() == 4
+    assert workspace.synth() == 4
     err = capsys.readouterr().err
-    assert f"Nothing is lost: {desk.path('release')} is complete." in err
+    assert f"Nothing is lost: {workspace.path('release')} is complete." in err
     assert "kept in" not in err
-    assert main(["verify", desk.path("release")]) == 0
-    assert not (desk.folder / "release-measured").exists()
+    assert main(["verify", workspace.path("release")]) == 0
+    assert not (workspace.folder / "release-measured").exists()
 
 
 def test_when_nothing_can_be_kept_the_message_says_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Measurements, "save", failing(OSError(28, "full")))
-    assert desk.synth() == 4
+    assert workspace.synth() == 4
     assert "could not be kept: no folder could be written" in capsys.readouterr().err

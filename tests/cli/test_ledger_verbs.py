@@ -9,125 +9,128 @@ import pytest
 
 from populace.cli.main import main
 from populace.privacy.ledger.ledger import Ledger
-
-from .desk import SCHEMA, Desk
+from tests.cli.workspace import SCHEMA, Workspace
 
 NAMELESS = SCHEMA.replace('dataset = "people"\n', "")
 
 
-def told(words, desk, capsys):
-    code = main(["ledger", *words, "--ledger", str(desk.ledger)])
+def told(words, workspace, capsys):
+    code = main(["ledger", *words, "--ledger", str(workspace.ledger)])
     return code, capsys.readouterr()
 
 
 class TestHead:
-    def test_a_rollback_shows(self, desk: Desk, capsys) -> None:
-        older = desk.ledger.read_bytes()
-        assert told(["grant", "--dataset", "people", "--epsilon", "1"], desk, capsys)[0] == 0
-        kept = told(["head"], desk, capsys)[1].out.strip()
-        assert kept == f"2:{Ledger.existing(desk.ledger).head().hash}"
-        assert told(["grant", "--dataset", "people", "--epsilon", "1"], desk, capsys)[0] == 0
+    def test_a_rollback_shows(self, workspace: Workspace, capsys) -> None:
+        older = workspace.ledger.read_bytes()
+        assert told(["grant", "--dataset", "people", "--epsilon", "1"], workspace, capsys)[0] == 0
+        kept = told(["head"], workspace, capsys)[1].out.strip()
+        assert kept == f"2:{Ledger.existing(workspace.ledger).head().hash}"
+        assert told(["grant", "--dataset", "people", "--epsilon", "1"], workspace, capsys)[0] == 0
         for text in (kept, kept.split(":")[1]):
-            code, printed = told(["verify", "--head", text], desk, capsys)
+            code, printed = told(["verify", "--head", text], workspace, capsys)
             assert code == 0
             assert "entry 2 is as it was kept" in printed.out
-        desk.ledger.write_bytes(older)
-        assert told(["verify"], desk, capsys)[0] == 0, "an older copy verifies"
+        workspace.ledger.write_bytes(older)
+        assert told(["verify"], workspace, capsys)[0] == 0, "an older copy verifies"
         for text in (kept, kept.split(":")[1]):
-            code, printed = told(["verify", "--head", text], desk, capsys)
+            code, printed = told(["verify", "--head", text], workspace, capsys)
             assert code == 2
             assert "rolled back" in printed.err
             assert printed.out == ""
 
-    def test_a_number_that_is_not_that_of_the_hash_is_refused(self, desk: Desk, capsys) -> None:
-        digest = Ledger.existing(desk.ledger).head().hash
-        assert told(["verify", "--head", f"2:{digest}"], desk, capsys)[0] == 2
-        assert told(["verify", "--head", f"1:{digest}"], desk, capsys)[0] == 0
+    def test_a_number_that_is_not_that_of_the_hash_is_refused(self, workspace: Workspace, capsys) -> None:
+        digest = Ledger.existing(workspace.ledger).head().hash
+        assert told(["verify", "--head", f"2:{digest}"], workspace, capsys)[0] == 2
+        assert told(["verify", "--head", f"1:{digest}"], workspace, capsys)[0] == 0
 
     @pytest.mark.parametrize(
         "text", ["", "x", "1:", "1:" + "A" * 64, "-1:" + "a" * 64, "a" * 63, "1:1:" + "a" * 64]
     )
-    def test_what_is_no_head_is_bad_usage(self, desk: Desk, capsys, text) -> None:
-        code, printed = told(["verify", f"--head={text}"], desk, capsys)
+    def test_what_is_no_head_is_bad_usage(self, workspace: Workspace, capsys, text) -> None:
+        code, printed = told(["verify", f"--head={text}"], workspace, capsys)
         assert code == 2
         assert "hint: give NUMBER:HASH" in printed.err
 
-    def test_an_empty_ledger_has_a_head_that_every_ledger_holds(self, desk: Desk, capsys) -> None:
-        empty = Ledger.open(desk.path("empty.db")).head()
+    def test_an_empty_ledger_has_a_head_that_every_ledger_holds(self, workspace: Workspace, capsys) -> None:
+        empty = Ledger.open(workspace.path("empty.db")).head()
         assert str(empty) == "0:" + "0" * 64
-        assert told(["verify", "--head", str(empty)], desk, capsys)[0] == 0
+        assert told(["verify", "--head", str(empty)], workspace, capsys)[0] == 0
 
-    def test_machines_read_the_same(self, desk: Desk, capsys) -> None:
-        found = json.loads(told(["head", "--json"], desk, capsys)[1].out)
-        assert found == {"ledger": str(desk.ledger), "seq": 1, "hash": found["hash"]}
+    def test_machines_read_the_same(self, workspace: Workspace, capsys) -> None:
+        found = json.loads(told(["head", "--json"], workspace, capsys)[1].out)
+        assert found == {"ledger": str(workspace.ledger), "seq": 1, "hash": found["hash"]}
         kept = f"1:{found['hash']}"
-        verified = json.loads(told(["verify", "--json", "--head", kept], desk, capsys)[1].out)
-        assert verified == {"ledger": str(desk.ledger), "entries": 1, "verified": True, "head": kept}
+        verified = json.loads(told(["verify", "--json", "--head", kept], workspace, capsys)[1].out)
+        assert verified == {"ledger": str(workspace.ledger), "entries": 1, "verified": True, "head": kept}
 
-    def test_looking_leaves_no_trace(self, desk: Desk, capsys) -> None:
+    def test_looking_leaves_no_trace(self, workspace: Workspace, capsys) -> None:
         def traces():
-            found = (desk.folder / "only").iterdir()
+            found = (workspace.folder / "only").iterdir()
             return {entry.name: (entry.stat().st_mtime_ns, entry.read_bytes()) for entry in found}
 
-        (desk.folder / "only").mkdir()
-        desk.ledger.rename(desk.folder / "only" / "ledger.db")
+        (workspace.folder / "only").mkdir()
+        workspace.ledger.rename(workspace.folder / "only" / "ledger.db")
         before = traces()
         for verb in ("show", "head", "verify"):
-            assert main(["ledger", verb, "--ledger", str(desk.folder / "only" / "ledger.db")]) == 0
+            assert main(["ledger", verb, "--ledger", str(workspace.folder / "only" / "ledger.db")]) == 0
         assert traces() == before
 
 
 class TestWhichAccount:
     @pytest.fixture(autouse=True)
-    def nameless(self, desk: Desk) -> None:
-        desk.write("schema.toml", NAMELESS)
+    def nameless(self, workspace: Workspace) -> None:
+        workspace.write("schema.toml", NAMELESS)
 
-    def accounts(self, desk: Desk) -> list[str]:
-        return [account.dataset for account in Ledger.existing(desk.ledger).accounts()]
+    def accounts(self, workspace: Workspace) -> list[str]:
+        return [account.dataset for account in Ledger.existing(workspace.ledger).accounts()]
 
-    def test_a_link_to_the_data_takes_the_same_account(self, desk: Desk) -> None:
-        (desk.folder / "others.csv").symlink_to("people.csv")
-        assert desk.synth("others.csv") == 0
-        assert self.accounts(desk) == ["people"]
-        assert Ledger.existing(desk.ledger).account("people").left_epsilon == 2
+    def test_a_link_to_the_data_takes_the_same_account(self, workspace: Workspace) -> None:
+        (workspace.folder / "others.csv").symlink_to("people.csv")
+        assert workspace.synth("others.csv") == 0
+        assert self.accounts(workspace) == ["people"]
+        assert Ledger.existing(workspace.ledger).account("people").left_epsilon == 2
 
-    def test_a_copy_of_the_data_is_warned_about_before_anything_is_spent(self, desk: Desk, capsys) -> None:
-        assert desk.synth() == 0
+    def test_a_copy_of_the_data_is_warned_about_before_anything_is_spent(
+        self, workspace: Workspace, capsys
+    ) -> None:
+        assert workspace.synth() == 0
         assert "WARNING" not in capsys.readouterr().err
-        shutil.copy(desk.path("people.csv"), desk.path("others.csv"))
-        assert desk.synth("others.csv", out=desk.path("second"), delta="2") == 2
+        shutil.copy(workspace.path("people.csv"), workspace.path("others.csv"))
+        assert workspace.synth("others.csv", out=workspace.path("second"), delta="2") == 2
         assert "other accounts with the same schema: 'people'" in capsys.readouterr().err
-        assert self.accounts(desk) == ["people"]
-        assert desk.synth("others.csv", out=desk.path("second")) == 0
+        assert self.accounts(workspace) == ["people"]
+        assert workspace.synth("others.csv", out=workspace.path("second")) == 0
         assert "other accounts with the same schema: 'people'" in capsys.readouterr().err
-        assert desk.synth("others.csv", out=desk.path("third")) == 3
+        assert workspace.synth("others.csv", out=workspace.path("third")) == 3
         assert "WARNING" not in capsys.readouterr().err, "the account is not new any more"
 
-    def test_another_schema_is_no_reason_to_warn(self, desk: Desk, capsys) -> None:
-        assert desk.synth() == 0
-        desk.write("schema.toml", NAMELESS.replace("max = 9", "max = 8"))
-        shutil.copy(desk.path("people.csv"), desk.path("others.csv"))
-        assert desk.synth("others.csv", out=desk.path("second")) == 0
+    def test_another_schema_is_no_reason_to_warn(self, workspace: Workspace, capsys) -> None:
+        assert workspace.synth() == 0
+        workspace.write("schema.toml", NAMELESS.replace("max = 9", "max = 8"))
+        shutil.copy(workspace.path("people.csv"), workspace.path("others.csv"))
+        assert workspace.synth("others.csv", out=workspace.path("second")) == 0
         assert "WARNING" not in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         "store",
         ["0123456789abcdef0123456789abcd.csv", "SHA256E-s43--0123.csv", "MD5-s43--0.csv"],
     )
-    def test_the_name_in_a_content_store_does_not_reach_the_ledger(self, desk: Desk, capsys, store) -> None:
-        (desk.folder / "people.csv").rename(desk.path(store))
-        (desk.folder / "people.csv").symlink_to(store)
-        before = desk.entries
-        assert desk.synth() == 2
+    def test_the_name_in_a_content_store_does_not_reach_the_ledger(
+        self, workspace: Workspace, capsys, store
+    ) -> None:
+        (workspace.folder / "people.csv").rename(workspace.path(store))
+        (workspace.folder / "people.csv").symlink_to(store)
+        before = workspace.entries
+        assert workspace.synth() == 2
         assert "named by its content" in capsys.readouterr().err
-        assert desk.entries == before
-        desk.write("schema.toml", SCHEMA)
-        assert desk.synth() == 0, "a dataset named in the schema needs no name of a file"
+        assert workspace.entries == before
+        workspace.write("schema.toml", SCHEMA)
+        assert workspace.synth() == 0, "a dataset named in the schema needs no name of a file"
 
 
 @pytest.mark.parametrize("name", ["people ", " people", "PEOPLE", "ｐeople"])
-def test_names_that_look_alike_are_refused(desk: Desk, capsys, name) -> None:
-    code, printed = told(["init", "--dataset", name, "--epsilon", "1", "--delta", "0"], desk, capsys)
+def test_names_that_look_alike_are_refused(workspace: Workspace, capsys, name) -> None:
+    code, printed = told(["init", "--dataset", name, "--epsilon", "1", "--delta", "0"], workspace, capsys)
     assert code == 2
     assert "hint: name the dataset 'people'" in printed.err
-    assert desk.entries == 1
+    assert workspace.entries == 1

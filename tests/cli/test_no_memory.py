@@ -18,8 +18,7 @@ from populace.core.errors import DataError, ReleaseError, ResourceError, environ
 from populace.private.capacity import check_free_memory
 from populace.private.redact import redact_open_errors, redact_row_errors
 from populace.release.verify.checks import run_check
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 LOADER = "/lib/libarrow.so: failed to map segment from shared object"
 
@@ -46,7 +45,10 @@ def test_pyarrow_is_not_loaded_where_numpy_cannot_be(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_failure_of_the_machine_is_exit_4_whatever_it_is_wrapped_in(
-    failure: Exception, desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    failure: Exception,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def wrapped(*_: object) -> None:
         raise ReleaseError("model.json was altered.", hint="ask") from failure
@@ -56,7 +58,7 @@ def test_a_failure_of_the_machine_is_exit_4_whatever_it_is_wrapped_in(
 
     for fail in (bare, wrapped):
         monkeypatch.setattr("populace.schema.schema.Schema.load", fail)
-        assert main(["schema", "check", desk.path("schema.toml")]) == 4
+        assert main(["schema", "check", workspace.path("schema.toml")]) == 4
         assert "altered" not in capsys.readouterr().err
 
 
@@ -71,10 +73,10 @@ def test_what_is_wrong_with_a_file_stays_wrong_with_it() -> None:
 
 
 def test_a_genuine_release_is_not_called_altered_for_lack_of_memory(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert desk.synth() == 0
-    assert main(["verify", desk.path("release")]) == 0
+    assert workspace.synth() == 0
+    assert main(["verify", workspace.path("release")]) == 0
     capsys.readouterr()
 
     def short(*_: object, **__: object) -> None:
@@ -82,8 +84,8 @@ def test_a_genuine_release_is_not_called_altered_for_lack_of_memory(
 
     monkeypatch.setattr(pq, "ParquetFile", short)
     for words in (
-        ["verify", desk.path("release")],
-        ["generate", desk.path("release"), "--out", desk.path("o")],
+        ["verify", workspace.path("release")],
+        ["generate", workspace.path("release"), "--out", workspace.path("o")],
     ):
         assert main(words) == 4
         out, err = capsys.readouterr()
@@ -110,7 +112,7 @@ def test_reading_rows_without_memory_is_no_damaged_file() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_address_space_in_which_libraries_fail_is_refused_before_they_load(
-    verb: str, desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    verb: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (300 * 2**20, -1))
     monkeypatch.setattr(command, "_run", lambda _: 0)
@@ -126,19 +128,19 @@ def test_an_address_space_in_which_libraries_fail_is_refused_before_they_load(
 
 
 def test_nothing_is_booked_where_no_thread_could_be_started(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    entries = desk.entries
+    entries = workspace.entries
     # So near its limit, and so large that nothing else refuses it.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**26, -1))
     monkeypatch.setattr("populace.private.capacity._memory", lambda: 2**40)
     monkeypatch.setattr(command, "MIN_BYTES", 0)
     with pytest.raises(ResourceError, match="more memory; a run takes 128"):
         check_free_memory()
-    assert desk.synth() == 4
+    assert workspace.synth() == 4
     assert "a run takes 128 or more" in capsys.readouterr().err
-    assert desk.entries == entries
+    assert workspace.entries == entries
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**29, -1))
     check_free_memory()
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from populace.cli.main import main
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 WATCHED = """
 import atexit, sys
@@ -21,15 +20,15 @@ run()
 
 
 @pytest.mark.slow
-def test_a_release_without_report_verifies_and_is_quick(desk: Desk) -> None:
+def test_a_release_without_report_verifies_and_is_quick(workspace: Workspace) -> None:
     """In a process of its own, as users have it: pandas is installed here and must not be loaded for files."""
     words = ["synth", "people.csv", "--schema", "schema.toml", "--epsilon", "1", "--delta", "1e-6"]
     words += ["--method", "independent", "--ledger", "ledger.db", "--out", "release", "--no-report"]
     done = subprocess.run([sys.executable, "-c", WATCHED, *words], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "False True"
-    manifest = json.loads((desk.folder / "release" / "manifest.json").read_text("utf-8"))
+    manifest = json.loads((workspace.folder / "release" / "manifest.json").read_text("utf-8"))
     assert "report.html" not in manifest["files"]
     assert "statement.md" in manifest["files"]
     assert main(["verify", "release"]) == 0
     assert main(["generate", "release", "--out", "again", "--no-report"]) == 0
-    assert not (desk.folder / "again" / "report.html").exists()
+    assert not (workspace.folder / "again" / "report.html").exists()

@@ -5,30 +5,29 @@ from __future__ import annotations
 import pytest
 
 from populace._native import kernels
+from tests.cli.workspace import SCHEMA, Workspace
 
-from .desk import SCHEMA, Desk
 
-
-def synth(desk: Desk) -> int:
+def synth(workspace: Workspace) -> int:
     """Run a method whose rows are fitted to tables: three columns that depend on each other."""
-    desk.write("schema.toml", SCHEMA + '[columns.height]\nkind = "integer"\nmin = 0\nmax = 9\n')
+    workspace.write("schema.toml", SCHEMA + '[columns.height]\nkind = "integer"\nmin = 0\nmax = 9\n')
     rows = (f"{'fm'[i // 7 % 2]},{i % 10},{min(i % 10 + i // 7 % 3, 9)}\n" for i in range(2_000))
-    desk.write("people.csv", "sex,age,height\n" + "".join(rows))
-    return desk.synth(method="adaptive")
+    workspace.write("people.csv", "sex,age,height\n" + "".join(rows))
+    return workspace.synth(method="adaptive")
 
 
 def test_a_run_without_the_loops_says_so_once(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "_native", None)
-    assert synth(desk) == 0
+    assert synth(workspace) == 0
     said = capsys.readouterr().err
     assert said.count("note: the loops in C are missing") == 1
     assert "\nhint: install a C compiler" in said
-    assert (desk.folder / "release" / "synthetic.csv").is_file()
+    assert (workspace.folder / "release" / "synthetic.csv").is_file()
 
 
 @pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
-def test_a_run_with_them_does_not(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert synth(desk) == 0
+def test_a_run_with_them_does_not(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert synth(workspace) == 0
     assert "note" not in capsys.readouterr().err

@@ -23,8 +23,7 @@ from populace.cli.main import main
 from populace.core.errors import DataError
 from populace.private.read.file_signatures import can_be_header, is_like_value
 from populace.private.read.rows_to_codes import open_source
-
-from .desk import CANARY, Desk
+from tests.cli.workspace import CANARY, Workspace
 
 FRAME = pd.DataFrame({"sex": [CANARY, "m"], "age": [1, 2]})
 TABLE = pa.table({"sex": [CANARY, "m"], "age": [1, 2]})
@@ -110,24 +109,24 @@ FORMATS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_verb_takes_another_format_for_csv(
-    desk: Desk, capsys: pytest.CaptureFixture[str], name: str
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     content, said = FORMATS[name]
-    data, out = desk.write(name, content), desk.path("draft.toml")
+    data, out = workspace.write(name, content), workspace.path("draft.toml")
     for command in (["inspect", data, "--out", out], ["inspect", data, "--data-is-public", "--out", out]):
         assert main(command) == 2
         assert not Path(out).exists()
-    assert desk.synth(name) == 2
-    assert main([*PLAN, "--schema", desk.path("schema.toml"), "--like", data]) == 2
+    assert workspace.synth(name) == 2
+    assert main([*PLAN, "--schema", workspace.path("schema.toml"), "--like", data]) == 2
     written = capsys.readouterr()
     assert written.err.count("error: ") == written.err.count(said) == 4, written.err
     assert CANARY not in written.err
     assert written.out == ""
-    assert desk.entries == 1
+    assert workspace.entries == 1
 
 
 @pytest.mark.parametrize("suffix", ["", ".csv", ".txt", ".dat"])
-def test_the_name_does_not_hide_a_format(desk: Desk, suffix: str) -> None:
+def test_the_name_does_not_hide_a_format(workspace: Workspace, suffix: str) -> None:
     for name in (
         "lines.jsonl",
         "old.dta",
@@ -138,10 +137,10 @@ def test_the_name_does_not_hide_a_format(desk: Desk, suffix: str) -> None:
         "table.orc",
     ):
         with pytest.raises(DataError, match=FORMATS[name][1]):
-            open_source(desk.write(f"disguised{suffix}", FORMATS[name][0]))
+            open_source(workspace.write(f"disguised{suffix}", FORMATS[name][0]))
 
 
-def test_formats_are_told_by_the_first_line_alone(desk: Desk) -> None:
+def test_formats_are_told_by_the_first_line_alone(workspace: Workspace) -> None:
     """What stands in rows never refuses a file: one row would say so."""
     for row in (
         b'{"a": 1}',
@@ -153,7 +152,7 @@ def test_formats_are_told_by_the_first_line_alone(desk: Desk) -> None:
         b"ORC",
     ):
         for header in (b"A", b"sex,age", b"ORC,age", b"RDX,age", b"BZhx"):
-            data = desk.write("rows.csv", header + b"\n" + row + b"\n")
+            data = workspace.write("rows.csv", header + b"\n" + row + b"\n")
             assert open_source(data).names == tuple(header.decode().split(","))
 
 
@@ -176,12 +175,12 @@ def test_formats_are_told_by_the_first_line_alone(desk: Desk) -> None:
     ],
 )
 def test_a_first_line_of_values_becomes_no_schema(
-    desk: Desk, capsys: pytest.CaptureFixture[str], header: str
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], header: str
 ) -> None:
-    data = desk.write("bare.csv", f"{header}\n{header}\n")
-    assert main(["inspect", data, "--out", desk.path("draft.toml")]) == 2
+    data = workspace.write("bare.csv", f"{header}\n{header}\n")
+    assert main(["inspect", data, "--out", workspace.path("draft.toml")]) == 2
     assert header.split(",")[0] not in capsys.readouterr().err
-    assert not Path(desk.path("draft.toml")).exists()
+    assert not Path(workspace.path("draft.toml")).exists()
 
 
 @pytest.mark.parametrize(
@@ -206,12 +205,14 @@ def test_names_of_columns_are_names(name: str) -> None:
     assert can_be_header([name])
 
 
-def test_a_row_is_not_quoted_where_names_are_numbers(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_is_not_quoted_where_names_are_numbers(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The schema's names are found in a row: that makes it no header."""
-    schema = desk.write("numbered.json", '{"0": 2, "1": 2}')
-    desk.write("bare.csv", f"1,0,{CANARY},Ulm,f\n" + f"0,1,{CANARY},Bonn,m\n" * 9)
-    desk.synth("bare.csv", schema=schema)
-    desk.synth("bare.csv", schema=desk.write("more.json", '{"0": 2, "1": 2, "Ulmer": 2}'))
+    schema = workspace.write("numbered.json", '{"0": 2, "1": 2}')
+    workspace.write("bare.csv", f"1,0,{CANARY},Ulm,f\n" + f"0,1,{CANARY},Bonn,m\n" * 9)
+    workspace.synth("bare.csv", schema=schema)
+    workspace.synth("bare.csv", schema=workspace.write("more.json", '{"0": 2, "1": 2, "Ulmer": 2}'))
     written = capsys.readouterr()
     assert CANARY not in written.err + written.out
     assert "'Ulm'" not in written.err
@@ -220,32 +221,32 @@ def test_a_row_is_not_quoted_where_names_are_numbers(desk: Desk, capsys: pytest.
 @pytest.mark.parametrize("verb", ["inspect", "plan"])
 @pytest.mark.parametrize("where", ["given", "default"])
 def test_a_table_with_an_account_is_not_public(
-    desk: Desk, capsys: pytest.CaptureFixture[str], verb: str, where: str
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], verb: str, where: str
 ) -> None:
     """As with --public: its name says that it is private, and nothing of it is read."""
     if where == "default":
-        (desk.folder / "state" / "populace").mkdir(parents=True)
-        desk.ledger.rename(desk.folder / "state" / "populace" / "ledger.db")
-    told = ["--ledger", str(desk.ledger)] if where == "given" else []
-    out = desk.path("draft.toml")
+        (workspace.folder / "state" / "populace").mkdir(parents=True)
+        workspace.ledger.rename(workspace.folder / "state" / "populace" / "ledger.db")
+    told = ["--ledger", str(workspace.ledger)] if where == "given" else []
+    out = workspace.path("draft.toml")
     commands = {
-        "inspect": ["inspect", desk.path("people.csv"), "--data-is-public", "--out", out],
-        "plan": [*PLAN, "--schema", desk.path("schema.toml"), "--like", desk.path("people.csv")],
+        "inspect": ["inspect", workspace.path("people.csv"), "--data-is-public", "--out", out],
+        "plan": [*PLAN, "--schema", workspace.path("schema.toml"), "--like", workspace.path("people.csv")],
     }
     assert main([*commands[verb], *told]) == 2
     assert "'people' names a private table" in capsys.readouterr().err
     assert not Path(out).exists()
-    Path(desk.path("link.csv")).symlink_to(desk.path("people.csv"))
+    Path(workspace.path("link.csv")).symlink_to(workspace.path("people.csv"))
     linked = [word.replace("people.csv", "link.csv") for word in commands[verb]]
     assert main([*linked, *told]) == 2
     assert "'people' names a private table" in capsys.readouterr().err
     if verb == "inspect":
-        free = desk.write("open.csv", "sex,age\nf,3\nm,4\n")
+        free = workspace.write("open.csv", "sex,age\nf,3\nm,4\n")
         assert main(["inspect", free, "--data-is-public", "--out", out, *told]) == 0
 
 
-def test_a_draft_says_which_columns_have_no_codes(desk: Desk) -> None:
-    pq.write_table(pa.table({"age": [1, 2], "visits": [[1], [2]]}), desk.path("nested.parquet"))
-    assert main(["inspect", desk.path("nested.parquet"), "--out", desk.path("draft.toml")]) == 0
-    draft = Path(desk.path("draft.toml")).read_text("utf-8")
+def test_a_draft_says_which_columns_have_no_codes(workspace: Workspace) -> None:
+    pq.write_table(pa.table({"age": [1, 2], "visits": [[1], [2]]}), workspace.path("nested.parquet"))
+    assert main(["inspect", workspace.path("nested.parquet"), "--out", workspace.path("draft.toml")]) == 0
+    draft = Path(workspace.path("draft.toml")).read_text("utf-8")
     assert "# declared type: list, structure or length of time; no code can stand for it: remove it" in draft

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from populace.cli.main import main
+from tests.cli.workspace import Workspace
 
-from .desk import Desk
 
-
-def words(desk: Desk, **changes: str | None) -> list[str]:
+def words(workspace: Workspace, **changes: str | None) -> list[str]:
     options: dict[str, str | None] = {
-        "schema": desk.path("schema.toml"),
+        "schema": workspace.path("schema.toml"),
         "population": "2000",
         "epsilon": "1",
         "delta": "1e-6",
@@ -26,10 +25,10 @@ def words(desk: Desk, **changes: str | None) -> list[str]:
 
 
 def test_a_plan_tells_errors_budget_effort_and_verdict(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = desk.ledger.read_bytes()
-    assert main(words(desk, epsilon="1.00000001")) == 0
+    before = workspace.ledger.read_bytes()
+    assert main(words(workspace, epsilon="1.00000001")) == 0
     told = capsys.readouterr().out
     for part in (
         "2,000 rows",
@@ -41,13 +40,13 @@ def test_a_plan_tells_errors_budget_effort_and_verdict(
         "Verdict: enough rows",
     ):
         assert part in told
-    assert desk.ledger.read_bytes() == before
-    assert not (desk.folder / "state").exists(), "a plan made a ledger"
+    assert workspace.ledger.read_bytes() == before
+    assert not (workspace.folder / "state").exists(), "a plan made a ledger"
 
 
 @pytest.mark.slow
-def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words(desk, **{"target-error": "0.05"}), "--json"]) == 0
+def test_json_holds_the_whole_plan(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words(workspace, **{"target-error": "0.05"}), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["spent"] == 0
     assert [column["column"] for column in told["columns"]] == ["sex", "age"]
@@ -58,16 +57,16 @@ def test_json_holds_the_whole_plan(desk: Desk, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_every_pair_is_told_whether_it_will_be_measured_or_not(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = {"a": 2, "b": 3, "c": 4, "d": 12, "e": 30}
-    schema = desk.write("sizes.json", json.dumps(sizes))
-    assert main(words(desk, schema=schema, population="20000")) == 0
+    schema = workspace.write("sizes.json", json.dumps(sizes))
+    assert main(words(workspace, schema=schema, population="20000")) == 0
     told = capsys.readouterr().out
     assert re.search(r"up to 10 cells +\S.* 2 pairs", told)
     assert re.search(r"d × e .* 360 cells in \d+ groups", told)
     assert "errors of pairs are told in groups" in told
-    assert main([*words(desk, schema=schema, population="20000"), "--json"]) == 0
+    assert main([*words(workspace, schema=schema, population="20000"), "--json"]) == 0
     pairs = json.loads(capsys.readouterr().out)["pairs"]
     assert {frozenset(pair["columns"]) for pair in pairs} == {
         frozenset((one, two)) for one in sizes for two in sizes if one < two
@@ -80,14 +79,14 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
 
 @pytest.mark.slow
 def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    schema = desk.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
-    public = desk.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
-    few = {"schema": schema, "population": "20", "epsilon": "0.1", "out": desk.path("few")}
-    assert main(words(desk, **few, like=public)) == 0
+    schema = workspace.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
+    public = workspace.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
+    few = {"schema": schema, "population": "20", "epsilon": "0.1", "out": workspace.path("few")}
+    assert main(words(workspace, **few, like=public)) == 0
     assert "It will learn the domain of city" in capsys.readouterr().out
-    page = " ".join(Path(desk.path("few"), "plan.html").read_text("utf-8").split())
+    page = " ".join(Path(workspace.path("few"), "plan.html").read_text("utf-8").split())
     assert "Nothing suffices" in page
     assert "Only more budget or more rows would." in page
     assert "Domains that the run will learn: city." in page
@@ -95,16 +94,16 @@ def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
 
 
 @pytest.mark.slow
-def test_a_target_stands_in_for_epsilon(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(desk, epsilon=None, **{"target-error": "0.05"})) == 0
+def test_a_target_stands_in_for_epsilon(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(workspace, epsilon=None, **{"target-error": "0.05"})) == 0
     assert "takes ε = " in capsys.readouterr().out
 
 
 def test_a_public_table_is_said_to_be_treated_as_public(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    public = desk.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
-    assert main(words(desk, like=public)) == 0
+    public = workspace.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
+    assert main(words(workspace, like=public)) == 0
     told = capsys.readouterr()
     assert f"{public} is treated as public" in told.err
     assert "rehearsed on public.csv, which is treated as public" in told.out
@@ -112,29 +111,29 @@ def test_a_public_table_is_said_to_be_treated_as_public(
 
 
 def test_public_shares_are_said_to_be_treated_as_public(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shares = desk.write("shares.csv", "column,value,percent\nsex,f,51\nsex,m,49\n")
-    assert main(words(desk, shares=shares)) == 0
+    shares = workspace.write("shares.csv", "column,value,percent\nsex,f,51\nsex,m,49\n")
+    assert main(words(workspace, shares=shares)) == 0
     told = capsys.readouterr()
     assert f"{shares} is treated as public" in told.err
     assert "Public shares were told of sex; the rest is invented." in told.out
-    assert main([*words(desk, shares=shares), "--json"]) == 0
+    assert main([*words(workspace, shares=shares), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["shares_told"] == {"sex": 1.0}
-    assert main(words(desk)) == 0
+    assert main(words(workspace)) == 0
     assert "--shares tells better" in capsys.readouterr().out
-    assert main(words(desk, shares=desk.path("none.csv"))) == 2
+    assert main(words(workspace, shares=workspace.path("none.csv"))) == 2
 
 
-def test_what_a_public_table_taught_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    schema = desk.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
-    public = desk.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
-    assert main(words(desk, schema=schema, like=public)) == 0
+def test_what_a_public_table_taught_is_told(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = workspace.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
+    public = workspace.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
+    assert main(words(workspace, schema=schema, like=public)) == 0
     assert "learnt there    city 2 values or bins" in capsys.readouterr().out
 
 
-def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(desk, population="600", epsilon="1")) == 0
+def test_too_few_rows_are_said_plainly(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(workspace, population="600", epsilon="1")) == 0
     told = capsys.readouterr().out
     assert "Verdict: too few rows" in told
     assert re.search(
@@ -146,43 +145,43 @@ def test_too_few_rows_are_said_plainly(desk: Desk, capsys: pytest.CaptureFixture
 
 
 def test_it_is_said_when_no_change_of_columns_suffices(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, population="20", epsilon="0.1")) == 0
+    assert main(words(workspace, population="20", epsilon="0.1")) == 0
     told = capsys.readouterr().out
     assert "neither coarser nor fewer columns make these rows enough" in told
     assert "drop:" not in told
 
 
 def test_numbers_agree_with_their_nouns_and_delta_reads_as_elsewhere(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, delta="1e-9")) == 0
+    assert main(words(workspace, delta="1e-9")) == 0
     told = capsys.readouterr().out
     assert "δ = 1e-9, " in told
     assert re.search(r"cells .* 1 pair$", told, flags=re.MULTILINE)
 
 
 def test_a_method_without_pairs_is_not_said_to_find_none_worth_it(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, method="independent")) == 0
+    assert main(words(workspace, method="independent")) == 0
     assert "pairs           none are measured by this method" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_huge_epsilon_is_noted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(desk, epsilon="50")) == 0
+def test_a_huge_epsilon_is_noted(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(workspace, epsilon="50")) == 0
     assert "epsilon 50 promises little" in capsys.readouterr().err
-    assert main(words(desk)) == 0
+    assert main(words(workspace)) == 0
     assert "promises little" not in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, epsilon=None, **{"target-error": "0.03"})) == 0
+    assert main(words(workspace, epsilon=None, **{"target-error": "0.03"})) == 0
     told = capsys.readouterr().out
     assert "Verdict: few rows" in told or "Verdict: too few rows" in told
     assert "--target-error" not in told
@@ -191,18 +190,18 @@ def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
 
 
 @pytest.mark.slow
-def test_absurd_populations_are_doubted(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words(desk, population="1000000000000")) == 0
+def test_absurd_populations_are_doubted(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(workspace, population="1000000000000")) == 0
     assert "is the population right?" in capsys.readouterr().err
-    assert main(words(desk, population="1000000")) == 0
+    assert main(words(workspace, population="1000000")) == 0
     assert "is the population right?" not in capsys.readouterr().err
 
 
 def test_one_column_has_no_pairs_and_stands_under_its_heading(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = desk.write("alone.toml", '[columns.a]\nkind = "integer"\nmin = 0\nmax = 9\n')
-    assert main(words(desk, schema=alone)) == 0
+    alone = workspace.write("alone.toml", '[columns.a]\nkind = "integer"\nmin = 0\nmax = 9\n')
+    assert main(words(workspace, schema=alone)) == 0
     told = capsys.readouterr().out
     assert "none: there is one column" in told
     heading, row = (re.search(rf"^  {start}.*$", told, flags=re.MULTILINE) for start in ("column  ", "a  "))
@@ -212,17 +211,17 @@ def test_one_column_has_no_pairs_and_stands_under_its_heading(
 
 
 def test_out_writes_a_page_with_pictures_that_opens_offline(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, out=desk.path("plan"))) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == desk.path("plan")
-    page = Path(desk.path("plan"), "plan.html").read_text("utf-8")
+    assert main(words(workspace, out=workspace.path("plan"))) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == workspace.path("plan")
+    page = Path(workspace.path("plan"), "plan.html").read_text("utf-8")
     assert page.count("<svg") == 3
     for part in ("measure columns", "Brackets reach from", "sex × age", "Every pair"):
         assert part in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
-    assert json.loads(Path(desk.path("plan"), "plan.json").read_text("utf-8"))["population"] == 2000
-    assert main(words(desk, out=desk.path("plan"))) == 2
+    assert json.loads(Path(workspace.path("plan"), "plan.json").read_text("utf-8"))["population"] == 2000
+    assert main(words(workspace, out=workspace.path("plan"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -240,21 +239,21 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
     ids=str,
 )
 def test_bad_options_leave_with_two(
-    desk: Desk, changes: dict[str, str | None], part: str, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, changes: dict[str, str | None], part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words(desk, **changes)) == 2
+    assert main(words(workspace, **changes)) == 2
     assert part in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_the_guide_runs(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guide_runs(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "plan.md").read_text("utf-8")
-    desk.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
+    workspace.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
     commands = re.findall(r"^\$ populace (.*)$", guide, flags=re.MULTILINE)
     assert len(commands) == 4
     (shares,) = re.findall(r"^```csv\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
     known = [line for line in shares.splitlines() if not line.startswith("gain")]
-    desk.write("published.csv", "\n".join(known).replace("15,64", "5,8").replace("0,14", "0,4"))
+    workspace.write("published.csv", "\n".join(known).replace("15,64", "5,8").replace("0,14", "0,4"))
     for command in commands:
         assert main(shlex.split(command)) == 0, capsys.readouterr().err
     (code,) = re.findall(r"^```python\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)

@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 
 from populace.cli.main import main
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 QUERIES = """
 [rounds]
@@ -26,18 +25,18 @@ coarse = { age = ["0..4", "5..9", "*"] }
 """
 
 
-def prepare(desk: Desk, queries: str = QUERIES) -> str:
+def prepare(workspace: Workspace, queries: str = QUERIES) -> str:
     rows = [f"f,{age}" for age in (1, 3)] + [f"m,{age}" for age in (6, 8)]
-    desk.write("people.csv", "\n".join(["sex,age", *(rows * 200)]) + "\n")
-    return desk.write("queries.toml", queries)
+    workspace.write("people.csv", "\n".join(["sex,age", *(rows * 200)]) + "\n")
+    return workspace.write("queries.toml", queries)
 
 
-def test_a_file_of_queries_goes_all_the_way(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    queries = prepare(desk)
-    assert desk.synth(method="nist2018", workload=queries, epsilon="2") == 0
-    assert capsys.readouterr().out == desk.path("release") + "\n"
-    assert main(["verify", desk.path("release")]) == 0
-    release = desk.folder / "release"
+def test_a_file_of_queries_goes_all_the_way(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    queries = prepare(workspace)
+    assert workspace.synth(method="nist2018", workload=queries, epsilon="2") == 0
+    assert capsys.readouterr().out == workspace.path("release") + "\n"
+    assert main(["verify", workspace.path("release")]) == 0
+    release = workspace.folder / "release"
     statement = json.loads((release / "statement.json").read_text("utf-8"))
     assert (statement["method"], statement["epsilon"]) == ("nist2018", 2)
     assert statement["workload"].startswith("own ")
@@ -47,15 +46,23 @@ def test_a_file_of_queries_goes_all_the_way(desk: Desk, capsys: pytest.CaptureFi
     assert halves["m", False] > 5 * halves["m", True]
 
 
-def test_in_stages_and_in_a_plan(desk: Desk) -> None:
-    queries = prepare(desk)
-    words = [*desk.spending(), "--method", "nist2018", "--workload", queries, "--out", desk.path("measured")]
-    assert main(["measure", desk.path("people.csv"), *words]) == 0
-    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
-    assert main(["generate", desk.path("model"), "--out", desk.path("release")]) == 0
+def test_in_stages_and_in_a_plan(workspace: Workspace) -> None:
+    queries = prepare(workspace)
+    words = [
+        *workspace.spending(),
+        "--method",
+        "nist2018",
+        "--workload",
+        queries,
+        "--out",
+        workspace.path("measured"),
+    ]
+    assert main(["measure", workspace.path("people.csv"), *words]) == 0
+    assert main(["fit", workspace.path("measured"), "--out", workspace.path("model")]) == 0
+    assert main(["generate", workspace.path("model"), "--out", workspace.path("release")]) == 0
     words = [
         "--schema",
-        desk.path("schema.toml"),
+        workspace.path("schema.toml"),
         "--population",
         "5000",
         "--epsilon",
@@ -76,17 +83,17 @@ def test_in_stages_and_in_a_plan(desk: Desk) -> None:
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_spent(
-    queries: str, method: str, said: str, desk: Desk, capsys: pytest.CaptureFixture[str]
+    queries: str, method: str, said: str, workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = desk.entries
-    assert desk.synth(method=method, workload=prepare(desk, queries)) == 2
+    before = workspace.entries
+    assert workspace.synth(method=method, workload=prepare(workspace, queries)) == 2
     assert said in capsys.readouterr().err
-    assert desk.entries == before
-    assert not (desk.folder / "release").exists()
+    assert workspace.entries == before
+    assert not (workspace.folder / "release").exists()
 
 
-def test_the_statement_says_that_a_name_changes_nothing(desk: Desk) -> None:
-    prepare(desk)
-    assert desk.synth(method="nist2018", workload="pairs") == 0
-    page = (desk.folder / "release" / "statement.md").read_text("utf-8")
+def test_the_statement_says_that_a_name_changes_nothing(workspace: Workspace) -> None:
+    prepare(workspace)
+    assert workspace.synth(method="nist2018", workload="pairs") == 0
+    page = (workspace.folder / "release" / "statement.md").read_text("utf-8")
     assert "nist2018 measures the same whatever is asked" in page

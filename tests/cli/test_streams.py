@@ -14,8 +14,7 @@ from populace.cli.console import emit, emit_json, escape_unprintable, say
 from populace.cli.main import main
 from populace.core.errors import ResourceError
 from populace.release.report.vega_scripts import convert_errors
-
-from .desk import CANARY, Desk
+from tests.cli.workspace import CANARY, Workspace
 
 
 def ascii_stream() -> io.TextIOWrapper:
@@ -51,44 +50,44 @@ def test_json_stays_json_and_harms_no_terminal(name: str, monkeypatch: pytest.Mo
 
 
 def test_names_of_columns_cannot_write_to_the_terminal(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk.write(
+    workspace.write(
         "odd.toml",
         '[table]\ndataset = "d\\u001b]0;owned\\u0007"\n[columns."a\\u001b[2J"]\nkind = "categorical"\n'
         'values = ["1", "2"]\n[columns."b\\u009b31m"]\nkind = "categorical"\nvalues = ["1", "2"]\n',
     )
-    words = ["--schema", desk.path("odd.toml"), "--epsilon", "1", "--delta", "1e-6"]
+    words = ["--schema", workspace.path("odd.toml"), "--epsilon", "1", "--delta", "1e-6"]
     assert main(["plan", *words, "--population", "1000"]) == 0
-    assert main(["schema", "show", desk.path("odd.toml")]) == 0
-    assert main(["schema", "check", desk.path("odd.toml")]) == 0
+    assert main(["schema", "show", workspace.path("odd.toml")]) == 0
+    assert main(["schema", "check", workspace.path("odd.toml")]) == 0
     told = "".join(capsys.readouterr())
     assert "\\u001b[2J" in told
     assert not any(letter in told for letter in "\x1b\x9b\x07")
 
 
-def test_nobody_listens(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_listens(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    assert desk.synth() == 0
-    assert (desk.folder / "release" / "manifest.json").exists()
-    assert desk.synth("none.csv", out=desk.path("other")) == 2
+    assert workspace.synth() == 0
+    assert (workspace.folder / "release" / "manifest.json").exists()
+    assert workspace.synth("none.csv", out=workspace.path("other")) == 2
 
 
 @pytest.mark.parametrize("failure", [BrokenPipeError(32, ""), OSError(28, "full"), ValueError("closed")])
 def test_a_terminal_that_fails_ends_no_run(
-    failure: Exception, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    failure: Exception, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise failure
 
     monkeypatch.setattr(sys, "stderr", Gone())
-    assert desk.synth() == 0
+    assert workspace.synth() == 0
 
 
 def test_a_panic_is_an_error_of_ours(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class PanicException(BaseException):
         pass
@@ -102,7 +101,7 @@ def test_a_panic_is_an_error_of_ours(
         raise PanicException(CANARY)
 
     monkeypatch.setattr("populace.schema.schema.Schema.load", panic)
-    assert main(["schema", "check", desk.path("schema.toml")]) == 1
+    assert main(["schema", "check", workspace.path("schema.toml")]) == 1
     assert CANARY not in capsys.readouterr().err
 
 
@@ -128,13 +127,13 @@ def test_signals_raise_once_and_ignored_ones_stay_ignored(monkeypatch: pytest.Mo
 
 
 def test_a_terminated_run_is_told_like_an_interrupted_one(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def terminated(*_: object) -> None:
         raise start.Terminated(15)
 
     monkeypatch.setattr("populace.schema.schema.Schema.load", terminated)
-    assert main(["schema", "check", desk.path("schema.toml"), "--json"]) == 143
+    assert main(["schema", "check", workspace.path("schema.toml"), "--json"]) == 143
     told = json.loads(capsys.readouterr().err)
     assert told["exit_code"] == 143
     assert told["error"] == "interrupted."

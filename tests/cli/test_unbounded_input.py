@@ -12,8 +12,7 @@ import pytest
 
 from populace.cli.main import main
 from populace.private import capacity as room
-
-from .unbounded import FILES, VERBS, Case, cases
+from tests.cli.unbounded_inputs import FILES, VERBS, Case, cases
 
 # What a command may take: a refusal needs a hundredth of it.
 SECONDS, BYTES = 20, 4 * 2**30

@@ -5,21 +5,23 @@ from __future__ import annotations
 import pytest
 
 from populace.cli.main import main
-
-from .desk import Desk
+from tests.cli.workspace import Workspace
 
 SCHEMA = '[columns.born]\nkind = "date"\nmin = 2000-01-01\nmax = 2009-12-31\nwidth = "year"\n'
 
 
 @pytest.mark.parametrize(("line", "warned"), [("", True), ('format = "%d.%m.%Y"\n', False)])
 def test_dates_that_could_not_be_read_are_noted(
-    line: str, warned: bool, desk: Desk, capsys: pytest.CaptureFixture[str]
+    line: str, warned: bool, workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    schema = desk.write("born.toml", SCHEMA + line)
+    schema = workspace.write("born.toml", SCHEMA + line)
     days = "".join(f"{day:02d}.06.{year}\n" for year in range(2000, 2010) for day in range(1, 29))
-    data = desk.write("born.csv", "born\n" + days)
+    data = workspace.write("born.csv", "born\n" + days)
     words = ["--schema", schema, "--epsilon", "5", "--delta", "0", "--no-report", "--method", "independent"]
-    assert main(["synth", data, *words, "--ledger", str(desk.ledger), "--out", desk.path("release")]) == 0
+    assert (
+        main(["synth", data, *words, "--ledger", str(workspace.ledger), "--out", workspace.path("release")])
+        == 0
+    )
     said = capsys.readouterr().err
     assert (
         "outside the domain of “born”: they hold nothing that can be read as the schema" in said
@@ -28,12 +30,12 @@ def test_dates_that_could_not_be_read_are_noted(
 
 
 def test_values_that_the_schema_does_not_declare_are_noted(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    schema = desk.write("sex.toml", '[columns.sex]\nkind = "categorical"\nvalues = ["M", "F"]\n')
+    schema = workspace.write("sex.toml", '[columns.sex]\nkind = "categorical"\nvalues = ["M", "F"]\n')
     for number, (cells, warned) in enumerate((("1\n2\n", True), ("M\nF\n", False))):
-        data = desk.write(f"sex{number}.csv", "sex\n" + cells * 500)
+        data = workspace.write(f"sex{number}.csv", "sex\n" + cells * 500)
         words = ["--schema", schema, "--epsilon", "1", "--delta", "1e-9", "--no-report"]
-        out = ["--ledger", str(desk.ledger), "--out", desk.path(f"release{number}")]
+        out = ["--ledger", str(workspace.ledger), "--out", workspace.path(f"release{number}")]
         assert main(["synth", data, *words, *out]) == 0
         assert ("of the rows (± " in capsys.readouterr().err) is warned

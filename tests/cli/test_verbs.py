@@ -17,23 +17,22 @@ from populace.cli.main import main
 from populace.privacy.ledger.ledger import Ledger
 from populace.schema.schema import Schema
 from populace.simulation import sample_survey as survey
+from tests.cli.workspace import CANARY, Workspace
 
-from .desk import CANARY, Desk
 
-
-def test_synth_writes_a_release_that_verifies(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
+def test_synth_writes_a_release_that_verifies(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
     out, err = capsys.readouterr()
-    assert out == desk.path("release") + "\n"
+    assert out == workspace.path("release") + "\n"
     assert "2 left of 3" in err
-    assert main(["verify", desk.path("release")]) == 0
+    assert main(["verify", workspace.path("release")]) == 0
     assert "FAILED" not in capsys.readouterr().out
-    files = {path.name for path in (desk.folder / "release").iterdir()}
+    files = {path.name for path in (workspace.folder / "release").iterdir()}
     assert files >= {
         *("synthetic.csv", "statement.json", "statement.md", "measurements.parquet", "measurements.json"),
         *("codebook.json", "report.html", "manifest.json"),
     }
-    told = json.loads((desk.folder / "release" / "statement.json").read_text("utf-8"))
+    told = json.loads((workspace.folder / "release" / "statement.json").read_text("utf-8"))
     assert set(told) >= {
         *("epsilon", "delta", "neighbours", "unit", "rows_per_unit", "dataset"),
         *("total", "spends", "domains", "not_covered"),
@@ -41,114 +40,120 @@ def test_synth_writes_a_release_that_verifies(desk: Desk, capsys) -> None:
     assert (told["epsilon"], told["delta"], told["unit"], told["dataset"]) == (1, 1e-6, "person", "people")
 
 
-def test_synth_opens_an_account_and_says_so(desk: Desk, capsys) -> None:
-    fresh = desk.path("fresh.db")
-    assert desk.synth(ledger=fresh) == 0
+def test_synth_opens_an_account_and_says_so(workspace: Workspace, capsys) -> None:
+    fresh = workspace.path("fresh.db")
+    assert workspace.synth(ledger=fresh) == 0
     said = capsys.readouterr().err
     assert "opened with exactly this run's budget" in said
     assert f"a new ledger was made at {fresh}; it knows of no earlier runs" in said
-    assert desk.synth(ledger=fresh, out=desk.path("second")) == 3
+    assert workspace.synth(ledger=fresh, out=workspace.path("second")) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert "people" in err
     assert "a new ledger" not in err
-    assert not (desk.folder / "second").exists()
+    assert not (workspace.folder / "second").exists()
 
 
-def test_default_ledger_is_in_the_state_folder(desk: Desk, capsys) -> None:
-    assert desk.synth(ledger=None) == 0
-    assert (desk.folder / "state" / "populace" / "ledger.db").is_file()
+def test_default_ledger_is_in_the_state_folder(workspace: Workspace, capsys) -> None:
+    assert workspace.synth(ledger=None) == 0
+    assert (workspace.folder / "state" / "populace" / "ledger.db").is_file()
     assert main(["ledger", "show"]) == 0
     assert "0 left of 1" in capsys.readouterr().out
 
 
-def test_json_is_all_of_stdout(desk: Desk, capsys) -> None:
-    words = desk.spending(delta="0")
-    assert main(["synth", desk.path("people.csv"), *words, "--out", desk.path("release"), "--json"]) == 0
+def test_json_is_all_of_stdout(workspace: Workspace, capsys) -> None:
+    words = workspace.spending(delta="0")
+    assert (
+        main(["synth", workspace.path("people.csv"), *words, "--out", workspace.path("release"), "--json"])
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
-    assert told["release"] == desk.path("release")
+    assert told["release"] == workspace.path("release")
     assert told["statement"]["delta"] == 0
-    for verb in (["verify", desk.path("release")], ["ledger", "show", "--ledger", str(desk.ledger)]):
+    for verb in (
+        ["verify", workspace.path("release")],
+        ["ledger", "show", "--ledger", str(workspace.ledger)],
+    ):
         assert main([*verb, "--json"]) == 0
         json.loads(capsys.readouterr().out)
     for verb in ("check", "show"):
-        assert main(["schema", verb, desk.path("schema.toml"), "--json"]) == 0
+        assert main(["schema", verb, workspace.path("schema.toml"), "--json"]) == 0
         json.loads(capsys.readouterr().out)
 
 
-def test_three_stages_make_the_same_kind_of_release(desk: Desk, capsys) -> None:
-    spend = desk.spending()
-    assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
-    booked = desk.entries
-    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
+def test_three_stages_make_the_same_kind_of_release(workspace: Workspace, capsys) -> None:
+    spend = workspace.spending()
+    assert main(["measure", workspace.path("people.csv"), *spend, "--out", workspace.path("measured")]) == 0
+    booked = workspace.entries
+    assert main(["fit", workspace.path("measured"), "--out", workspace.path("model")]) == 0
     for name in ("one", "two"):
-        words = ["--rows", "40", "--seed", "7", "--format", "parquet", "--out", desk.path(name)]
-        assert main(["generate", desk.path("model"), *words]) == 0
-        assert main(["verify", desk.path(name)]) == 0
-    assert desk.entries == booked, "a later stage spent something"
-    one, two = (desk.folder / name / "synthetic.parquet" for name in ("one", "two"))
+        words = ["--rows", "40", "--seed", "7", "--format", "parquet", "--out", workspace.path(name)]
+        assert main(["generate", workspace.path("model"), *words]) == 0
+        assert main(["verify", workspace.path(name)]) == 0
+    assert workspace.entries == booked, "a later stage spent something"
+    one, two = (workspace.folder / name / "synthetic.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes(), "the same seed draws the same rows"
-    statement = json.loads((desk.folder / "measured" / "statement.json").read_text("utf-8"))
+    statement = json.loads((workspace.folder / "measured" / "statement.json").read_text("utf-8"))
     assert statement["epsilon"] == 1
 
 
-def test_stages_refuse_what_does_not_belong_together(desk: Desk, capsys) -> None:
-    spend = desk.spending()
-    assert main(["measure", desk.path("people.csv"), *spend, "--out", desk.path("measured")]) == 0
-    assert main(["fit", desk.path("measured"), "--out", desk.path("model")]) == 0
-    assert main(["fit", desk.path("model"), "--out", desk.path("again")]) == 0
-    with (desk.folder / "model" / "model.json").open("a") as handle:
+def test_stages_refuse_what_does_not_belong_together(workspace: Workspace, capsys) -> None:
+    spend = workspace.spending()
+    assert main(["measure", workspace.path("people.csv"), *spend, "--out", workspace.path("measured")]) == 0
+    assert main(["fit", workspace.path("measured"), "--out", workspace.path("model")]) == 0
+    assert main(["fit", workspace.path("model"), "--out", workspace.path("again")]) == 0
+    with (workspace.folder / "model" / "model.json").open("a") as handle:
         handle.write(" ")
     capsys.readouterr()
     for words in (
-        ["generate", desk.path("model"), "--out", desk.path("release")],
-        ["generate", desk.path("measured"), "--out", desk.path("release")],
-        ["generate", desk.path("none-such"), "--out", desk.path("release")],
-        ["fit", desk.path("state"), "--out", desk.path("release")],
+        ["generate", workspace.path("model"), "--out", workspace.path("release")],
+        ["generate", workspace.path("measured"), "--out", workspace.path("release")],
+        ["generate", workspace.path("none-such"), "--out", workspace.path("release")],
+        ["fit", workspace.path("state"), "--out", workspace.path("release")],
     ):
         assert main(words) == 2
         said = capsys.readouterr().err
         assert "hint: give the folder" in said
         assert "Error" not in said, "an exception of Python's is no explanation"
-    assert not (desk.folder / "release").exists()
+    assert not (workspace.folder / "release").exists()
 
 
-def test_a_release_can_be_fitted_and_drawn_from_again(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
-    assert main(["fit", desk.path("release"), "--out", desk.path("model")]) == 0
+def test_a_release_can_be_fitted_and_drawn_from_again(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
+    assert main(["fit", workspace.path("release"), "--out", workspace.path("model")]) == 0
     for source in ("model", "release"):
-        words = ["--rows", "0", "--out", desk.path(f"{source}-again")]
-        assert main(["generate", desk.path(source), *words]) == 0
-        assert main(["verify", desk.path(f"{source}-again")]) == 0
-    with (desk.folder / "release" / "measurements.json").open("a") as handle:
+        words = ["--rows", "0", "--out", workspace.path(f"{source}-again")]
+        assert main(["generate", workspace.path(source), *words]) == 0
+        assert main(["verify", workspace.path(f"{source}-again")]) == 0
+    with (workspace.folder / "release" / "measurements.json").open("a") as handle:
         handle.write(" ")
     capsys.readouterr()
     for verb in ("fit", "generate"):
-        assert main([verb, desk.path("release"), "--out", desk.path("third")]) == 2
+        assert main([verb, workspace.path("release"), "--out", workspace.path("third")]) == 2
         assert "do not belong together" in capsys.readouterr().err
 
 
-def test_seed_never_reaches_the_noise(desk: Desk) -> None:
+def test_seed_never_reaches_the_noise(workspace: Workspace) -> None:
     for name in ("one", "two"):
-        assert desk.synth(seed="7", out=desk.path(name)) == 0
-    one, two = ((desk.folder / name / "measurements.parquet").read_bytes() for name in ("one", "two"))
+        assert workspace.synth(seed="7", out=workspace.path(name)) == 0
+    one, two = ((workspace.folder / name / "measurements.parquet").read_bytes() for name in ("one", "two"))
     assert one != two
 
 
-def test_verify_refuses_an_altered_release(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
-    with (desk.folder / "release" / "synthetic.csv").open("a") as handle:
+def test_verify_refuses_an_altered_release(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
+    with (workspace.folder / "release" / "synthetic.csv").open("a") as handle:
         handle.write("f,1\n")
     capsys.readouterr()
-    assert main(["verify", desk.path("release")]) == 2
+    assert main(["verify", workspace.path("release")]) == 2
     out, err = capsys.readouterr()
     assert "FAILED" in out
     assert "hint: " in err
 
 
-def test_ledger_verbs(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
-    ledger = ["--ledger", str(desk.ledger)]
+def test_ledger_verbs(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
+    ledger = ["--ledger", str(workspace.ledger)]
     assert (
         main(["ledger", "grant", "--dataset", "people", "--epsilon", "0.5", "--delta", "1e-6", *ledger]) == 0
     )
@@ -174,14 +179,14 @@ def test_ledger_verbs(desk: Desk, capsys) -> None:
     ]
     assert main(["ledger", "verify", *ledger]) == 0
     assert "whole" in capsys.readouterr().out
-    content = bytearray(desk.ledger.read_bytes())
+    content = bytearray(workspace.ledger.read_bytes())
     place = content.find(b'"epsilon"')
     content[place + 11] ^= 1
-    desk.ledger.write_bytes(content)
+    workspace.ledger.write_bytes(content)
     for words in (["ledger", "verify", *ledger], ["ledger", "show", *ledger]):
         assert main(words) == 2
         assert "damaged" in capsys.readouterr().err
-    assert desk.synth(out=desk.path("second")) == 2, "a ledger that does not verify means refusal"
+    assert workspace.synth(out=workspace.path("second")) == 2, "a ledger that does not verify means refusal"
 
 
 @pytest.mark.parametrize(
@@ -193,73 +198,75 @@ def test_ledger_verbs(desk: Desk, capsys) -> None:
         ({"epsilon": "11", "delta": "0.001"}, ["epsilon 11", "delta 0.001"]),
     ],
 )
-def test_weak_promises_are_noted(desk: Desk, capsys, asked: dict[str, str], noted: list[str]) -> None:
+def test_weak_promises_are_noted(
+    workspace: Workspace, capsys, asked: dict[str, str], noted: list[str]
+) -> None:
     """Before anything is spent: the account cannot pay for these, and the note comes first."""
-    desk.synth(**asked)
+    workspace.synth(**asked)
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
     assert [" ".join(note.split()[1:3]) for note in notes] == noted
     assert all("hint: " in note for note in notes)
-    assert desk.entries == 1
+    assert workspace.entries == 1
 
 
 @pytest.mark.parametrize(("codes", "noted"), [(2000, True), (3, False)])
-def test_release_lost_in_noise_is_noted(desk: Desk, capsys, codes: int, noted: bool) -> None:
+def test_release_lost_in_noise_is_noted(workspace: Workspace, capsys, codes: int, noted: bool) -> None:
     """Noise of a few rows in each cell: in 2,000 cells it moves the 101 rows many times over, in 3 it hardly does.
 
     The report reads it otherwise five standard deviations away: below one false alarm in 100,000 runs.
     """
-    schema = desk.write("domain.json", json.dumps({"sex": codes, "age": codes}))
-    assert desk.synth(schema=schema, epsilon="3") == 0
+    schema = workspace.write("domain.json", json.dumps({"sex": codes, "age": codes}))
+    assert workspace.synth(schema=schema, epsilon="3") == 0
     assert ("note: 2 of 2 measured columns and pairs are lost in noise" in capsys.readouterr().err) is noted
 
 
-def test_schema_verbs(desk: Desk, capsys) -> None:
-    assert main(["schema", "check", desk.path("schema.toml")]) == 0
+def test_schema_verbs(workspace: Workspace, capsys) -> None:
+    assert main(["schema", "check", workspace.path("schema.toml")]) == 0
     assert "2 columns" in capsys.readouterr().out
-    assert main(["schema", "show", desk.path("schema.toml")]) == 0
-    shown = desk.write("shown.toml", capsys.readouterr().out)
+    assert main(["schema", "show", workspace.path("schema.toml")]) == 0
+    shown = workspace.write("shown.toml", capsys.readouterr().out)
     assert main(["schema", "show", shown]) == 0
     assert capsys.readouterr().out == Path(shown).read_text("utf-8")
 
 
-def test_schema_show_says_every_default(desk: Desk, capsys) -> None:
-    assert main(["schema", "show", desk.path("schema.toml")]) == 0
+def test_schema_show_says_every_default(workspace: Workspace, capsys) -> None:
+    assert main(["schema", "show", workspace.path("schema.toml")]) == 0
     text = capsys.readouterr().out
     for line in ('neighbours = "add-remove"', 'origin = "declared"', 'beyond = "nearest"', "# other: "):
         assert f"\n{line}" in text
-    assert main(["schema", "show", desk.path("schema.toml"), "--json"]) == 0
+    assert main(["schema", "show", workspace.path("schema.toml"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["table"]["max_rows"] is None
     assert told["columns"]["age"]["other"] is None
-    assert Schema.parse(text) == Schema.load(desk.path("schema.toml"))
+    assert Schema.parse(text) == Schema.load(workspace.path("schema.toml"))
     assert told["digest"] == Schema.parse(text).digest
 
 
-def test_codebook_is_no_schema_but_holds_one(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
+def test_codebook_is_no_schema_but_holds_one(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
     capsys.readouterr()
-    assert desk.synth(schema=desk.path("release/codebook.json"), out=desk.path("second")) == 2
+    assert workspace.synth(schema=workspace.path("release/codebook.json"), out=workspace.path("second")) == 2
     assert 'save the text under its key "schema"' in capsys.readouterr().err
-    told = json.loads((desk.folder / "release" / "codebook.json").read_text("utf-8"))
-    assert Schema.parse(told["schema"]) == Schema.load(desk.path("schema.toml"))
+    told = json.loads((workspace.folder / "release" / "codebook.json").read_text("utf-8"))
+    assert Schema.parse(told["schema"]) == Schema.load(workspace.path("schema.toml"))
 
 
 @pytest.mark.slow
-def test_demo_can_be_repeated_and_replaces_only_a_demo(desk: Desk, capsys, monkeypatch) -> None:
+def test_demo_can_be_repeated_and_replaces_only_a_demo(workspace: Workspace, capsys, monkeypatch) -> None:
     monkeypatch.setattr(survey, "simulate_survey", partial(survey.simulate_survey, households=300))
     for _ in range(2):
         assert main(["demo"]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == "demo-release"
     assert main(["verify", "demo-release"]) == 0
     capsys.readouterr()
-    desk.write("demo-release.input/schema.toml", "mine")
+    workspace.write("demo-release.input/schema.toml", "mine")
     assert main(["demo"]) == 0
     assert "left as they are" in capsys.readouterr().err
-    assert (desk.folder / "demo-release.input" / "schema.toml").read_text() == "mine"
-    desk.write("demo-release/notes.txt", "mine")
+    assert (workspace.folder / "demo-release.input" / "schema.toml").read_text() == "mine"
+    workspace.write("demo-release/notes.txt", "mine")
     assert main(["demo"]) == 2
     assert "not empty" in capsys.readouterr().err
-    assert (desk.folder / "demo-release" / "notes.txt").exists()
+    assert (workspace.folder / "demo-release" / "notes.txt").exists()
 
 
 class Terminal(io.StringIO):
@@ -285,20 +292,23 @@ def test_progress_is_drawn_on_a_terminal_for_long_work(
     assert ("fitting" in screen.getvalue()) is drawn
 
 
-def test_no_message_shows_a_private_value(desk: Desk, capsys) -> None:
-    assert desk.synth() == 0
+def test_no_message_shows_a_private_value(workspace: Workspace, capsys) -> None:
+    assert workspace.synth() == 0
     out, err = capsys.readouterr()
     assert CANARY not in out + err
-    for path in (desk.folder / "release").iterdir():
+    for path in (workspace.folder / "release").iterdir():
         assert CANARY.encode() not in path.read_bytes()
 
 
 @pytest.mark.parametrize("verb", ["synth", "measure"])
-def test_a_run_is_paid_by_the_account_that_is_named(desk: Desk, verb: str) -> None:
-    words = [verb, desk.path("people.csv"), *desk.spending(), "--out", desk.path("out")]
+def test_a_run_is_paid_by_the_account_that_is_named(workspace: Workspace, verb: str) -> None:
+    words = [verb, workspace.path("people.csv"), *workspace.spending(), "--out", workspace.path("out")]
     assert main([*words, "--dataset", "same people"]) == 0
-    assert [account.dataset for account in Ledger.existing(desk.ledger).accounts()] == [
+    assert [account.dataset for account in Ledger.existing(workspace.ledger).accounts()] == [
         "people",
         "same people",
     ]
-    assert json.loads((desk.folder / "out" / "statement.json").read_text("utf-8"))["dataset"] == "same people"
+    assert (
+        json.loads((workspace.folder / "out" / "statement.json").read_text("utf-8"))["dataset"]
+        == "same people"
+    )

@@ -11,13 +11,13 @@ from unittest.mock import patch
 
 from populace._native import kernels
 from populace.cli.main import main
+from populace.methods.registry import METHODS
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.split_key import SplitKey
 from populace.release.synthetic_rows import digest_arithmetic as arithmetic
 from populace.simulation.population import simulate_population as population
 from populace.simulation.sample_survey import simulate_survey as sample
-from populace.methods.registry import METHODS
 from populace.survey.variance.public_estimates import estimate_public_rows as on_public_rows
 
 __all__ = [

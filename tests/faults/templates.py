@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,23 +9,20 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.privacy.ledger.ledger import Ledger
+from tests.helpers import small_survey
 
 from .commands import COMMANDS, DATASET, EMPTY_FOLDER, NEW_LEDGER
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-import surveys
 
 
 def prepare(folder: Path, *, commands: Iterable[str] = tuple(COMMANDS)) -> None:
     """Write the files that each command finds, each into a folder of its name."""
-    table = surveys.rows(80)
+    table = small_survey.rows(80)
     table = table.append_column("who", pa.array([f"p{number}" for number in range(table.num_rows)]))
     for command in commands:
         place = folder / command
-        surveys.files(place)
+        small_survey.files(place)
         (place / "split.toml").write_text(
-            surveys.SCHEMA.replace('unit = "person"', 'unit = "person"\nid = "who"'), encoding="utf-8"
+            small_survey.SCHEMA.replace('unit = "person"', 'unit = "person"\nid = "who"'), encoding="utf-8"
         )
         pyarrow.csv.write_csv(table, place / "people.csv")
         if command in EMPTY_FOLDER:

@@ -14,9 +14,10 @@ import pytest
 
 from populace.privacy.ledger.ledger import Ledger
 from populace.release.verify.verify import verify
+from tests.helpers import small_survey
 
 from .commands import COMMANDS, DATASET
-from .templates import prepare, surveys
+from .templates import prepare
 
 SECONDS = 120
 LADDER = (
@@ -115,7 +116,7 @@ def test_some_rungs(command: str, mebibytes: int, template: Path, tmp_path: Path
 def test_larger_tables_fit_where_a_run_is_let_in(verb: str, mebibytes: int, tmp_path: Path) -> None:
     """An allocator that reserves a gibibyte at once left too little for the rows, after they were paid for."""
     prepare(tmp_path)
-    pyarrow.parquet.write_table(surveys.rows(600_000), tmp_path / verb / "people.parquet")
+    pyarrow.parquet.write_table(small_survey.rows(600_000), tmp_path / verb / "people.parquet")
     words = [word if word != "people.csv" else "people.parquet" for word in COMMANDS[verb]]
     done = run(words, tmp_path / verb, mebibytes=mebibytes)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import Mock
@@ -27,10 +26,7 @@ from populace.release.statement.statement import RELEASE_FORMAT
 from populace.release.verify.checks import CheckOutcome, CheckResult
 from populace.release.verify.verify import verify
 from populace.release.verify.verify_rows import describe_differences
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from verify_fuzzer import RELEASES, Forger, exit_code, moved, numbers
+from tests.helpers.forged_releases import RELEASES, Forger, exit_code, moved, numbers
 
 verify_module = import_module("populace.release.verify.verify")
 

@@ -19,9 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import assume
 from hypothesis import strategies as st
-from interpreter import holds, keeps
-from odd_columns import ODD_DATES, ODD_TEXTS, columns
-from test_expressions_agree import _text, expressions, made, ruled
 
 from populace.cli.main import main
 from populace.core.errors import SchemaError
@@ -38,6 +35,9 @@ from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Totals
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.properties.generated_columns import ODD_DATES, ODD_TEXTS, columns
+from tests.properties.slow_interpreter import holds, keeps
+from tests.properties.test_expressions_agree import _text, expressions, made, ruled
 
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}
 NAMES = [

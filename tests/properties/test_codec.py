@@ -15,9 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_columns import KINDS, MOMENTS, ODD_TEXTS, cells, columns, texts
 
-from examples import tried
 from populace.core.errors import SchemaError
 from populace.private.read.rows_to_codes import open_source
 from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
@@ -31,6 +29,8 @@ from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 from populace.schema.unit import Neighbours, PrivacyUnit
 from populace.schema.writer import canonical_json, column_to_table, format_table
+from tests.properties.example_counts import tried
+from tests.properties.generated_columns import KINDS, MOMENTS, ODD_TEXTS, cells, columns, texts
 
 # No deadline: the machine may be busy with other tests.
 ALONE = {"universe": None, "outside": None, "function_of": (), "parent": None, "map": {}}

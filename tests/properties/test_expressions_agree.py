@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from interpreter import Row, completed, holds, keeps
 
-from examples import tried
 from populace.core.errors import SchemaError
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn
@@ -34,6 +32,8 @@ from populace.schema.conditions.syntax_tree import (
     Or,
 )
 from populace.schema.schema import Schema
+from tests.properties.example_counts import tried
+from tests.properties.slow_interpreter import Row, completed, holds, keeps
 
 MISSING = st.sampled_from([(), ("R",), ("R", "-9")])
 OTHER = st.sampled_from([None, "elsewhere"])

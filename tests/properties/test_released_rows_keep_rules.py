@@ -10,11 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interpreter import keeps
-from test_expressions_agree import _text, cells, rows, ruled
 
 import populace as pp
-from examples import tried
 from populace.core.errors import SchemaError
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
@@ -22,6 +19,9 @@ from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.schema import Schema
+from tests.properties.example_counts import tried
+from tests.properties.slow_interpreter import keeps
+from tests.properties.test_expressions_agree import _text, cells, rows, ruled
 
 
 @tried(4)

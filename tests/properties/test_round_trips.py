@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from round_trips import Job, jobs, round_trip
 
-from examples import TIMES
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
+from tests.properties.example_counts import TIMES
+from tests.properties.round_trips import Job, jobs, round_trip
 
 PLAIN = Job(
     schema=Schema(columns={"x": IntegerColumn(name="x", min=0, max=3)}),

@@ -9,10 +9,9 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from round_trips import Job, jobs, round_trip  # noqa: E402
+from tests.properties.round_trips import Job, jobs, round_trip
 
 
 def try_many(runs: int, *, start: int) -> Counter[str]:

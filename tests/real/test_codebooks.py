@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from thinned import thinned
 
 import populace as pp
 from populace.cli.main import main
@@ -19,6 +18,7 @@ from populace.methods.workload import Workload
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 from populace.simulation.latent_class_model import simulate_rows
+from tests.helpers.sampled_cases import sample_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -44,7 +44,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-@pytest.mark.parametrize("name", thinned(FILES, to=2))
+@pytest.mark.parametrize("name", sample_cases(FILES, to=2))
 def test_real_rows_lie_in_the_schema(name):
     """Categories come back as they went in, numbers in their bin, empty cells empty; no rule moves a real row."""
     schema, table = Schema.load(EXAMPLES / f"{name}.toml"), real(name)
@@ -72,7 +72,7 @@ def check_release(release: pp.Release, schema: Schema, table: pa.Table) -> None:
     assert 0.9 * table.num_rows < synthetic.num_rows < 1.1 * table.num_rows
 
 
-@pytest.mark.parametrize("name", thinned([name for name in FILES if name != "nhanes"], to=1))
+@pytest.mark.parametrize("name", sample_cases([name for name in FILES if name != "nhanes"], to=1))
 def test_a_release_has_the_types_of_its_source(name, tmp_path):
     schema, table = Schema.load(EXAMPLES / f"{name}.toml"), real(name)
     release = pp.synthesize(

@@ -30,8 +30,8 @@ def parse_temporal(column: TemporalColumn, cells: Array) -> Floats:
     """Return cells, texts or typed ones, as the days or seconds of a column; NaN where they are none.
 
     >>> from populace.schema.columns.date_columns import DateColumn
-    >>> days = DateColumn(name="x", min=0, max=9)
-    >>> parse_temporal(days, pa.array(["1970-01-02", "1970-01-02T12:00", "2 January"])).tolist()
+    >>> cells = pa.array(["1970-01-02", "1970-01-02T12:00", "2 January"])
+    >>> parse_temporal(DateColumn(name="x", min=0, max=9), cells).tolist()
     [1.0, 1.0, nan]
     """
     typed = is_temporal_type(cells.type, clock=isinstance(column, TimeColumn))

@@ -1,0 +1,20 @@
+"""Long lists of cases: some are tried in every run, the others by `make test-slow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def sample_cases(cases: Iterable[Any], *, to: int) -> list[Any]:
+    """Return all cases, of which so many, evenly spread, are quick."""
+    cases = list(cases)
+    quick = {round(place * (len(cases) - 1) / max(1, to - 1)) for place in range(to)}
+    return [
+        case
+        if number in quick
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for number, case in enumerate(cases)
+    ]

@@ -1,0 +1,71 @@
+"""Statements of estimates say what was cut, what was declared and not used, and call the unit by its name."""
+
+from __future__ import annotations
+
+from populace.release.statement.survey_limitations import list_survey_limitations
+from populace.schema.schema import Schema
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from tests.helpers import small_survey
+
+SCHOOLS = Schema.parse(small_survey.SCHEMA.replace('unit = "person"', 'unit = "school"'))
+
+
+def words(design):
+    held = Queries.parse(small_survey.QUERIES, schema=SCHOOLS)
+    return " ".join(list_survey_limitations(Design.parse(design, schema=SCHOOLS), held))
+
+
+def test_cut_weights_make_totals_too_small_and_means_lean():
+    told = words('[design]\nweights = "weight"\nmost_weight = 30\n')
+    assert "above 30 counted as 30: totals and counts are too small by what was cut off" in told
+    assert "as means are, leans towards light rows" in told
+
+
+def test_a_declared_secret_sample_is_said_not_to_be_used():
+    told = words('[design]\nsampling = { design = "simple", share = 0.1 }\n')
+    assert "each school was drawn in secret is declared, and was not used" in told
+    assert "drawn in secret" not in words("[design]")
+
+
+def test_schools_are_not_called_persons():
+    for design in (
+        "[design]",
+        small_survey.DESIGN,
+        '[design]\nsampling = { design = "simple", share = 0.1 }\n',
+    ):
+        assert "person" not in words(design)
+        assert "people" not in words(design)
+
+
+def test_a_whole_statement_about_schools_speaks_of_no_people(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        small_survey, "SCHEMA", small_survey.SCHEMA.replace('unit = "person"', 'unit = "school"')
+    )
+    found = small_survey.run(small_survey.rows(150), tmp_path, epsilon="1", seed=3)
+    told = " ".join(found.statement["not_covered"])
+    assert "released about the same school adds to it" in told
+    assert "people" not in told
+    assert "person" not in told
+
+
+def test_a_declared_effect_is_said_where_it_was_used():
+    design = Design.parse(small_survey.DESIGN + "most_effect = 3\n", schema=SCHOOLS)
+    mean, variance, rows = (
+        f'[[query]]\nname = "{name}"\nstatistic = "{name}"\n{more}'
+        for name, more in (
+            ("mean", 'column = "income"\n'),
+            ("variance", 'column = "income"\n'),
+            ("frequency", ""),
+        )
+    )
+
+    def told(*asked):
+        return " ".join(list_survey_limitations(design, Queries.parse("".join(asked), schema=SCHOOLS)))
+
+    assert "No design effect above 3 was taken to be possible, as declared" in told(mean, rows)
+    assert "not used" not in told(mean, rows)
+    both = told(mean, variance)
+    assert "was taken to be possible for queries of the kind “mean”, as declared" in both
+    assert "For those of the kind “variance” it was not used." in both
+    assert "That no design effect is above 3 is declared, and was not used." in told(variance)
