@@ -69,7 +69,8 @@ def draws_noise_elsewhere(texts: Texts) -> list[str]:
     """Only the noise source imports the samplers, and only the barrier lets noise meet a number.
 
     Noise is asked for with `add(…, mechanism=…)`, `reveal(…, mechanism=…)`, `pick(…, rate=…)` and, to follow
-    a private bound, `smooth(number, bound, mechanism=…)`; a question has no bound. The audits wrap a source to record it.
+    a private bound, `smooth(number, bound, mechanism=…)`; a question has no bound. The audits wrap a source to
+    record it.
     """
     found = []
     for path, text in texts.items():
