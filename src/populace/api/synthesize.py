@@ -215,7 +215,7 @@ def measure(
     check_capacity(largest_schema(schema))
     grids = build_grids(schema)
     seen = with_grid_bins(schema, grids=grids)
-    if schema.open:
+    if schema.columns_to_learn:
         check_capacity(with_grid_columns(schema, grids=grids))
     check_rules_satisfiable(seen.rules, domain=seen.domain)
     check_totals(seen.totals, rules=seen.rules, domain=seen.domain)
@@ -244,7 +244,7 @@ def measure(
     progress = progress or silent
     tape = Transcript(run, schema=schema)
     current_state().paid = tape.collected
-    if schema.open:
+    if schema.columns_to_learn:
 
         def opened(draft: Schema) -> RecordingOracle:
             barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)

@@ -124,7 +124,7 @@ def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
             f"{place}: there is no column {name!r}.",
             hint=f"did you mean {near!r}?" if near else "name a column of the schema",
         )
-    if name in layout.functions or len(column.variables) > 1 or column.draft.unknown:
+    if name in layout.functions or len(column.variables) > 1 or column.domain_learnt:
         raise SchemaError(
             f"{place}: column {name!r} is a function, split or to be learnt, and can have no totals.",
             hint="count by columns that are read as they are, with a known domain",

@@ -15,7 +15,8 @@ from populace.private.read.sources import BATCH_ROWS
 from populace.schema.codec.cell_texts import to_texts
 from populace.schema.codec.decoder import decode_codes, encode_values
 from populace.schema.columns.column import CategoricalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 
 AGE = IntegerColumn(name="AGE", min=0, max=99, missing=("-9", "R"))
 MISSING, REFUSED, OTHER = 100, 101, 102

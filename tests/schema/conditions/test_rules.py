@@ -285,7 +285,7 @@ def test_long_chains_of_rules_are_seen_through() -> None:
     columns = {name: CategoricalColumn(name=name, values=("1", "2")) for name in names}
     chain = [StructuralZero(when=f"{a} == '1' and {b} != '1'") for a, b in pairwise(names)]
     ends = [StructuralZero(when="c0 != '1'"), StructuralZero(when="c11 == '1'")]
-    assert Schema(columns=columns, zeros=(*chain, ends[0])).book.groups[0]["c11"] == 0
+    assert Schema(columns=columns, zeros=(*chain, ends[0])).rulebook.groups[0]["c11"] == 0
     with pytest.raises(SchemaError, match="no code"):
         Schema(columns=columns, zeros=(*chain, *ends))
 

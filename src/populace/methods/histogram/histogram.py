@@ -77,7 +77,7 @@ def _check_bins(schema: Schema, *, method: str) -> None:
 def check_histogram_exponential(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
     _check_bins(schema, method="histogram-exponential")
-    left = 1 - MAX_DISCOVERY_SHARE if schema.open else Fraction(1)
+    left = 1 - MAX_DISCOVERY_SHARE if schema.columns_to_learn else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_bounded(left, marginals=1, most=_require_max_rows(schema.max_rows))
 

@@ -122,7 +122,7 @@ class ColumnLayout:
     def _refuse_learnt(self, view: RecodeTable) -> None:
         """Refuse what cannot be decided before rows are read: a later refusal would depend on them."""
         name = view.scale.column.name
-        unknown = [source for source in view.variables if self.variables[source].draft.unknown]
+        unknown = [source for source in view.variables if self.variables[source].domain_learnt]
         if name in self.functions and unknown:
             raise SchemaError(
                 f"column {name!r} follows from {quote_names(unknown)}, whose values are learnt.",
