@@ -10,7 +10,9 @@ import numpy as np
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -46,7 +48,7 @@ def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     progress("measuring columns", 0.0)
     noise = budget.measure_noise(1 - left, marginals=len(names))
     measured = oracle.measure([Marginal((name,)) for name in names], noise=noise)
-    estimator = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    estimator = Estimator(ModelSpace.of(oracle))
     estimator.add(measured)
     estimator.refit()
     weights = downward_closure(workload, domain=oracle.domain)
@@ -105,3 +107,12 @@ def downward_closure(workload: Workload, *, domain: Domain) -> dict[Clique, int]
         if left < 0 or len(found) == MAX_CANDIDATES:
             break
     return scale_weights(found)
+
+
+AIM = Method(
+    name="aim",
+    title="Adaptive and iterative mechanism",
+    reference="McKenna, Mullins, Sheldon and Miklau 2022",
+    measure=measure_aim,
+    max_columns=MAX_COLUMNS,
+)

@@ -9,6 +9,7 @@ import pytest
 
 from populace.core.marginals import Domain, Marginal
 from populace.inference.fit.fit_model import fit_model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import MAX_BINS, choose_bin_edges, sketch_histogram
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
@@ -81,6 +82,6 @@ def test_columns_known_far_better_are_met_by_the_model():
         Measurement(Marginal(("a", name)), rng.integers(40, 130, (3, 4)), Fraction(400))
         for name in ("b", "c")
     ]
-    model = fit_model([sure, *others, *pairs], domain=domain)
+    model = fit_model([sure, *others, *pairs], space=ModelSpace(domain=domain))
     shares = model.marginal(("a",)) / model.total
     assert np.abs(shares - [0.5, 0.3, 0.2]).max() < 0.002

@@ -10,6 +10,7 @@ import pytest
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import silent
 from populace.inference.gls.observations import Observation
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.gem import gem as module
 from populace.methods.literature.gem.gem import COLUMN_SHARE, MEASURED_SHARE, answer_candidates, measure_gem
@@ -26,10 +27,9 @@ SIZES = {"a": 3, "b": 12, "c": 2}
 class Even:
     """Stands for a network: all cells alike, and a diary of what it was told."""
 
-    def __init__(self, domain, *, groupings=(), rules=None, totals=()):
-        self.groupings = {grouping.column: grouping for grouping in groupings}
-        self.domain, self.total = domain.grouped(self.groupings.values()), 3000.0
-        self.diary, self.rules, self.totals = [], rules, totals
+    def __init__(self, space):
+        self.groupings, self.domain, self.total = space.groupings, space.grouped_domain, 3000.0
+        self.diary, self.rules, self.totals = [], space.rules, space.totals
         Even.last = self
 
     def add(self, measurements):
@@ -45,11 +45,11 @@ class Even:
 class Chooser(PricedOracle):
     """Chooses the last candidate in turn with the first one, for what a choice costs."""
 
-    def choose(self, candidates, *, among, law, none):
+    def choose(self, candidates, *, among, mechanism, none):
         assert not none
         assert list(among) == list(range(len(candidates.marginals)))
         shift = max(candidates.weights) * self.budget.unit.score_shift
-        spend = Spend(verb="choose", what="", mechanism=law, answers=1, l1=shift, l2_squared=shift**2)
+        spend = Spend(verb="choose", what="", mechanism=mechanism, answers=1, l1=shift, l2_squared=shift**2)
         share = self.budget.share(spend)
         self.used += share
         self.asked.append(("choose", len(among), share))
@@ -123,7 +123,7 @@ def test_tables_whose_noise_exceeds_any_distance_are_left_out():
 
 def test_a_miss_counts_by_the_noise_of_counts():
     """½·(share − answer)²·N²/σ²: a miss of one deviation in a cell counts ½, however many rows there are."""
-    mixture = GemEstimator(Domain({"a": 2, "b": 2}))
+    mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2})))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 100], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     np.testing.assert_allclose(answer.shares * mixture.total, [[400, 100], [300, 200]])
@@ -142,7 +142,7 @@ def test_noise_in_cells_that_a_rule_forbids_is_not_taught():
     classes = {name: Grouping(name, (0, 1)) for name in "ab"}
     allowed = np.array([[True, False], [True, True]])
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
-    mixture = GemEstimator(Domain({"a": 2, "b": 2}), rules=rules)
+    mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2}), rules=rules))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 90], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     assert (answer.shares > 0).tolist() == allowed.tolist()

@@ -18,6 +18,7 @@ from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.adaptive.pair_screen import PairScreen
 from populace.methods.adaptive.triples import TRIPLE_SHARE, measure_triples
 from populace.methods.independent import measure_columns
+from populace.methods.method import MAX_COLUMNS, Method, PublicTableUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import (
     ColumnCosts,
@@ -266,3 +267,14 @@ def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.boo
     spread = max(0.0, float(nearer.var()) - variance)
     doubt = DOUBT * math.sqrt(variance / nearer.size)
     return np.asarray(mean - doubt + spread / (spread + variance) * (nearer - mean) > 0)
+
+
+ADAPTIVE = Method(
+    name="adaptive",
+    title="Adaptive selection of pairs worth their noise",
+    reference="populace; docs/methods/adaptive.md",
+    measure=measure_adaptive,
+    public=PublicTableUse.OPTIONAL,
+    max_columns=MAX_COLUMNS,
+    adapts_pair_count=True,
+)

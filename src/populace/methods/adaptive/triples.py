@@ -13,6 +13,7 @@ from populace.inference.factor import Table
 from populace.inference.fit.fit_model import fit_model, rake_to_parts
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import choose_best_prefix
@@ -36,7 +37,7 @@ def measure_triples(
 
     They are compared with the model of everything measured so far, in its groups.
     """
-    model = fit_model(measured, domain=oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    model = fit_model(measured, space=ModelSpace.of(oracle))
     wanted = _unmeasured_triples(model, workload)
     if not wanted:
         return (), share

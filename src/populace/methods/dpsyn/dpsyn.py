@@ -14,12 +14,15 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
+from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.dpsyn.controlled_rounding import MAX_AREAS, MAX_DEMANDED_ROWS
-from populace.methods.histogram.histogram import check_domains_declared
+from populace.methods.dpsyn.dpsyn_model import dpsyn_model
+from populace.methods.method import MAX_COLUMNS, DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
+from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -56,10 +59,10 @@ def measures_total(epsilon: Fraction, *, theta: int) -> bool:
     return epsilon >= Fraction(theta, 35)
 
 
-def can_use_delta(epsilon: Fraction, *, unit: PrivacyUnit) -> bool:
+def can_use_delta(epsilon: Fraction, unit: PrivacyUnit) -> bool:
     """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
 
-    >>> can_use_delta(Fraction(1, 35), unit=PrivacyUnit()), can_use_delta(Fraction(1, 36), unit=PrivacyUnit())
+    >>> can_use_delta(Fraction(1, 35), PrivacyUnit()), can_use_delta(Fraction(1, 36), PrivacyUnit())
     (True, False)
     """
     return measures_total(epsilon, theta=unit.marginal_l1)
@@ -141,17 +144,11 @@ def measure_dpsyn(
     return (*measured, PublicMarginals.of(public, [*columns, *pairs, *_other_groups(oracle, merged)]))
 
 
-def check_dpsyn(
-    schema: Schema,
-    *,
-    epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
-    delta: Fraction,  # noqa: ARG001
-) -> None:
-    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet.
+def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
+    """Refuse, from public facts alone, tables that would be too many.
 
     Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
     """
-    check_domains_declared(schema, method="dpsyn")
     apart = columns_kept_apart(schema.partition, schema.totals)
     units = recoded_units(schema.domain, mergeable_groups(schema.groups, domain=schema.domain, apart=apart))
     cells = _count_pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
@@ -208,3 +205,40 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
         and len(group) == PUBLIC_GROUP_COLUMNS
         and oracle.domain.cells(group) <= MAX_GROUP_CELLS
     ]
+
+
+def fit_dpsyn(given: FitInput) -> Model:
+    """Return the model of measurements by areas, beside public tables."""
+    return dpsyn_model(
+        given.items,
+        schema=given.schema,
+        public=given.public,
+        gradual=given.gradual,
+        progress=given.progress,
+    )
+
+
+def _describe_public_use(schema: Schema, _measured: Sequence[Clique], public: Sequence[Clique]) -> str | None:
+    """Say which combinations the public table decided, where it gave no counts."""
+    if not public or not {*map(frozenset, public)} <= {*map(frozenset, schema.groups)}:
+        return None
+    groups = [" × ".join(clique) for clique in public]
+    return f"Taken from it: which combinations of {quote_in_text(groups)} occur; no count of it is here."
+
+
+DPSYN = Method(
+    name="dpsyn",
+    title="Marginals by area beside a public table",
+    reference="The DPSyn entry to the NIST temporal map challenge of 2020",
+    measure=measure_dpsyn,
+    fit=fit_dpsyn,
+    check=check_dpsyn,
+    delta=DeltaUse.SET_ASIDE,
+    can_use_delta=can_use_delta,
+    public=PublicTableUse.REQUIRED,
+    workload=WorkloadUse.NONE,
+    max_columns=MAX_COLUMNS,
+    learns_domains=False,
+    unplannable="starts from a public table, and what that saves depends on how like the private one it is",
+    describe_public_use=_describe_public_use,
+)

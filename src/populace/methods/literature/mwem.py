@@ -8,9 +8,15 @@ from fractions import Fraction
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.multiplicative_weights import MultiplicativeWeights, is_dense
+from populace.methods.literature.multiplicative_weights import (
+    MultiplicativeWeights,
+    fit_multiplicative_weights,
+    is_dense,
+)
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
 from populace.methods.workload import Workload
@@ -76,10 +82,11 @@ def max_tree_cells(wanted: Sized) -> int:
 def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
     estimate: MultiplicativeWeights | Estimator
-    if is_dense(oracle.domain, rules=oracle.rules, totals=oracle.totals):
+    space = ModelSpace.of(oracle)
+    if is_dense(space):
         estimate = MultiplicativeWeights(oracle.domain)
     else:
-        estimate = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+        estimate = Estimator(space)
     estimate.add(measured)
     estimate.refit()
     return estimate
@@ -89,3 +96,13 @@ def _measure_columns_again(oracle: Oracle, *, share: Fraction) -> tuple[Measurem
     """Measure all columns once more, with what no marginal is worth."""
     columns = [Marginal((name,)) for name in oracle.domain]
     return oracle.measure(columns, noise=oracle.budget.measure_noise(share, marginals=len(columns)))
+
+
+MWEM = Method(
+    name="mwem",
+    title="Multiplicative weights with the exponential mechanism",
+    reference="Hardt, Ligett and McSherry 2012",
+    measure=measure_mwem,
+    fit=fit_multiplicative_weights,
+    max_columns=MAX_COLUMNS,
+)

@@ -13,8 +13,12 @@ from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.multiplicative_weights import MultiplicativeWeights
+from populace.methods.literature.multiplicative_weights import (
+    MultiplicativeWeights,
+    fit_multiplicative_weights,
+)
 from populace.methods.literature.mwem import start_estimate
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_TREE_CELLS,
@@ -105,3 +109,13 @@ def _shuffle_queries(cliques: Sequence[Clique]) -> list[Clique]:
     """Return the marginals that are asked, the smallest if there are many, in an order that depends on nothing else."""
     some = cliques[:MAX_QUERIES]
     return [some[number] for number in np.random.default_rng(0).permutation(len(some))]
+
+
+PMW = Method(
+    name="pmw",
+    title="Private multiplicative weights",
+    reference="Hardt and Rothblum 2010",
+    measure=measure_pmw,
+    fit=fit_multiplicative_weights,
+    max_columns=MAX_COLUMNS,
+)

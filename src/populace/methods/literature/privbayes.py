@@ -9,8 +9,10 @@ from itertools import combinations
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
+from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -50,7 +52,7 @@ def measure_privbayes(
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
     groupings = group_rare_codes(measured[1:], oracle=oracle)
-    estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
+    estimator = Estimator(ModelSpace.of(oracle).group(groupings))
     estimator.add(measured)
     estimator.refit()
     # A column that is all one group has nothing to say about another.
@@ -125,3 +127,13 @@ def _child_parent_sets(
 
 def _subsets(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
     return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))
+
+
+PRIVBAYES = Method(
+    name="privbayes",
+    title="Private Bayesian network",
+    reference="Zhang, Cormode, Procopiuc, Srivastava and Xiao 2017",
+    measure=measure_privbayes,
+    workload=WorkloadUse.NONE,
+    max_columns=MAX_COLUMNS,
+)

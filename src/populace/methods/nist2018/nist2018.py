@@ -14,7 +14,9 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
-from populace.measurements.measurements import Batch, Measurement
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Batch, Measurement, estimate_rows
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.mst import COLUMN_SHARE, measure_tree
 from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
 from populace.methods.oracle import Oracle
@@ -58,12 +60,9 @@ def measure_nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) 
         return columns
     groupings = group_rare_columns(oracle, columns, rounds=rounds)
     if not listed:
-        sums = [float(item.counts.sum()) for item in columns]
-        precisions = [1 / (float(item.variance) * item.counts.size) for item in columns]
-        total = max(1.0, float(np.average(sums, weights=precisions)))
-        return columns + measure_tree(
-            oracle, columns, list(groupings.values()), total=total, progress=progress
-        )
+        total = max(1.0, estimate_rows(columns)[0])
+        space = ModelSpace.of(oracle).group(groupings.values())
+        return columns + measure_tree(oracle, columns, space=space, total=total, progress=progress)
     progress("measuring marginals", 0.5)
     marginals = {clique: _query_marginal(clique, groupings, rounds=rounds) for clique in listed}
     kept = _take_smallest_queries(marginals, domain=oracle.domain) or {
@@ -204,3 +203,14 @@ def _query_marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds
     seen = {} if len(clique) == 1 else {name: groupings[name] for name in clique if name in groupings}
     seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
     return Marginal(clique, tuple(seen[name] for name in clique if name in seen))
+
+
+NIST2018 = Method(
+    name="nist2018",
+    title="Winner of the NIST synthetic data challenge of 2018",
+    reference="McKenna, Miklau and Sheldon 2021",
+    measure=measure_nist2018,
+    workload=WorkloadUse.LISTED,
+    check_rounds=check_queries,
+    smallest_share=smallest_share,
+)

@@ -13,8 +13,11 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
+from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
+from populace.methods.literature.copula.copula_model import copula_model
+from populace.methods.method import MAX_COLUMNS, FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
@@ -157,3 +160,21 @@ def _frequent_groups(shares: Table, *, most: int) -> list[int]:
     groups = np.full(len(shares), len(kept), dtype=np.int64)
     groups[kept] = np.arange(len(kept))
     return [int(group) for group in groups]
+
+
+def fit_copula(given: FitInput) -> Model:
+    """Return the model of a Gaussian copula, or of its pairs under rules and totals."""
+    return copula_model(given.items, space=given.space, progress=given.progress)
+
+
+COPULA = Method(
+    name="copula",
+    title="Gaussian copula",
+    reference="Li, Xiong and Jiang 2014",
+    measure=measure_copula,
+    fit=fit_copula,
+    workload=WorkloadUse.NONE,
+    max_columns=MAX_COLUMNS,
+    own_model=True,
+    imports=("scipy.special",),
+)

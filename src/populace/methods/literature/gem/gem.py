@@ -6,9 +6,12 @@ from fractions import Fraction
 
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
+from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.gem.gem_model import GemEstimator
+from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
+from populace.methods.method import MAX_COLUMNS, FitInput, Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import compare_candidates, mean_absolute_noise, workload_candidates
 from populace.methods.selection.merge_rare_codes import group_rare_codes
@@ -36,12 +39,7 @@ def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     if not asked:
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=COLUMN_SHARE)
-    mixture = GemEstimator(
-        oracle.domain,
-        groupings=group_rare_codes(measured[1:], oracle=oracle),
-        rules=oracle.rules,
-        totals=oracle.totals,
-    )
+    mixture = GemEstimator(ModelSpace.of(oracle).group(group_rare_codes(measured[1:], oracle=oracle)))
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
@@ -72,3 +70,19 @@ def answer_candidates(mixture: GemEstimator, wanted: dict[Clique, int], *, noise
     most = 2 * mixture.total / mean_absolute_noise(noise)
     worth = {clique: weight for clique, weight in wanted.items() if mixture.domain.cells(clique) <= most}
     return compare_candidates(mixture, worth, noise=noise, groupings=mixture.groupings)
+
+
+def fit_gem(given: FitInput) -> Model:
+    """Return the mixture of a generator that is trained on all measurements."""
+    return gem_model(given.items, space=given.space)
+
+
+GEM = Method(
+    name="gem",
+    title="Generative networks with the exponential mechanism",
+    reference="Liu, Vietri and Wu 2021",
+    measure=measure_gem,
+    fit=fit_gem,
+    max_columns=MAX_COLUMNS,
+    own_model=True,
+)
