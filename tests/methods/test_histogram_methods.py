@@ -16,7 +16,7 @@ from populace.inference.constraints.conditional_model import condition_model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.field_groups import MAX_GROUP_BINS, choose_groups, group_by_information
+from populace.methods.field_groups import FIELD_GROUPS_CONFIG, choose_groups, group_by_information
 from populace.methods.fit_measurements import fit
 from populace.methods.histogram.histogram_model import CUT_FACTOR, field_groups_model, histogram_model
 from populace.methods.stability.released_rows_model import released_rows_model
@@ -314,7 +314,7 @@ def test_groups_of_a_public_table_stay_small():
     known = PublicTable(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
     groups = group_by_information(known, domain=domain)
     assert sorted(name for group in groups for name in group) == sorted(domain)
-    assert max(map(domain.cells, groups)) <= MAX_GROUP_BINS
+    assert max(map(domain.cells, groups)) <= FIELD_GROUPS_CONFIG.max_group_bins
     alone = {name: np.random.default_rng(i).integers(0, 2, 400) for i, name in enumerate(domain)}
     split = group_by_information(PublicTable(name="p", digest="", domain=domain, codes=alone), domain=domain)
     assert len(split) > len(groups), "what chance shows puts fewer columns together"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -22,8 +23,20 @@ from populace.methods.selection.tree_size_limit import TreeSizeLimit
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
-COLUMN_SHARE = Fraction(50, 100)
-CHOICE_SHARE = Fraction(8, 100)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MstConfig:
+    """The numbers by which `mst` is tuned."""
+
+    column_share: Fraction = Fraction(50, 100)
+    """Of the budget, for the number of rows and all columns: they decide what is rare."""
+    choice_share: Fraction = Fraction(8, 100)
+    """Of the budget, for all choices of pairs together: a score is large beside its noise."""
+
+
+MST_CONFIG = MstConfig()
+
+
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_PAIR_CELLS = 2**25
 # So many pairs are candidates, some kilobytes each: all pairs of 512 columns.
@@ -49,7 +62,7 @@ def measure_mst(
     progress("measuring columns", 0.0)
     if len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=MST_CONFIG.column_share)
     columns = measured[1:]
     space = ModelSpace.of(oracle).group(group_rare_codes(columns, oracle=oracle))
     total = max(1.0, float(measured[0].counts))
@@ -65,7 +78,9 @@ def measure_tree(
     progress: Progress,
 ) -> tuple[Measurement, ...]:
     """Choose a tree of pairs with what measured columns left of the budget; measure it, and columns in no pair."""
-    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
+    noise = oracle.budget.measure_noise(
+        1 - MST_CONFIG.column_share - MST_CONFIG.choice_share, marginals=len(columns) - 1
+    )
     candidates = pair_candidates(columns, space=space, total=total, noise=noise)
     progress("choosing pairs", 0.1)
     chosen, left = choose_tree(oracle, candidates, limit=TreeSizeLimit(space), progress=progress)
@@ -80,10 +95,10 @@ def choose_tree(
     oracle: Oracle, candidates: Candidates, *, limit: TreeSizeLimit, progress: Progress
 ) -> tuple[list[int], Fraction]:
     """Return the numbers of the pairs of a forest, chosen privately, and the share of the budget left."""
-    left = 1 - COLUMN_SHARE
+    left = 1 - MST_CONFIG.column_share
     part = {name: number for number, name in enumerate(oracle.domain)}
     most = len(part) - 1
-    mechanism = oracle.budget.choice(CHOICE_SHARE, choices=most)
+    mechanism = oracle.budget.choice(MST_CONFIG.choice_share, choices=most)
     cliques = [marginal.clique for marginal in candidates.marginals]
     chosen: list[int] = []
     joining = list(range(len(cliques)))
@@ -93,7 +108,7 @@ def choose_tree(
         if not among:
             break
         number = oracle.choose(candidates, among=among, mechanism=mechanism)
-        left -= CHOICE_SHARE / most
+        left -= MST_CONFIG.choice_share / most
         if number is None:
             break
         kept, merged = (part[name] for name in cliques[number])

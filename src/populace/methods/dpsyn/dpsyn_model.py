@@ -25,11 +25,10 @@ from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.dpsyn.controlled_rounding import (
     MAX_AREAS,
-    STEP_MEASURED,
-    STEP_PUBLIC,
     condition_on_areas,
     round_area_counts,
 )
+from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.schema.conditions.rules import Rules
 from populace.schema.schema import Schema
 
@@ -127,7 +126,7 @@ def _count_out_areas(
         np.asarray(expected) * (model.total / expected.sum()),
         least=schema.partition_least,
         step=schema.partition_step,
-        usual=STEP_PUBLIC if alone else STEP_MEASURED,
+        usual=DPSYN_CONFIG.step_public if alone else DPSYN_CONFIG.step_measured,
         allowed=allowed,
     )
     return condition_on_areas(model, areas, rows)

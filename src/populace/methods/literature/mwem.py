@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import dataclass
 from fractions import Fraction
 
 from populace.core.marginals import Marginal
@@ -21,10 +22,22 @@ from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
 from populace.methods.workload import Workload
 
-# What single columns take, the rounds for every column, and how much of a round goes into measuring.
-COLUMN_SHARE = Fraction(15, 100)
-ROUNDS_PER_COLUMN = 2
-MEASURED_SHARE = Fraction(3, 4)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MwemConfig:
+    """The numbers by which `mwem` is tuned."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int = 2
+    """Rounds for every column: all are alike, so that their number is public."""
+    measured_share: Fraction = Fraction(3, 4)
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+MWEM_CONFIG = MwemConfig()
+
+
 # Every candidate is answered from the tree in every round: its cells times these answers.
 MAX_ANSWER_WORK = 2**28
 
@@ -44,12 +57,12 @@ def measure_mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> t
     progress("measuring columns", 0.0)
     if not wanted or len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=MWEM_CONFIG.column_share)
     estimate = start_estimate(oracle, measured)
-    rounds = ROUNDS_PER_COLUMN * len(oracle.domain)
-    each = (1 - COLUMN_SHARE) / rounds
-    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
+    rounds = MWEM_CONFIG.rounds_per_column * len(oracle.domain)
+    each = (1 - MWEM_CONFIG.column_share) / rounds
+    noise = oracle.budget.measure_noise(each * MWEM_CONFIG.measured_share, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - MWEM_CONFIG.measured_share), choices=1)
     max_cells = max_tree_cells(wanted)
     for number in range(rounds):
         progress("choosing marginals", 0.1 + 0.9 * number / rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from populace.core.marginals import Candidates, Clique, Marginal
@@ -18,10 +19,22 @@ from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
-# What single columns take, the rounds for every column and in all, and how much of a round goes into measuring.
-COLUMN_SHARE = Fraction(15, 100)
-ROUNDS_PER_COLUMN, MAX_ROUNDS = 4, 64
-MEASURED_SHARE = Fraction(9, 10)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemConfig:
+    """The numbers by which `gem` is tuned."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int = 4
+    """Rounds for every column: all are alike, so that their number is public."""
+    max_rounds: int = 64
+    """Rounds in all: the network is trained after each."""
+    measured_share: Fraction = Fraction(9, 10)
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+GEM_CONFIG = GemConfig()
 
 
 def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -38,15 +51,15 @@ def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     asked = sum(len(clique) > 1 for clique in workload_candidates(workload, domain=oracle.domain))
     if not asked:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=GEM_CONFIG.column_share)
     mixture = GemEstimator(ModelSpace.of(oracle).group(group_rare_codes(measured[1:], oracle=oracle)))
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
-    rounds = min(MAX_ROUNDS, ROUNDS_PER_COLUMN * len(oracle.domain), asked)
-    each = (1 - COLUMN_SHARE) / rounds
-    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
+    rounds = min(GEM_CONFIG.max_rounds, GEM_CONFIG.rounds_per_column * len(oracle.domain), asked)
+    each = (1 - GEM_CONFIG.column_share) / rounds
+    noise = oracle.budget.measure_noise(each * GEM_CONFIG.measured_share, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - GEM_CONFIG.measured_share), choices=1)
     for number in range(rounds):
         progress("choosing marginals", 0.1 + 0.9 * number / rounds)
         candidates = answer_candidates(mixture, wanted, noise=noise)
