@@ -40,25 +40,27 @@ class Transcript:
         self._run = run
         # The schema as it is known by now, the tables of its learning, and what the method returned in the end.
         self.schema = schema
-        self.learnt: tuple[Measurement, ...] = ()
+        self.discovery_tables: tuple[Measurement, ...] = ()
         self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
         self._answers: list[Measurement | ReleasedRows] = []
         self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
 
-    def keep(self, *answers: Measurement | ReleasedRows) -> None:
+    def add(self, *answers: Measurement | ReleasedRows) -> None:
         """Remember noisy counts of marginals or of whole rows."""
         self._answers += answers
 
-    def note(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
+    def add_other(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
         """Remember an answer that is no table of counts."""
         self._others.append((verb, question, mechanism, answer))
 
     def measurements(self) -> Measurements:
         """Return everything measured, under the schema as it is known by now, with the ledger's record."""
         answers = self.final or tuple(self._answers)
-        return Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+        return Measurements.of(
+            self.schema, answers=self.discovery_tables + answers, record=self._run.record()
+        )
 
-    def collected(self) -> Mapping[str, Any]:
+    def collect(self) -> Mapping[str, Any]:
         """Return what is to be kept of a run that failed: measurements where there are any, and all other answers.
 
         The run is closed first, where the ledger can still be written: it asks nothing more.
@@ -67,10 +69,13 @@ class Transcript:
             if not self._run.record().finished:
                 self._run.finish()
         with suppress(Exception):
-            return {"measurements": self.measurements(), "answers": () if self.final else self._noted()}
-        return {"answers": (*self._noted(), *(_answer_record(each) for each in self._answers))}
+            return {
+                "measurements": self.measurements(),
+                "answers": () if self.final else self._other_answers(),
+            }
+        return {"answers": (*self._other_answers(), *(_answer_record(each) for each in self._answers))}
 
-    def _noted(self) -> tuple[AnswerRecord, ...]:
+    def _other_answers(self) -> tuple[AnswerRecord, ...]:
         return tuple(
             AnswerRecord(
                 verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)
@@ -82,11 +87,11 @@ class Transcript:
 class RecordingOracle(PublicFacts):
     """An oracle that asks another one and remembers its answers on a tape."""
 
-    __slots__ = ("_oracle", "_tape")
+    __slots__ = ("_oracle", "_transcript")
 
-    def __init__(self, oracle: QuestionOracle, *, tape: Transcript) -> None:
+    def __init__(self, oracle: QuestionOracle, *, transcript: Transcript) -> None:
         self._oracle = oracle
-        self._tape = tape
+        self._transcript = transcript
 
     @property
     def schema(self) -> Schema:
@@ -108,19 +113,21 @@ class RecordingOracle(PublicFacts):
     ) -> tuple[Measurement, ...]:
         """Ask, remember, answer."""
         found = self._oracle.measure(marginals, noise=noise)
-        self._tape.keep(*found)
+        self._transcript.add(*found)
         return found
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Ask, remember, answer."""
         found = self._oracle.measure_batches(batches)
-        self._tape.keep(*found)
+        self._transcript.add(*found)
         return found
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Ask, remember, answer."""
         found = self._oracle.score(candidates, noise=noise)
-        self._tape.note("score", {"candidates": candidates.marginals}, mechanism=noise, answer=found.copy())
+        self._transcript.add_other(
+            "score", {"candidates": candidates.marginals}, mechanism=noise, answer=found.copy()
+        )
         return found
 
     def choose(
@@ -131,26 +138,26 @@ class RecordingOracle(PublicFacts):
         # How many there were is enough: all of them, choice by choice, would take more memory than the run itself.
         asked = {"candidates": len(among), "or none": none}
         chosen = None if found is None else list(candidates.marginals[found].clique)
-        self._tape.note("choose", asked, mechanism=mechanism, answer=chosen)
+        self._transcript.add_other("choose", asked, mechanism=mechanism, answer=chosen)
         return found
 
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Ask, remember, answer."""
         found = self._oracle.discover_rows(mechanism=mechanism)
-        self._tape.keep(ReleasedRows.of(found, columns=self.domain))
+        self._transcript.add(ReleasedRows.of(found, columns=self.domain))
         return found
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
         """Ask, remember, answer."""
         found = self._oracle.discover_values(column, mechanism=mechanism)
-        self._tape.note("discover", {"values of": column}, mechanism=mechanism, answer=found)
+        self._transcript.add_other("discover", {"values of": column}, mechanism=mechanism, answer=found)
         return found
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
         """Ask, remember, answer."""
         found = self._oracle.discover_bins(column, groups=groups, noise=noise)
         asked = {"bins of": column, "groups": np.array(groups)}
-        self._tape.note("discover", asked, mechanism=noise, answer=found.copy())
+        self._transcript.add_other("discover", asked, mechanism=noise, answer=found.copy())
         return found
 
 

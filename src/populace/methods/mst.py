@@ -154,13 +154,13 @@ def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
     >>> list(nearest_pairs("abcd", most=5))
     [('a', 'b'), ('a', 'c'), ('b', 'c'), ('b', 'd'), ('c', 'd')]
     """
-    count, reach = len(names), 0
+    count, distance = len(names), 0
     # Columns at a distance d make count − d pairs.
-    while reach < count - 1 and most >= count - reach - 1:
-        reach += 1
-        most -= count - reach
+    while distance < count - 1 and most >= count - distance - 1:
+        distance += 1
+        most -= count - distance
     for place, name in enumerate(names):
-        for other in names[place + 1 : place + 1 + reach]:
+        for other in names[place + 1 : place + 1 + distance]:
             yield name, other
 
 

@@ -85,8 +85,8 @@ class Estimator:
         self._point: Point | None = None
         self._joints: JointTables | None = None
         self._tables: dict[Clique, Table] = {}
-        self._additions: CliqueCost | None = None
-        self._priced: CliqueCost | None = None
+        self._costs: CliqueCost | None = None
+        self._earlier_costs: CliqueCost | None = None
         self.total = 1.0
 
     def add(self, measurements: Iterable[Measurement]) -> None:
@@ -100,7 +100,7 @@ class Estimator:
         for seen in observe(again, domain=self._space.domain, groupings=self.groupings):
             allowed = self.potentials.allowed(seen.clique)
             if seen.clique not in self._observed:
-                self._additions = None
+                self._costs = None
             # A cell in which no row can be holds noise alone.
             self._observed[seen.clique] = (
                 seen if allowed.all() else replace(seen, values=seen.values * allowed)
@@ -116,7 +116,7 @@ class Estimator:
     def replace_observations(self, observed: Iterable[Observation]) -> None:
         """Fit other tables instead of those that were measured: tables that were estimated from them."""
         self._observed = {each.clique: each for each in observed}
-        self._additions = self._priced = None
+        self._costs = self._earlier_costs = None
 
     def refit(
         self,
@@ -176,7 +176,7 @@ class Estimator:
                 fit_junction_ipf(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
             )
         if self._structure is None or set(structure.hard) != set(self._structure.hard):
-            self._additions = None
+            self._costs = None
         self._structure, self._objective, self._point = structure, objective, reached
         self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
         self._tables.clear()
@@ -208,12 +208,12 @@ class Estimator:
 
     def cells_with(self, clique: Clique) -> int:
         """Return how many cells the junction tree would hold if a clique were measured too."""
-        return self._joined().cells(clique)
+        return self._clique_costs().cells(clique)
 
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
-        joined = self._joined()
-        return joined.fits(clique, max_cells=max(max_cells, joined.cells(())))
+        costs = self._clique_costs()
+        return costs.fits(clique, max_cells=max(max_cells, costs.cells(())))
 
     def model(self) -> Model:
         """Return the model of the last refit, with shares of codes inside groups."""
@@ -240,14 +240,16 @@ class Estimator:
             },
         )
 
-    def _joined(self) -> CliqueCost:
+    def _clique_costs(self) -> CliqueCost:
         """Return the prices of cliques that might join what is measured and ruled."""
-        if self._additions is None:
+        if self._costs is None:
             domain = self.domain if self._structure is None else self._structure.domain
             hard = () if self._structure is None else self._structure.hard
             cliques = [*self._observed, *self._known.tables, *hard]
-            self._additions = self._priced = CliqueCost(cliques, domain=domain, earlier=self._priced)
-        return self._additions
+            self._costs = self._earlier_costs = CliqueCost(
+                cliques, domain=domain, earlier=self._earlier_costs
+            )
+        return self._costs
 
     def _scaled(
         self, observed: Sequence[Observation], *, objective: Objective, effort: FitEffort, enough: float

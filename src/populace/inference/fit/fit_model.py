@@ -63,8 +63,8 @@ def fit_model(
     A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
-    told = progress or silent
-    told("fitting the model", 0.0)
+    report = progress or silent
+    report("fitting the model", 0.0)
     measurements = shrink_to_public(measurements, public)
     space = space.group(common_groupings(measurements, classes=space.rules.classes).values())
     estimator = Estimator(space)
@@ -80,13 +80,13 @@ def fit_model(
         for name in estimator.domain
         if name in effects.columns
     ]
-    sure = [] if space.totals else _precise_columns(held, total=total)
+    precise = [] if space.totals else _precise_columns(held, total=total)
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     tables = _Tables(effects, coarse, _grouped_public_tables(public, space))
     rng = np.random.default_rng(0)
     for size in tables.sizes:
-        told("fitting the model", 0.2 * size - 0.2)
+        report("fitting the model", 0.2 * size - 0.2)
         found = tables.denoise(size, estimator=estimator, known={}, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = MIN_GAIN * estimator.total
@@ -98,7 +98,7 @@ def fit_model(
         estimator.replace_observations(held)
         last = size == tables.sizes[-1]
         estimator.refit(effort=effort if last else replace(effort, sweeps=_FIRST_SWEEPS))
-        estimator.rake_to(sure)
+        estimator.rake_to(precise)
     targets: dict[Clique, Table] = {}
     for size in tables.sizes:
         targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng)

@@ -36,17 +36,17 @@ class CountInterval:
     marginal: Marginal
     estimate: Table
     error: Table
-    reach: Table
+    half_width: Table
 
     @property
     def low(self) -> Table:
         """The lower ends of the intervals."""
-        return self.estimate - self.reach
+        return self.estimate - self.half_width
 
     @property
     def high(self) -> Table:
         """The upper ends of the intervals."""
-        return self.estimate + self.reach
+        return self.estimate + self.half_width
 
 
 class CountIntervals:
@@ -146,12 +146,14 @@ class CountIntervals:
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
         allowed = self._allowed(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
-        far = interval_half_width(
+        half_width = interval_half_width(
             variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
         )
         if self._bias:
-            far = np.where(variance > 0, far + self._bias * self._summed(marginal), far)
-        return CountInterval(marginal=marginal, estimate=values, error=np.sqrt(variance), reach=far)
+            half_width = np.where(variance > 0, half_width + self._bias * self._summed(marginal), half_width)
+        return CountInterval(
+            marginal=marginal, estimate=values, error=np.sqrt(variance), half_width=half_width
+        )
 
     def _summed(self, marginal: Marginal) -> Table:
         """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""

@@ -52,12 +52,14 @@ def common_groupings(
             else:
                 several.setdefault(grouping.column, []).append(grouping)
     keys = classes or {}
-    single = {name: ways.pop() for name, ways in alone.items() if len(ways) == 1}
-    found = {n: way for n, way in single.items() if n not in keys or refines(way, keys[n])}
-    for name, ways in several.items():
-        way = common_refinement(ways)
+    single = {name: variants.pop() for name, variants in alone.items() if len(variants) == 1}
+    found = {n: variant for n, variant in single.items() if n not in keys or refines(variant, keys[n])}
+    for name, variants in several.items():
+        variant = common_refinement(variants)
         found[name] = (
-            way if name not in keys or refines(way, keys[name]) else common_refinement([way, keys[name]])
+            variant
+            if name not in keys or refines(variant, keys[name])
+            else common_refinement([variant, keys[name]])
         )
         if fixed.get(name, found[name]) != found[name]:
             raise UsageError(
@@ -142,8 +144,8 @@ def _combine_groupings(same: Sequence[Measurement], *, size: int, grouping: Grou
     precision = np.zeros((size, size))
     weighted = np.zeros(size)
     for item in sorted(same, key=lambda m: (float(m.variance), m.counts.tobytes())):
-        ways = item.marginal.groupings
-        lookup = ways[0].lookup if ways else np.arange(size)
+        variants = item.marginal.groupings
+        lookup = variants[0].lookup if variants else np.arange(size)
         precision += (lookup[:, None] == lookup[None, :]) / float(item.variance)
         weighted += item.counts[lookup] / float(item.variance)
     # What no table tells apart is shared evenly, with next to no weight.
