@@ -18,6 +18,7 @@ from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.selection.tree_size_limit import TreeSizeLimit
 from populace.methods.workload import Workload
@@ -88,7 +89,7 @@ def measure_tree(
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
     asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
-    return oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
+    return measure_evenly(oracle, asked, share=left)
 
 
 def choose_tree(

@@ -16,14 +16,14 @@ from populace.inference.constraints.rule_potentials import (
     RulePotentials,
     intersect_hard_tables,
 )
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.mirror_descent import descend
 from populace.inference.fit.objective import Objective, Point
 from populace.inference.gls.consistency import fit_consistent_tables
-from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.gls import estimate_total
 from populace.inference.gls.observations import Observation, observe, separable_part
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joints import JointTables
@@ -140,9 +140,7 @@ class Estimator:
         observed = self.observed
         rows = self._known.rows
         if rows is None:
-            self.total = max(
-                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
-            )
+            self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(rows))
         structure = self.potentials.structure([*self._observed, *self._known.tables])
@@ -222,8 +220,7 @@ class Estimator:
         objective, point = self._objective, self._point
         potentials = dict(zip(objective.factors, objective.tables(point.potentials), strict=True))
         for clique, allowed in intersect_hard_tables(self._structure.hard, self._known.empty).items():
-            forbidden = np.where(allowed, 0.0, FORBIDDEN)
-            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         items = [item for same in self._items.values() for item in same]
         return Model(
             domain=self._space.domain,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.marginals import Clique, Domain, Grouping, Marginal
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed
 
@@ -145,12 +145,8 @@ def _coarsened_columns(marginal: Marginal, groupings: Mapping[str, Grouping]) ->
 
 def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:
     """Return the table of some columns, in their order, that a table adds up to."""
-    clique = item.marginal.clique
-    axes = tuple(axis for axis, name in enumerate(clique) if name not in names)
-    left = [name for name in clique if name in names]
-    counts = np.asarray(item.counts.sum(axis=axes)).transpose([left.index(name) for name in names])
-    variants = [item.marginal.grouping(name) for name in names]
-    kept = Marginal(tuple(names), tuple(variant for variant in variants if variant is not None))
+    counts = sum_onto(item.counts, item.marginal.clique, names)
+    kept = Marginal.grouped(tuple(names), {each.column: each for each in item.marginal.groupings})
     return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Marginal
 from populace.inference.constraints.support import Support
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.blue_estimates import BlueEstimates, GroupingOrigin, cell_lookup
 from populace.inference.gls.interval_half_width import CONFIDENCE_LEVEL, interval_half_width
 from populace.inference.gls.observations import sum_groups
@@ -172,10 +172,7 @@ class CountIntervals:
         """Return the counts of a marginal if they are public."""
         for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
-                others = tuple(i for i, name in enumerate(total.clique) if name not in marginal.clique)
-                table: Table = total.counts.sum(axis=others).astype(np.float64)
-                kept = [name for name in total.clique if name in marginal.clique]
-                table = table.transpose([kept.index(name) for name in marginal.clique])
+                table = sum_onto(total.counts.astype(np.float64), total.clique, marginal.clique)
                 for axis, name in enumerate(marginal.clique):
                     grouping = marginal.grouping(name)
                     table = table if grouping is None else sum_groups(table, grouping, axis=axis)

@@ -11,7 +11,7 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.measurements.measurements import Measurement
 
@@ -113,8 +113,7 @@ def _carry_to_groups(
             hint=f"its shape must be {marginal.shape(domain)} and its variance above 0",
         )
     clique = tuple(sorted(marginal.clique, key=place.__getitem__))
-    order = [marginal.clique.index(column) for column in clique]
-    values = measurement.counts.astype(np.float64).transpose(order)
+    values = sum_onto(measurement.counts.astype(np.float64), marginal.clique, clique)
     variance = np.full(values.shape, float(measurement.variance))
     for axis, column in enumerate(clique):
         if column in groupings and marginal.grouping(column) is None:

@@ -191,3 +191,24 @@ def _iterate(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def split_spanning_forest(cliques: Sequence[Clique]) -> tuple[list[Clique], list[Clique]]:
+    """Return the cliques that join columns not joined before, and the others, both in their order.
+
+    A forest costs few cells. In the order of what they say alone, cliques of a few columns would fill the tree, and
+    columns that are close to one other column each would stand by themselves.
+
+    >>> split_spanning_forest([("a", "b"), ("b", "c"), ("a", "c")])
+    ([('a', 'b'), ('b', 'c')], [('a', 'c')])
+    """
+    part = {name: name for clique in cliques for name in clique}
+    forest, others = [], []
+    for clique in cliques:
+        parts = {part[name] for name in clique}
+        if len(parts) < len(clique):
+            others.append(clique)
+            continue
+        forest.append(clique)
+        part = {name: clique[0] if where in parts else where for name, where in part.items()}
+    return forest, others

@@ -18,6 +18,7 @@ from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
@@ -199,26 +200,14 @@ def _model_under_rules(
         table = np.where(known > 0, probabilities[pair[0]] @ probabilities[pair[1]].T, 0.0)
         found[pair] = rake_public_table(table, beside=known) if table.any() else known
     gains = {pair: float(np.abs(table - estimator.table(pair)).sum()) for pair, table in found.items()}
-    for clique in _spanning_forest_first(sorted(gains, key=lambda pair: (-gains[pair], pair))):
+    forest, others = split_spanning_forest(sorted(gains, key=lambda pair: (-gains[pair], pair)))
+    for clique in [*forest, *others[:_MORE_PAIRS]]:
         if estimator.fits(clique, max_cells=_TREE_CELLS):
             values = found[clique]
             held.append(Observation(clique, values, np.full(values.shape, max(1.0, values.mean()))))
             estimator.replace_observations(held)
     estimator.refit(effort=effort)
     return replace(estimator.model(), targets=found)
-
-
-def _spanning_forest_first(pairs: Sequence[Clique]) -> list[Clique]:
-    """Return the pairs that join columns not joined before, then so many others as are tried."""
-    part = {name: name for pair in pairs for name in pair}
-    first = []
-    for pair in pairs:
-        new, old = (part[name] for name in pair)
-        if new != old:
-            first.append(pair)
-            part = {name: new if where == old else where for name, where in part.items()}
-    kept = set(first)
-    return [*first, *[pair for pair in pairs if pair not in kept][:_MORE_PAIRS]]
 
 
 def _correlation_matrix(

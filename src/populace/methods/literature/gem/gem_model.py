@@ -17,13 +17,13 @@ from populace.inference.constraints.rule_potentials import (
     intersect_hard_tables,
 )
 from populace.inference.constraints.support import class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.objective import Objective
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
@@ -76,9 +76,7 @@ class GemEstimator:
             Observation(o.clique, o.values * self._potentials.allowed(o.clique), o.variance) for o in observed
         )
         if self._known.rows is None:
-            self.total = max(
-                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
-            )
+            self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(self._known.rows))
         self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
@@ -123,8 +121,7 @@ class GemEstimator:
         if hard or self._known.tables:
             potentials = self._scaled(potentials, structure=structure)
         for clique, allowed in hard.items():
-            forbidden = np.where(allowed, 0.0, FORBIDDEN)
-            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         model = Model(
             domain=self._space.domain,
             groupings=self.groupings,
