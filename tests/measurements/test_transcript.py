@@ -1,4 +1,4 @@
-"""The transcript of a run holds every answer of the barrier: tables as tables, all others as plain JSON."""
+"""The transcript of a run holds every answer of the barrier: tables as tables, and the rest as plain JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.core.marginals import Candidates, Marginal
 from populace.measurements.measurements import Measurement
-from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, PartitionSelection
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.schema.schema import Schema
@@ -59,7 +59,7 @@ def reserved(folder: Path) -> Run:
 
 def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path):
     run = reserved(tmp_path)
-    transcript = Transcript(run, schema=SCHEMA)
+    transcript = MeasurementTranscript(run, schema=SCHEMA)
     oracle = RecordingOracle(Stub(), transcript=transcript)
     pair = Marginal(("a", "b"))
     candidates = Candidates((pair,), (np.zeros((2, 3), np.int64),), (0,))
@@ -90,7 +90,7 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
 
 
 def test_without_the_ledger_the_tables_are_told_as_answers(tmp_path):
-    transcript = Transcript(reserved(tmp_path), schema=SCHEMA)
+    transcript = MeasurementTranscript(reserved(tmp_path), schema=SCHEMA)
     oracle = RecordingOracle(Stub(), transcript=transcript)
     oracle.measure([Marginal(("a",))], noise=LAW)
     oracle.discover_rows(mechanism=KEYS)

@@ -69,8 +69,8 @@ class Estimator:
     >>> estimator = Estimator(ModelSpace(domain=Domain({"coin": 2, "die": 6})))
     >>> estimator.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
     >>> estimator.refit()
-    >>> estimator.total, estimator.table(("coin",)).round(3), estimator.cells_with(("coin", "die"))
-    (40.0, array([30., 10.]), 12)
+    >>> estimator.total, estimator.table(("coin",)).round(3)
+    (40.0, array([30., 10.]))
     """
 
     def __init__(self, space: ModelSpace) -> None:
@@ -203,10 +203,6 @@ class Estimator:
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
         """Return the expected counts of many cliques; what they have in common is computed once."""
         return {clique: self.table(clique) for clique in cliques}
-
-    def cells_with(self, clique: Clique) -> int:
-        """Return how many cells the junction tree would hold if a clique were measured too."""
-        return self._clique_costs().cells(clique)
 
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
