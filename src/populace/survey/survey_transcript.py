@@ -1,6 +1,6 @@
-"""The transcript of a run of estimates: every question that was paid for, its mechanism, and the noisy answer.
+"""The transcript of a run of estimates: every question that was paid for, its mechanism, and its noisy answer.
 
-All that is published follows from it, so that whoever has it can compute the estimates again, without the private rows.
+All that is published follows from it, so whoever has it can conclude again, without the private rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
+from populace.core.transcript import Playback, Transcript
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise
@@ -24,90 +25,61 @@ from populace.survey.survey_oracle import SumBatch, SurveyOracle
 
 
 class SurveyRecorder:
-    """An oracle that asks another one and remembers every question and answer."""
+    """An oracle that asks another one and records every question and answer."""
 
     def __init__(self, oracle: SurveyOracle) -> None:
         self._oracle = oracle
-        self._answers: list[AnswerRecord] = []
+        self._transcript: Transcript[AnswerRecord] = Transcript()
 
     @property
     def transcript(self) -> tuple[AnswerRecord, ...]:
-        """All questions so far, in their order."""
-        return tuple(self._answers)
+        """All questions and answers so far, in their order."""
+        return self._transcript.entries
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.sum_batches(batches)
-        for (asked, noise), counts in zip(_list_sums(batches), found, strict=True):
-            self._keep("sum", encode_sum(asked), noise, counts.tolist())
+        for (asked, mechanism), counts in zip(_list_sums(batches), found, strict=True):
+            self._record("sum", encode_sum(asked), mechanism, counts.tolist())
         return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.smooth(question, mechanism=mechanism, lattice=lattice)
-        self._keep("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism, str(found))
+        self._record("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism, str(found))
         return found
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.bound_size(question, noise=noise)
-        self._keep("bound-size", encode_json(question), noise, found)
+        self._record("bound-size", encode_json(question), noise, found)
         return found
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.choose_bins(question, mechanism=mechanism)
-        self._keep("choose-bins", encode_json(question), mechanism, found)
+        self._record("choose-bins", encode_json(question), mechanism, found)
         return found
 
-    def _keep(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
-        own = encode_json(mechanism)
-        self._answers.append(AnswerRecord(verb=verb, question=question, mechanism=own, answer=answer))
+    def _record(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
+        self._transcript.record(
+            AnswerRecord(verb=verb, question=question, mechanism=encode_json(mechanism), answer=answer)
+        )
 
 
 class SurveyReplay:
-    """An oracle that gives the answers of a transcript; another question than the one in it is refused."""
+    """An oracle that gives recorded answers; another question than the recorded one is refused."""
 
-    def __init__(self, transcript: Iterable[AnswerRecord], *, schema: Schema) -> None:
-        self._answers: Iterator[AnswerRecord] = iter(transcript)
+    def __init__(self, recorded: Iterable[AnswerRecord], *, schema: Schema) -> None:
+        self._recorded = Playback(recorded, refuse=lambda _: _different_question())
         self._schema = schema
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
-        """Give the answers of the transcript."""
+        """Give the recorded answers."""
         return tuple(
-            self._parse_counts(self._next("sum", encode_sum(asked), noise), asked)
-            for asked, noise in _list_sums(batches)
+            self._parse_counts(self._next("sum", encode_sum(asked), mechanism), asked)
+            for asked, mechanism in _list_sums(batches)
         )
-
-    def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Give the answer of the transcript."""
-        answer = self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
-        try:
-            return fraction_from_json(answer)
-        except (TypeError, ValueError, ZeroDivisionError) as failure:
-            raise _different_question() from failure
-
-    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Give the answer of the transcript."""
-        return _parse_integer(self._next("bound-size", encode_json(question), noise))
-
-    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
-        """Give the answer of the transcript."""
-        chosen = _parse_integer(self._next("choose-bins", encode_json(question), mechanism))
-        if not 0 <= chosen < len(question.binnings):
-            raise _different_question()
-        return chosen
-
-    def finish(self) -> None:
-        """Refuse a transcript that holds more than was asked."""
-        if next(self._answers, None) is not None:
-            raise _different_question()
-
-    def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
-        held, own = next(self._answers, None), encode_json(mechanism)
-        if held is None or (held.verb, held.question, held.mechanism) != (verb, question, own):
-            raise _different_question()
-        return held.answer
 
     def _parse_counts(self, answer: Any, asked: Sum) -> Counts:
         try:
@@ -117,6 +89,33 @@ class SurveyReplay:
         if found.shape != asked.by.shape(self._schema.domain):
             raise _different_question()
         return found
+
+    def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
+        """Give the recorded answer."""
+        answer = self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
+        try:
+            return fraction_from_json(answer)
+        except (TypeError, ValueError, ZeroDivisionError) as failure:
+            raise _different_question() from failure
+
+    def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
+        """Give the recorded answer."""
+        return _parse_integer(self._next("bound-size", encode_json(question), noise))
+
+    def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
+        """Give the recorded answer."""
+        chosen = _parse_integer(self._next("choose-bins", encode_json(question), mechanism))
+        if not 0 <= chosen < len(question.binnings):
+            raise _different_question()
+        return chosen
+
+    def finish(self) -> None:
+        """Refuse a transcript that holds more than was asked."""
+        self._recorded.finish()
+
+    def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
+        asked = verb, question, encode_json(mechanism)
+        return self._recorded.next(lambda held: (held.verb, held.question, held.mechanism) == asked).answer
 
 
 def encode_sum(asked: Sum) -> dict[str, Any]:

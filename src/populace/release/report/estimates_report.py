@@ -15,7 +15,7 @@ from populace.release.report.html_templates import embed_json, make_environment
 from populace.release.report.vega_scripts import load_scripts
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
