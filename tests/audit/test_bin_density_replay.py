@@ -43,8 +43,12 @@ def check(twin: Twin) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(6, TEXT), *(pytest.param(60, text, marks=pytest.mark.slow) for text in (TEXT, TENTHS))],
-    ids=["some", "many", "tenths"],
+    [
+        (6, TEXT),
+        *(pytest.param(20, text, marks=pytest.mark.slow) for text in (TEXT, TENTHS)),
+        *(pytest.param(60, text, marks=pytest.mark.full) for text in (TEXT, TENTHS)),
+    ],
+    ids=["some", "more", "more tenths", "many", "many tenths"],
 )
 def test_neighbours_agree_on_what_lies_inside_bins(count, text):
     seen = 0

@@ -24,6 +24,7 @@ from populace.private.read.value_counts import Tally
 from populace.schema.columns.column import Origin
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
+from tests.helpers.sampled_cases import by_effort
 
 SCHEMA = """
 [table]
@@ -165,10 +166,10 @@ def test_neighbours_agree_when_domains_are_learnt():
     check_pairs(30, method="mst", seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("count", by_effort(slow=60, full=300))
 @pytest.mark.parametrize("method", ["independent", "mst"])
-def test_many_neighbours_agree_when_domains_are_learnt(method):
-    check_pairs(300, method=method, seed=2)
+def test_many_neighbours_agree_when_domains_are_learnt(method, count):
+    check_pairs(count, method=method, seed=2)
 
 
 PERSONS = 'id = "person"\nrows_per_unit = 3\nneighbours = "{relation}"'
