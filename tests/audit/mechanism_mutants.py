@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.core.marginals import Candidates, Marginal
 from populace.measurements.measurements import Measurement
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise
@@ -254,6 +254,6 @@ def _candidates(change: Callable[[Any, Candidates], Candidates]) -> Iterator[Non
     def changed(strategy: Any) -> Any:
         return lambda oracle, **options: strategy(Changing(oracle), **options)
 
-    methods = {name: changed(strategy) for name, strategy in pipeline.METHODS.items()}
-    with patch.object(pipeline, "METHODS", methods):
+    methods = {name: changed(strategy) for name, strategy in measure_api.METHODS.items()}
+    with patch.object(measure_api, "METHODS", methods):
         yield

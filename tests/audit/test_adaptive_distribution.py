@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Candidates, Marginal
 from tests.audit import mechanism_mutants as mutants
@@ -104,7 +104,7 @@ def divergences():
 )
 @pytest.mark.slow
 def test_delta_of_all_transcripts_is_the_one_that_was_promised(fault, kept, used):
-    with patch.object(pipeline, "METHODS", {"adaptive": curious}), fault():
+    with patch.object(measure_api, "METHODS", {"adaptive": curious}), fault():
         found = max(divergences())
     delta = float(CASE.delta)
     assert (found <= delta) is kept

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
@@ -194,7 +194,7 @@ def divergences():
 @pytest.mark.slow
 def test_delta_of_all_transcripts_is_kept_when_questions_follow_answers(fault, kept, used):
     """Parts of ε and δ are added up, which is more than a whole run loses: this asker can use about half of δ."""
-    with patch.object(pipeline, "METHODS", {"stability": curious}), fault():
+    with patch.object(measure_api, "METHODS", {"stability": curious}), fault():
         found, seen = divergences()
     assert len(seen) == 2
     delta = float(CASE.delta)

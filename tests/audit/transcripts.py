@@ -19,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from populace.api import measure as measure_api
 from populace.api import reservation
-from populace.api import synthesize as pipeline
 from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 from populace.core.errors import OverBudget, PopulaceError
 from populace.core.marginals import Candidates, Marginal
@@ -240,7 +240,7 @@ class Story:
 def whole_run(case: Case, table: Table, source: Any) -> Story:
     """Run a method as users do, on the books of a workspace, and let it insist on its last question in the end."""
     witnesses: list[Witness] = []
-    strategy = pipeline.METHODS[case.method]
+    strategy = measure_api.METHODS[case.method]
 
     def barrier(private: PrivateTable, *, run: Any, noise: Any, public: Any = None) -> Witness:
         witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
@@ -253,10 +253,10 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
 
     with (
         patch.object(reservation, "Ledger", Workspace),
-        patch.object(pipeline, "Barrier", barrier),
-        patch.object(pipeline, "METHODS", {case.method: insistent}),
+        patch.object(measure_api, "Barrier", barrier),
+        patch.object(measure_api, "METHODS", {case.method: insistent}),
     ):
-        found = pipeline.measure(
+        found = measure_api.measure(
             case.frame(table),
             schema=case.schema,
             epsilon=case.epsilon,

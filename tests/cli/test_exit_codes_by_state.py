@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.cli import account
 from populace.cli.main import main
 from populace.core import errors
@@ -53,7 +53,7 @@ def test_after_the_reservation_a_failure_says_what_was_booked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "METHODS", {"independent": failing(failure)})
+        patched.setattr(measure_api, "METHODS", {"independent": failing(failure)})
         words = [
             *workspace.spending(),
             "--method",

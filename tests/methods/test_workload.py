@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, UsageError
 from populace.core.marginals import Domain
 from populace.methods import registry as methods
@@ -225,7 +226,7 @@ def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch:
         return measure_independent(oracle, workload=workload, progress=progress)
 
     monkeypatch.setattr(methods, "METHODS", {"curious": curious})
-    monkeypatch.setattr("populace.api.synthesize.METHODS", {"curious": curious})
+    monkeypatch.setattr("populace.api.measure.METHODS", {"curious": curious})
     (tmp_path / "wish.toml").write_text(marginal('["b", "a"]', "weight = 4"), encoding="utf-8")
     told = []
     for number, wish in enumerate([None, "pairs", tmp_path / "wish.toml", Workload.triples(SMALL.domain)]):
@@ -284,7 +285,7 @@ max = 2
         seen.append(workload)
         return measure_independent(oracle, workload=workload, progress=progress)
 
-    monkeypatch.setattr("populace.api.synthesize.METHODS", {"mst": curious})
+    monkeypatch.setattr("populace.api.measure.METHODS", {"mst": curious})
     table = TABLE.append_column("pay", pa.array(range(80)))
     measure(table, **asked(tmp_path, schema=schema, workload="triples", method="mst", epsilon="5"))
     assert ("pay", "a", "b") in seen[0].weights

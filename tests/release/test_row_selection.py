@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from populace.api.synthesize import measure, release_from, synthesize
+from populace.api.generate import release_from
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, SchemaError, UsageError
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements

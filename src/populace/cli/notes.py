@@ -9,46 +9,54 @@ from typing import TYPE_CHECKING
 from populace.cli.console import say
 
 if TYPE_CHECKING:
+    from populace.api.request import RunRequest
     from populace.release.bundle import Release
     from populace.schema.schema import Schema
 
 WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 
 
-def note_weak_guarantee(*, epsilon: str, delta: str) -> None:
-    """Note on stderr, before anything is spent, where the numbers asked for promise little."""
-    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+def note_before_run(request: RunRequest) -> None:
+    """Note on stderr, before anything is spent, what the guarantee lacks and what the request leaves out."""
+    from populace.methods.registry import uses_workload
 
-    if parse_epsilon(epsilon) > WEAK_EPSILON:
+    note_weak_guarantee(request.epsilon, request.delta)
+    if request.workload is not None and not uses_workload(request.method):
         say(
-            f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
-            f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
+            f"note: the method {request.method!r} does not use a workload; --workload changes nothing (hint: use "
+            "--method auto, or leave it out)"
         )
-    if parse_delta(delta) > WEAK_DELTA:
-        say(
-            f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
-            "over the number of people; 1e-9 costs little more)"
-        )
-
-
-def note_missing_groups(schema: Schema, *, method: str, public: bool) -> None:
-    """Note on stderr, before anything is spent, that nobody said which columns belong together."""
-    if method == "field-groups" and not schema.groups and not public:
+    if request.method == "field-groups" and not request.schema.groups and request.public is None:
         say(
             "note: nothing is known about which columns belong together, so neighbours in the schema are (hint: "
             'declare groups = [["SEX", "AGE"], …] under [table] of the schema, or give a --public table)'
         )
+    note_unread_columns(request.data, request.schema)
 
 
-def note_ignored_workload(method: str, *, workload: object) -> None:
-    """Note on stderr, before anything is spent, that a method measures the same whatever is wanted."""
-    from populace.methods.registry import resolve_name, uses_workload
+def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
+    """Note on stderr where the numbers asked for promise little."""
+    from populace.release.statement.statement import format_exact
 
-    if workload is not None and not uses_workload(resolve_name(method)):
+    if epsilon > WEAK_EPSILON:
+        shown = format_exact(epsilon)
         say(
-            f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
-            "--method auto, or leave it out)"
+            f"note: epsilon {shown} promises little: one person may change the odds of a result by a factor "
+            f"of e^{shown} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
         )
+    if delta > WEAK_DELTA:
+        say(
+            f"note: delta {format_exact(delta)} is the chance that the promise fails entirely (hint: keep it far below "
+            "one over the number of people; 1e-9 costs little more)"
+        )
+
+
+def note_missing_digests(folder: Path) -> None:
+    """Note on stderr that a stage's folder has no digests of its files."""
+    from populace.api.stage_folders import PARENTS_FILE, has_digests
+
+    if not has_digests(folder):
+        say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be told")
 
 
 def note_unread_columns(data: Path, schema: Schema) -> None:
@@ -66,6 +74,13 @@ def note_unread_columns(data: Path, schema: Schema) -> None:
     sure = can_be_header(names) and not all(map(is_like_value, wanted))
     if more and set(wanted) <= set(names) and sure:
         say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
+
+
+def note_release(release: Release) -> None:
+    """Note on stderr what is to be known about a release before it is published."""
+    note_capped_rows(release)
+    note_out_of_domain(release)
+    note_lost_in_noise(release)
 
 
 def note_out_of_domain(release: Release) -> None:

@@ -104,6 +104,18 @@ class ReleasedRows:
         return self.columns == tuple(domain) and bool(((self.codes >= 0) & (self.codes < sizes)).all())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What only the process that measured knows; it is never saved.
+
+    The library of the frame that came in, the file format that goes with the input, and the ledger that paid.
+    """
+
+    library: str = "pyarrow"
+    table_format: str = "csv"
+    ledger: Path | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
@@ -116,6 +128,7 @@ class Measurements:
     record: RunRecord
     told: ReleasedRows | None = None
     public: PublicMarginals | None = None
+    context: RunContext = RunContext()
 
     def __post_init__(self) -> None:
         if self.told is not None and not self.told.fits(self.schema.domain):
@@ -177,7 +190,9 @@ class Measurements:
             told.update(item.counts.astype("<i8").tobytes())
         return told.hexdigest()
 
-    def save(self, folder: Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})) -> None:
+    def save(
+        self, folder: str | Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})
+    ) -> None:
         """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else).
 
         `beside` are columns to write next to the counts, such as their intervals: a table for every measurement.
@@ -187,6 +202,7 @@ class Measurements:
 
         from populace.schema.codec.cell_texts import to_arrow
 
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         sizes = [item.counts.size for item in self.items]
         cells = pa.table(
@@ -232,8 +248,9 @@ class Measurements:
         }
 
     @classmethod
-    def load(cls, folder: Path) -> Measurements:
+    def load(cls, folder: str | Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
+        folder = Path(folder)
         for name in FILES:
             if not (folder / name).is_file():
                 raise ReleaseError(

@@ -60,7 +60,12 @@ def fit(measurements: Measurements, *, inference: str = "tree", progress: Progre
             gradual=gradual,
             progress=progress,
         )
-    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
+    return replace(
+        model,
+        measurements=measurements,
+        measurements_digest=measurements.digest,
+        rehearsal=measurements.record.rehearsal,
+    )
 
 
 def fit_answers(

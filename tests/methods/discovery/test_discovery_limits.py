@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, ResourceError, SchemaError
 from populace.methods.discovery import discovery_grid as grids
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
