@@ -18,10 +18,10 @@ import pandas as pd
 import vl_convert
 
 from populace.api.synthesize import synthesize
-from populace.release.synthetic_rows import draw_table
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG
+from populace.release.synthetic_rows import draw_table
 from populace.schema.columns.numeric_columns import RangeColumn
 from populace.schema.schema import Schema
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import vl_convert
 
-from populace.cli.demo import DELTA, EPSILON
 from populace.api.synthesize import synthesize
+from populace.cli.demo import DELTA, EPSILON
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG, budget_chart, column_chart, pairs_chart

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
-    from populace.inference.gls.count_intervals import count_intervals as count_intervals
+    from populace.inference.gls.count_intervals import intervals as intervals
     from populace.inference.model import Model as Model
     from populace.measurements.measurements import Measurements as Measurements
     from populace.methods.fit_measurements import fit as fit
@@ -41,10 +41,10 @@ _HOMES = {
     "Release": "release.bundle",
     "Schema": "schema.schema",
     "Workload": "methods.workload",
-    "count_intervals": "inference.gls.count_intervals",
     "estimate": "api.estimate",
     "fit": "methods.fit_measurements",
     "generate": "api.generate",
+    "intervals": "inference.gls.count_intervals",
     "measure": "api.measure",
     "plan": "planning.plan",
     "release_from": "api.generate",

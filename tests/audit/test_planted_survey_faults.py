@@ -177,7 +177,7 @@ def filled(**changes):
     return Donors(column="PAY", **told | changes)
 
 
-LAW = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+LAW = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 
 
 def asked_of(table, question):

@@ -6,16 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from populace.api import measure as measure_api
 from populace.api import publish, safety_net
 from populace.api import synthesize as synthesize_api
 from populace.cli.main import main
 from populace.core.errors import ResourceError
 from populace.measurements.measurements import Measurements
+from populace.methods.independent import INDEPENDENT
 from tests.cli.workspace import Workspace
 
 NAMES = ["x" * 250, os.fsdecode(b"caf\xe9"), "new/deeper/still", "there", "there/../late"]
@@ -127,7 +128,8 @@ def test_a_second_signal_does_not_disturb_the_keeping(
         keep(self)
 
     monkeypatch.setattr(safety_net.SafetyNet, "keep", disturbed)
-    monkeypatch.setattr(measure_api, "METHODS", {"independent": lambda *_, **__: 1 / 0})
+    broken = replace(INDEPENDENT, measure=lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("populace.methods.registry.METHODS", {"independent": broken})
     monkeypatch.setattr(safety_net.SafetyNet, "_writers", lambda *_: ())
     assert run("measure", workspace, "out") == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

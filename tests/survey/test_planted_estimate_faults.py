@@ -280,7 +280,7 @@ def test_noise_of_the_size_is_in_the_errors_of_imputed_answers():
     people, asked = held(), filling(MissingHandling.IMPUTE)
     fine, quiet = (
         DiscreteLaplace(Fraction(STEPS, 100)),
-        SmoothNoise(mechanism=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
+        SmoothNoise(distribution=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
     )
     laws = ImputationNoise(sums=(fine,) * len(asked.sums), size=fine, answers=(quiet,))
     size = list(asked.sums).index((CellSum.SIZE, None))

@@ -17,8 +17,10 @@ from populace.inference.constraints.conditional_model import (
     condition_model,
 )
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
-from populace.methods.fit_measurements import check_inference
+from populace.methods.method import Method
+from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import MAX_IMPLICATES, RowSelection, expected_row_count
@@ -131,7 +133,8 @@ def draw_release(
         if not schema.totals:
             # Noise may ask for more rows than any machine holds.
             count = min(count, max_synthetic_rows(schema, tables=request.implicates))
-    none_released = measurements.told is not None and not len(measurements.told.counts)
+    found = measurements.released_rows
+    none_released = found is not None and not len(found.counts)
     if none_released or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
@@ -154,7 +157,7 @@ def draw_release(
     )
 
 
-def check_row_request(request: RowRequest, *, schema: Schema, method: str) -> None:
+def check_row_request(request: RowRequest, *, schema: Schema, method: Method) -> None:
     """Refuse, from public facts alone and before anything is spent, rows that could not be drawn afterwards."""
     check_inference(request.inference, method=method, where=request.where)
     check_row_count(request)
@@ -183,7 +186,7 @@ def check_row_count(request: RowRequest) -> None:
 def parse_where(text: str, *, schema: Schema) -> RowFilter:
     """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
     where = RowFilter.of(text, schema=schema)
-    check_condition_possible(where, domain=schema.domain, totals=schema.totals)
+    check_condition_possible(where, ModelSpace.of(schema))
     return where
 
 

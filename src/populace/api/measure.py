@@ -10,8 +10,8 @@ from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
-from populace.inference.constraints.public_totals import check_totals
-from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.inference.constraints.public_totals import check_constraints
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements, RunContext
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -21,16 +21,13 @@ from populace.methods.discovery.domain_discovery import (
     with_grid_bins,
     with_grid_columns,
 )
-from populace.methods.fit_measurements import preload_inference
 from populace.methods.measurement_transcript import RecordingOracle, Transcript
-from populace.methods.registry import (
-    METHODS,
+from populace.methods.request_checks import (
     check_method,
     check_noise_fits,
     check_public,
     check_query_rounds,
-    discovery_delta,
-    usable_delta,
+    preload_inference,
 )
 from populace.methods.workload import Workload, resolve_workload
 from populace.privacy.accounting.budget import Budget, Number
@@ -90,9 +87,9 @@ def measure(
 @run_state()
 def measure_request(request: RunRequest, *, progress: Progress | None = None) -> Measurements:
     """Return the measurements that a request asks for; see `measure`."""
-    method, schema, data = request.method, request.schema, request.data
+    method, schema, data = request.synthesizer, request.schema, request.data
     resolve = resolve_workload(request.workload)
-    delta = usable_delta(method, epsilon=request.epsilon, delta=request.delta, unit=schema.unit)
+    delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=schema.unit)
     check_public(method, given=request.public is not None)
     if request.public is not None:
         private = {request.dataset, *list_private_datasets(request.ledger)}
@@ -104,14 +101,12 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     seen = with_grid_bins(schema, grids=grids)
     if schema.open:
         check_capacity(with_grid_columns(schema, grids=grids))
-    check_rules_satisfiable(seen.rules, domain=seen.domain)
-    check_totals(seen.totals, rules=seen.rules, domain=seen.domain)
+    check_constraints(ModelSpace.of(seen))
     workload = resolve(seen)
     check_query_rounds(method, workload, domain=seen.domain)
-    aside = discovery_delta(method, delta=delta, learning=keys)
+    aside = method.reserved_delta(delta, discovery=keys)
     budget = Budget.of(request.epsilon, delta - aside, unit=schema.unit)
     check_noise_fits(method, workload, domain=seen.domain, budget=budget)
-    strategy = METHODS[method]
     preload_inference(method, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
     known = None if request.public is None else read_public(request.public, schema=seen)
@@ -144,6 +139,6 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         workload = resolve(schema)
         known = None if request.public is None else read_public(request.public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), tape=transcript)
-    transcript.final = strategy(oracle, workload=workload, progress=progress)
+    transcript.final = method.measure(oracle, workload=workload, progress=progress)
     run.finish()
     return replace(transcript.measurements(), context=context)

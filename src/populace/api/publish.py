@@ -37,7 +37,7 @@ def publish_release(
     check_writable(out, ledger=request.ledger)
     if table_format is not None:
         parse_table_format(table_format)
-    check_row_request(drawn, schema=request.schema, method=request.method)
+    check_row_request(drawn, schema=request.schema, method=request.synthesizer)
     load_modules(*WRITING, *(REPORT if report else ()))
     with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
         measurements = measure_request(request, progress=progress)

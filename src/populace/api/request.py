@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from populace.core.errors import UsageError
-from populace.methods.registry import resolve_name
+from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from populace.methods.method import Method
     from populace.methods.workload import Workload
     from populace.privacy.noise.noise_source import NoiseSource
 
@@ -32,7 +33,7 @@ class RunRequest:
     system's makes the run a rehearsal.
 
     >>> request = RunRequest.of("people.csv", schema=Schema.from_sizes({"sex": 2}), epsilon="0.1", delta=0)
-    >>> request.dataset, request.epsilon, request.method
+    >>> request.dataset, request.epsilon, request.method_name
     ('people', Fraction(1, 10), 'adaptive')
     """
 
@@ -42,7 +43,7 @@ class RunRequest:
     delta: Fraction
     ledger: Path
     dataset: str
-    method: str
+    method: Method | None
     workload: Workload | Path | str | None = None
     public: Any = field(default=None, repr=False)
     noise: NoiseSource | None = None
@@ -67,7 +68,7 @@ class RunRequest:
         A run without a `method` asks for estimates.
         """
         spent, offered = parse_epsilon(epsilon), parse_delta(delta)
-        chosen = ESTIMATE_METHOD if method is None else resolve_name(method)
+        chosen = None if method is None else find_method(method)
         schema = as_schema(schema)
         return cls(
             data=data,
@@ -81,6 +82,18 @@ class RunRequest:
             public=public,
             noise=noise,
         )
+
+    @property
+    def method_name(self) -> str:
+        """The name under which the ledger records the run."""
+        return ESTIMATE_METHOD if self.method is None else self.method.name
+
+    @property
+    def synthesizer(self) -> Method:
+        """The method that measures; a request for estimates has none."""
+        if self.method is None:
+            raise UsageError("the request names no method.", hint="name one, or ask for estimates")
+        return self.method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def reserve(
                 epsilon=request.epsilon,
                 delta=delta,
                 unit=request.schema.unit,
-                method=request.method,
+                method=request.method_name,
                 schema_digest=request.schema.digest,
                 rehearsal=not is_secret(source),
                 plan=plan,

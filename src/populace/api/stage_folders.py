@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from populace.core.errors import ReleaseError
-from populace.inference.gls.count_intervals import count_intervals
+from populace.inference.gls.count_intervals import intervals
 from populace.inference.model import FILES as MODEL_FILES
 from populace.inference.model import Model
 from populace.measurements.measurements import FILES, AnswerRecord, Measurements, Numbers
@@ -24,7 +24,7 @@ PARENTS_FILE = "parents.json"
 
 def save_measurements(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
-    write_measurements(measurements, folder, beside=count_intervals(measurements).columns())
+    write_measurements(measurements, folder, beside=intervals(measurements).columns())
 
 
 def write_measurements(

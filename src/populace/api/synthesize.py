@@ -76,7 +76,7 @@ def synthesize(
         noise=noise,
     )
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
-    check_row_request(drawn, schema=request.schema, method=request.method)
+    check_row_request(drawn, schema=request.schema, method=request.synthesizer)
     return fit_and_draw(measure_request(request, progress=progress), drawn, progress=progress)
 
 

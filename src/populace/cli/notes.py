@@ -18,19 +18,17 @@ WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 
 def note_before_run(request: RunRequest) -> None:
     """Note on stderr, before anything is spent, what the guarantee lacks and what the request leaves out."""
-    from populace.methods.registry import uses_workload
+    from populace.methods.method import WorkloadUse
 
     note_weak_guarantee(request.epsilon, request.delta)
-    if request.workload is not None and not uses_workload(request.method):
+    method = request.synthesizer
+    if request.workload is not None and method.workload is WorkloadUse.NONE:
         say(
-            f"note: the method {request.method!r} does not use a workload; --workload changes nothing (hint: use "
+            f"note: the method {method.name!r} does not use a workload; --workload changes nothing (hint: use "
             "--method auto, or leave it out)"
         )
-    if request.method == "field-groups" and not request.schema.groups and request.public is None:
-        say(
-            "note: nothing is known about which columns belong together, so neighbours in the schema are (hint: "
-            'declare groups = [["SEX", "AGE"], …] under [table] of the schema, or give a --public table)'
-        )
+    for note in method.notes(request.schema, request.public is not None):
+        say(f"note: {note}")
     note_unread_columns(request.data, request.schema)
 
 
@@ -118,7 +116,7 @@ def note_lost_in_noise(release: Release) -> None:
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"
             )
-    if release.measurements.told is not None and not len(release.measurements.told.counts):
+    if release.measurements.released_rows is not None and not len(release.measurements.released_rows.counts):
         say(
             "note: no row was frequent enough to be told, so the table is empty, however many rows were asked for "
             "(hint: leave out or coarsen columns, or use --method auto)"

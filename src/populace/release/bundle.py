@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import ReleaseError
-from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.release.codebook import build_codebook
@@ -118,7 +118,7 @@ class Release:
     @cached_property
     def intervals(self) -> CountIntervals:
         """How sure the counts are that were measured."""
-        return count_intervals(self.measurements)
+        return intervals(self.measurements)
 
     @cached_property
     def compared(self) -> Mapping[str, npt.NDArray[Any]]:

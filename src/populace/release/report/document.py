@@ -15,7 +15,7 @@ from typing import Any
 
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.core.number_format import format_percent
-from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.measurements.measurements import (
     Measurement,
     Measurements,
@@ -114,7 +114,7 @@ def build_report(
 ) -> ReportDocument:
     """Return the report of a release, from its statement, its measurements, its synthetic codes and likely errors."""
     schema, items = measurements.schema, measurements.items
-    found = count_intervals(measurements)
+    found = intervals(measurements)
     total = max(1.0, float(found.of().estimate))
     seen = compare_all(measurements, codes=codes, total=total, likely=likely)
     pairs = tuple(
@@ -145,8 +145,8 @@ def build_report(
             *_describe_out_of_domain(measurements),
             *(
                 _summarize(columns, pairs, alone=alone)
-                if measurements.told is None
-                else _summarize_released_rows(measurements.told, total=total)
+                if measurements.released_rows is None
+                else _summarize_released_rows(measurements.released_rows, total=total)
             ),
         ),
         statement=statement,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from populace.release.statement.limitations import quote_names
+from populace.schema.hints import quote_in_text
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.queries.queries import Queries
@@ -63,8 +63,8 @@ def _effect(design: Design, queries: Queries) -> list[str]:
     most = f"{float(design.most_effect):g}"
     if not held[True]:
         return [f"That no design effect is above {most} is declared, and was not used."]
-    some = f" for queries of the kind {quote_names(held[True])}" if held[False] else ""
-    rest = f" For those of the kind {quote_names(held[False])} it was not used." if held[False] else ""
+    some = f" for queries of the kind {quote_in_text(held[True])}" if held[False] else ""
+    rest = f" For those of the kind {quote_in_text(held[False])} it was not used." if held[False] else ""
     return [
         f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
         f"units differ and one is larger, intervals are too short.{rest}"
@@ -105,7 +105,7 @@ def _totals(design: Design) -> list[str]:
     named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
     unused = [name for name, given in named_parts.items() if given is not None]
     return [
-        f"Totals of the population by {quote_names(by)} are treated as public: what they say of anybody "
+        f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody "
         "is not protected by "
         "anything here. A count that one set of them decides is told as it stands there, without error. Other counts "
         "come from weights that meet the totals; each has noise of its own, so counts that should add up to a total do "
@@ -128,12 +128,12 @@ def _answers(design: Design, queries: Queries) -> str:
     parts = []
     if left:
         parts.append(
-            f"rows without an answer to {quote_names(left)} do not count where it is asked for, as if they "
+            f"rows without an answer to {quote_in_text(left)} do not count where it is asked for, as if they "
             "were like the "
             "others"
         )
     if filled:
-        parts.append(f"missing answers to {quote_names(filled)} were filled from rows that are alike")
+        parts.append(f"missing answers to {quote_in_text(filled)} were filled from rows that are alike")
     told = f": {'; '.join(parts)}" if parts else ""
     return (
         f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "

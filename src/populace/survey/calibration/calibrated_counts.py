@@ -303,7 +303,7 @@ def _estimate_count(
         )
     question = make_weighted_question(sample, count, base=weighting.base, beta=mechanism.t)
     value = float(oracle.smooth(question, mechanism=mechanism, lattice=LATTICE))
-    other = distribution_draws(mechanism.mechanism) * (
+    other = distribution_draws(mechanism.distribution) * (
         _guess_smooth_bound(sample, beta=mechanism.t) / float(mechanism.s)
     )
     return _make_row(count, found, value=value, noise=found.population_noise(), other=other, way=way)
@@ -334,7 +334,7 @@ def _choose_method(
     least = alone * float(sample.weights.max() / weights.max()) ** 2
     if _MIN_SMOOTH_RATIO * least < found[best] and budget.smooth_epsilon(one) >= MIN_SMOOTH_EPSILON:
         mechanism = choose_smooth_noise(budget, sample, share=one)
-        if (_guess_smooth_bound(sample, beta=mechanism.t) * mechanism.deviation) ** 2 < found[best]:
+        if (_guess_smooth_bound(sample, beta=mechanism.t) * mechanism.standard_deviation) ** 2 < found[best]:
             return CountMethod.SMOOTH, mechanism
     return best, None
 
@@ -344,7 +344,8 @@ def choose_smooth_noise(budget: Budget, sample: CalibratedSample, *, share: Frac
     epsilon = _smooth_epsilon(budget, share=share)
     laws = [budget.smooth_noise(share, t=round_down(epsilon * part, bits=16)) for part in SMOOTHNESS_GRID]
     return min(
-        laws, key=lambda mechanism: mechanism.deviation * _guess_smooth_bound(sample, beta=mechanism.t)
+        laws,
+        key=lambda mechanism: mechanism.standard_deviation * _guess_smooth_bound(sample, beta=mechanism.t),
     )
 
 
