@@ -227,10 +227,10 @@ class Study:
         rows, income = self.population.survey(rng, rows=self.rows)
         oracle = Simulated(rows, budget=self.budget, rng=rng)
         found = {
-            NAMES[each]: estimate_missing(oracle, plan, laws=self.laws[each])
+            NAMES[each]: estimate_missing(oracle, plan, noise=self.laws[each])
             for each, plan in self.plans.items()
         }
-        found["at once"] = estimate_missing(oracle, self.plans[MissingHandling.MODEL], laws=self.at_once)
+        found["at once"] = estimate_missing(oracle, self.plans[MissingHandling.MODEL], noise=self.at_once)
         exact, lost = [], int(np.isnan(rows.numbers["INCOME"]).sum())
         globally, whole = [], []
         for estimand in estimands():

@@ -246,7 +246,7 @@ def study(
         for way, kept in found.items():
             if way is None or run % 4 == 0:
                 oracle = Drawn(census, rows, rng=rng)
-                kept.append(estimate_counts(oracle, COUNTS, weighting=replace(weighting, way=way)))
+                kept.append(estimate_counts(oracle, COUNTS, calibration=replace(weighting, method=way)))
         others[:, run] = naive(census, rows, rng=rng)
     return {way: gathered(kept, census.truths) for way, kept in found.items()}, others
 

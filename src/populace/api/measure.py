@@ -21,7 +21,7 @@ from populace.methods.discovery.domain_discovery import (
     with_grid_bins,
     with_grid_columns,
 )
-from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.methods.request_checks import (
     check_method,
     check_noise_fits,
@@ -99,7 +99,7 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     check_capacity(largest_schema(schema))
     grids = build_grids(schema)
     seen = with_grid_bins(schema, grids=grids)
-    if schema.open:
+    if schema.columns_to_learn:
         check_capacity(with_grid_columns(schema, grids=grids))
     check_constraints(ModelSpace.of(seen))
     workload = resolve(seen)
@@ -123,13 +123,13 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    transcript = Transcript(run, schema=schema)
-    current_state().paid = transcript.collected
-    if schema.open:
+    transcript = MeasurementTranscript(run, schema=schema)
+    current_state().paid = transcript.collect
+    if schema.columns_to_learn:
 
         def open_draft(draft: Schema) -> RecordingOracle:
             barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
-            return RecordingOracle(barrier, tape=transcript)
+            return RecordingOracle(barrier, transcript=transcript)
 
         schema, transcript.learnt = discover_domains(
             open_draft, schema, grids=grids, progress=progress, keys=keys
@@ -138,7 +138,7 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         table = PrivateTable.of(data, schema=schema)
         workload = resolve(schema)
         known = None if request.public is None else read_public(request.public, schema=schema)
-    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), tape=transcript)
+    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
     transcript.final = method.measure(oracle, workload=workload, progress=progress)
     run.finish()
     return replace(transcript.measurements(), context=context)
