@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from populace.core.untrusted_files import (
     require_text,
 )
 from populace.measurements.public_marginals import PublicMarginals
+from populace.measurements.run_context import RunContext
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -104,18 +105,6 @@ class ReleasedRows:
         return self.columns == tuple(domain) and bool(((self.codes >= 0) & (self.codes < sizes)).all())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """What only the process that measured knows; it is never saved.
-
-    The library of the frame that came in, the file format that goes with the input, and the ledger that paid.
-    """
-
-    library: str = "pyarrow"
-    table_format: str = "csv"
-    ledger: Path | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
@@ -128,7 +117,7 @@ class Measurements:
     record: RunRecord
     released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
-    context: RunContext = RunContext()
+    context: RunContext = field(default_factory=RunContext)
 
     def __post_init__(self) -> None:
         if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
