@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import binom
 
 from populace.api.generate import release_from
-from populace.audit.replay import LeakError, privacy_loss
 from populace.methods.fit_measurements import fit
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.read.value_counts import Tally
 from populace.schema.columns.column import Origin
+from tests.audit.replay import LeakError, privacy_loss
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
 

@@ -274,7 +274,7 @@ def frame(rows):
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_synthetic_rows_follow_the_noisy_count_for_frames_too(tmp_path, library):
     from populace.api.synthesize import synthesize
-    from populace.audit.replay import RecordingNoise, ReplayingNoise
+    from tests.audit.replay import RecordingNoise, ReplayingNoise
 
     schema = Schema.parse(SMALL)
     native = {

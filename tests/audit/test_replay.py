@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from populace.api.generate import release_from
-from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
@@ -21,6 +20,7 @@ from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.synthetic_rows import draw_table
+from tests.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from tests.audit.tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 
 # Methods from the literature that are made of the same questions: a few pairs tell whether they ask by the rows.

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from populace.api import measure as measure_api
 from populace.api import reservation
-from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 from populace.core.errors import OverBudget, PopulaceError
 from populace.core.marginals import Candidates, Marginal
 from populace.methods.registry import find_method
@@ -37,6 +36,7 @@ from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from tests.audit.exact_losses import Leak, Waste, allowed, lost
+from tests.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 
 Record = tuple[int, ...]
 Unit = tuple[Record, ...]
