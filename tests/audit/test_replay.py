@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
+from populace.api.generate import release_from
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
@@ -21,6 +20,7 @@ from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.synthetic_rows import draw_table
+from tests.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from tests.audit.tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
 from tests.helpers.sampled_cases import by_effort
 
@@ -133,7 +133,7 @@ def test_release_folders_of_neighbours_are_identical(method, chosen, tmp_path):
     """A canary on an empty table and one on a large table, or one of three."""
     for number, pair in enumerate(neighbour_pairs(24, seed=3)[chosen]):
         twin = run_twin(pair, method=method, ledgers=tmp_path, seed=number)
-        second = replace(twin.second, record=twin.first.record)
+        second = replace(twin.second, record=twin.first.record, context=twin.first.context)
         for name, measurements in (("a", twin.first), ("b", second)):
             model = fit(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")
