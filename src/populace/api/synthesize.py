@@ -255,7 +255,7 @@ def measure(
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
-    transcript.final = chosen.measure(oracle, workload=wish, progress=progress)
+    transcript.final = chosen.measure(oracle, wish, progress)
     run.finish()
     return transcript.measurements()
 

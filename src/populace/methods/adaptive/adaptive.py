@@ -33,7 +33,7 @@ from populace.methods.workload import Workload
 
 
 def measure_adaptive(
-    oracle: Oracle, *, workload: Workload, progress: Progress
+    oracle: Oracle, workload: Workload, progress: Progress
 ) -> tuple[Measurement | PublicMarginals, ...]:
     """Measure columns, look at the distance of every pair from independence, and measure a batch of columns and pairs.
 
@@ -45,14 +45,14 @@ def measure_adaptive(
     one too: where that is nearer than independence it is what a pair is taken to be unless it is measured.
     """
     if oracle.public is None:
-        return _measure_columns_and_pairs(oracle, workload=workload, progress=progress)[0]
-    measured, trusted = _measure_columns_and_pairs(oracle, workload=workload, progress=progress)
+        return _measure_columns_and_pairs(oracle, workload, progress)[0]
+    measured, trusted = _measure_columns_and_pairs(oracle, workload, progress)
     columns = [(name,) for name in oracle.domain]
     return (*measured, PublicMarginals.of(oracle.public, [*columns, *sorted(trusted)]))
 
 
 def _measure_columns_and_pairs(
-    oracle: Oracle, *, workload: Workload, progress: Progress
+    oracle: Oracle, workload: Workload, progress: Progress
 ) -> tuple[tuple[Measurement, ...], frozenset[Clique]]:
     """Return what was measured, and the pairs that are trusted to be as in the public table."""
     nothing: frozenset[Clique] = frozenset()

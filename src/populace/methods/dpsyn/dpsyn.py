@@ -97,10 +97,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
 
 
 def measure_dpsyn(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it measures all columns or all pairs, whatever is wanted)
-    progress: Progress,
+    oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement | PublicMarginals, ...]:
     """Measure the partition and, if ε is worth it, all columns or all pairs; the rest comes from the public table.
 

@@ -53,7 +53,7 @@ PMW_CONFIG = PmwConfig()
 MAX_QUERIES = 2**10
 
 
-def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_pmw(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then ask one wanted marginal after another, and measure it if the estimate is far off.
 
     The order is public: shuffled from a fixed seed. Each test is a noisy distance of the marginal's counts from the
