@@ -86,16 +86,16 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     >>> read_column("SEX", TomlTable("[columns.SEX]", {"kind": "ordinal", "values": ["1", "2"]})).size
     3
     """
-    kind = _kind(table)
+    kind = _read_kind(table)
     table.allow(_KEYS[kind])
     labels = table.table("labels", place=f"{table.place} labels")
-    function_of = _function_of(table)
+    function_of = _read_sources(table)
     shared: _Fields = {
         "name": name,
         "missing": table.texts("missing"),
         "other": table.text("other"),
         "labels": {key: labels.text(key) or "" for key in labels.items},
-        "origin": _origin(table, learnt=learnt),
+        "origin": _read_origin(table, learnt=learnt),
         "universe": table.text("universe"),
         "outside": table.text("outside"),
         "function_of": function_of,
@@ -104,12 +104,12 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
     if kind in (ColumnKind.CATEGORICAL, ColumnKind.ORDINAL):
-        return _listed(table, kind, shared)
+        return _read_listed(table, kind, shared)
     if kind in _CLASSES:
-        return _dated(table, _CLASSES[kind], shared, inside=_inside(table, learnt=learnt))
+        return _read_temporal(table, _CLASSES[kind], shared, inside=_read_density(table, learnt=learnt))
     _check_bins(table, kind)
-    read = _integer if kind is ColumnKind.INTEGER else _numeric
-    return read(table, shared, inside=_inside(table, learnt=learnt))
+    read = _read_integer if kind is ColumnKind.INTEGER else _read_decimal
+    return read(table, shared, inside=_read_density(table, learnt=learnt))
 
 
 def read_unit(table: TomlTable) -> PrivacyUnit:
@@ -127,7 +127,7 @@ def read_unit(table: TomlTable) -> PrivacyUnit:
     )
 
 
-def _kind(table: TomlTable) -> ColumnKind:
+def _read_kind(table: TomlTable) -> ColumnKind:
     kind = table.text("kind")
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
@@ -139,7 +139,7 @@ def _kind(table: TomlTable) -> ColumnKind:
     return table.choice("kind", default=ColumnKind.CATEGORICAL)
 
 
-def _origin(table: TomlTable, *, learnt: bool) -> Origin:
+def _read_origin(table: TomlTable, *, learnt: bool) -> Origin:
     """Return where a domain comes from; that it was learnt from the rows is nothing one can declare."""
     if table.items.get("origin") == Origin.LEARNT and not learnt:
         raise SchemaError(
@@ -150,12 +150,12 @@ def _origin(table: TomlTable, *, learnt: bool) -> Origin:
     return table.choice("origin", default=Origin.DECLARED)
 
 
-def _function_of(table: TomlTable) -> tuple[str, ...]:
+def _read_sources(table: TomlTable) -> tuple[str, ...]:
     given = table.items.get("function_of", [])
     return (given,) if isinstance(given, str) else table.texts("function_of")
 
 
-def _listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
+def _read_listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
     if table.items.get("values") == LEARN:
         if kind is ColumnKind.ORDINAL:
             raise SchemaError(
@@ -175,15 +175,15 @@ def _listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
     return listed(values=values, **shared)
 
 
-def _integer(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
+def _read_integer(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
     beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
     if "edges" in table:
         first, *inner, last = table.wholes("edges")
         starts: range | tuple[int, ...] = (first, *inner)
     else:
-        first = _end(table, table.whole("min"), bottom)
-        last = _end(table, table.whole("max"), top)
+        first = _range_end(table, table.whole("min"), bottom)
+        last = _range_end(table, table.whole("max"), top)
         starts = ()
     if "bins" in table:
         return UnknownBins(
@@ -206,12 +206,15 @@ def _integer(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) ->
     )
 
 
-def _numeric(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
+def _read_decimal(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
     beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
     edges = table.numbers("edges")
     if "edges" not in table:
-        low, high = _end(table, table.number("min"), bottom), _end(table, table.number("max"), top)
+        low, high = (
+            _range_end(table, table.number("min"), bottom),
+            _range_end(table, table.number("max"), top),
+        )
         if "bins" in table:
             return UnknownBins(min=low, max=high, beyond=beyond, decimals=decimals, **shared)
         if (bottom is not None and low > bottom) or (top is not None and high < top):
@@ -227,7 +230,7 @@ def _numeric(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) ->
     )
 
 
-def _dated(
+def _read_temporal(
     table: TomlTable, kind: type[TemporalColumn], shared: _Fields, *, inside: BinDensity | None
 ) -> Column:
     name = shared["name"]
@@ -235,12 +238,12 @@ def _dated(
     if "edges" in table:
         _refuse_beside_edges(table)
         *starting, end = table.texts("edges")
-        starts: Sequence[int] = [_moment(table, kind, text) for text in starting]
-        first, last = starts[0], _last_moment(table, kind, end)
+        starts: Sequence[int] = [_read_step(table, kind, text) for text in starting]
+        first, last = starts[0], _read_last_step(table, kind, end)
     elif ends[0] is None or ends[1] is None:
         raise _no_ends(table)
     else:
-        first, last = _moment(table, kind, ends[0]), _last_moment(table, kind, ends[1])
+        first, last = _read_step(table, kind, ends[0]), _read_last_step(table, kind, ends[1])
         if "bins" in table:
             _check_learning(table)
             return UnknownTemporalBins(
@@ -266,7 +269,7 @@ def _dated(
     )
 
 
-def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
+def _read_density(table: TomlTable, *, learnt: bool) -> BinDensity | None:
     """Return what is said of values inside bins; that it was learnt is nothing one can declare."""
     given = table.items.get("inside")
     if given is None:
@@ -278,19 +281,19 @@ def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
             f"{table.place}: inside can only be 'learn'.",
             hint="leave it out to draw values evenly inside bins; only budget can buy another law",
         )
-    told = TomlTable(f"{table.place} inside", given)
-    told.allow(("starts", "weights", "steps", "rounds", "unit"))
-    rows = [TomlTable(told.place, {"rounds": row}) for row in given.get("rounds", ())]
+    given_keys = TomlTable(f"{table.place} inside", given)
+    given_keys.allow(("starts", "weights", "steps", "rounds", "unit"))
+    rows = [TomlTable(given_keys.place, {"rounds": row}) for row in given.get("rounds", ())]
     return BinDensity(
-        starts=told.wholes("starts"),
-        weights=told.wholes("weights"),
-        steps=told.wholes("steps"),
+        starts=given_keys.wholes("starts"),
+        weights=given_keys.wholes("weights"),
+        steps=given_keys.wholes("steps"),
         class_weights=tuple(row.wholes("rounds") for row in rows),
-        unit=told.number("unit") or Fraction(1),
+        unit=given_keys.number("unit") or Fraction(1),
     )
 
 
-def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
+def _read_step(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     found = kind.parse_iso(text)
     if found is None:
         raise SchemaError(
@@ -300,13 +303,13 @@ def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     return found
 
 
-def _last_moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
+def _read_last_step(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     """Return where a column ends; a day ends with its last second."""
     whole_day = kind is DateTimeColumn and DateColumn.parse_iso(text) is not None and ":" not in text
-    return _moment(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
+    return _read_step(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
 
 
-def _end(table: TomlTable, given: _N | None, code: _N | None) -> _N:
+def _range_end(table: TomlTable, given: _N | None, code: _N | None) -> _N:
     """Return where a range ends: as declared, or at its top or bottom code."""
     end = code if given is None else given
     if end is None:
@@ -325,8 +328,8 @@ def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
     if "edges" in table:
         _refuse_beside_edges(table)
         return
-    _end(table, table.number("min"), table.number("bottom"))
-    _end(table, table.number("max"), table.number("top"))
+    _range_end(table, table.number("min"), table.number("bottom"))
+    _range_end(table, table.number("max"), table.number("top"))
     _check_climb(table)
     if "bins" in table:
         _check_learning(table)

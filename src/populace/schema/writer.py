@@ -49,7 +49,7 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
     if isinstance(column, RangeColumn) and column.beyond is not OutOfRange.NEAREST:
         table["beyond"] = str(column.beyond)
     if isinstance(column, RangeColumn) and column.density is not None:
-        table["inside"] = _inside(column.density)
+        table["inside"] = _density_table(column.density)
     if column.type is not None:
         table["type"] = str(column.type)
     if column.missing:
@@ -163,17 +163,17 @@ def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
     return {"min": column.min, "max": column.max, "bins": "learn"}
 
 
-def _inside(inside: BinDensity) -> TomlValue:
-    if not inside.known:
+def _density_table(density: BinDensity) -> TomlValue:
+    if not density.known:
         return "learn"
-    told: dict[str, int | Fraction | TomlList] = {
-        "starts": list(inside.starts),
-        "weights": list(inside.weights),
+    table: dict[str, int | Fraction | TomlList] = {
+        "starts": list(density.starts),
+        "weights": list(density.weights),
     }
-    if inside.steps:
-        told["steps"] = list(inside.steps)
-    told["rounds"] = [list(row) for row in inside.class_weights]
-    return told if inside.unit == 1 else told | {"unit": inside.unit}
+    if density.steps:
+        table["steps"] = list(density.steps)
+    table["rounds"] = [list(row) for row in density.class_weights]
+    return table if density.unit == 1 else table | {"unit": density.unit}
 
 
 def _number_text(value: object) -> str:
