@@ -26,17 +26,17 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     clique = table.texts("by")
     scales = [_find_semantics(name, layout, place=table.place) for name in clique]
     if len(set(clique)) < len(clique):
-        raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
+        raise table.error("names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
     if np.prod(shape, dtype=object) > LIMITS.max_totals_cells:
-        raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
+        raise table.error(
+            f"has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
             hint="name fewer or coarser columns",
         )
     key, beside = ("counts", "count") if clique else ("count", "counts")
     if key not in table or beside in table:
-        raise SchemaError(
-            f"{table.place} needs {key}, and no {beside}.",
+        raise table.error(
+            f"needs {key}, and no {beside}.",
             hint='write by = [] and count = 7634, or by = ["SEX"] and counts = { "1" = 3700, "2" = 3934 }',
         )
     counts = np.zeros(shape, dtype=np.int64)
@@ -46,9 +46,7 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
             _find_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True)
         )
         if cell in seen:
-            raise SchemaError(
-                f"{table.place} has {quote_names(texts)} twice.", hint="list each combination once"
-            )
+            raise table.error(f"has {quote_names(texts)} twice.", hint="list each combination once")
         seen.add(cell)
         counts[cell] = count
     counts.setflags(write=False)
@@ -152,15 +150,15 @@ def _read_lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, .
             yield (text,), _read_count(count, place=table.place)
         return
     if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
-        raise SchemaError(
-            f"{table.place}: counts do not fit {quote_names(clique)}.",
+        raise table.error(
+            f": counts do not fit {quote_names(clique)}.",
             hint='write counts = [ { A = "1", B = "x", count = 5 }, … ], for one column { "1" = 5, … }',
         )
     for row in given:
         texts = [toml_text(row.get(name)) for name in clique]
         if set(row) != {*clique, "count"} or None in texts:
-            raise SchemaError(
-                f"{table.place}: an entry of counts does not name just {quote_names([*clique, 'count'])}.",
+            raise table.error(
+                f": an entry of counts does not name just {quote_names([*clique, 'count'])}.",
                 hint="give each entry one value of every column, and its count",
             )
         yield tuple(text or "" for text in texts), _read_count(row["count"], place=table.place)
