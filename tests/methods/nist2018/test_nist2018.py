@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.fit_model import fit_model
@@ -383,7 +384,7 @@ def test_rounds_of_another_schema_are_refused():
         QueryRounds(columns={"c": ColumnQuery()}),
     ):
         with pytest.raises(UsageError, match=r"covers 3 codes|no variable"):
-            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).under(
+            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).for_schema(
                 Schema.from_sizes({"a": 4, "b": 2})
             )
 
