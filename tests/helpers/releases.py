@@ -102,9 +102,9 @@ def make(
     schema = measurements.schema
     model = fit(measurements)
     count = round(model.total) if rows is None else rows
-    (table,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
-    return Release.made(
-        table=table,
+    drawn = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
+    return Release.create(
+        list(drawn),
         measurements=measurements,
         model=model,
         seed=seed,

@@ -9,8 +9,6 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from populace.api.reservation import (
     as_schema,
     default_dataset,
@@ -60,7 +58,7 @@ from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
 from populace.release.bundle import Release
 from populace.release.row_selection import MAX_IMPLICATES, RowSelection, expected_row_count
-from populace.release.synthetic_rows import draw_tables
+from populace.release.synthetic_rows import SyntheticRows, draw_tables
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
@@ -327,19 +325,18 @@ def _release(
     if none_told or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
-    tables: list[pa.Table] = []
+    tables: list[SyntheticRows] = []
     drawn = draw_tables(schema, model, given=given, rows=count, implicates=implicates, seed=seed)
     for number in range(implicates):
         (progress or silent)("drawing rows", number / implicates)
         tables.append(next(drawn))
-    return Release.made(
-        table=tables[0],
+    return Release.create(
+        tables,
         measurements=measurements,
         model=model,
         seed=seed,
         rows_asked=rows,
         selection=selection,
-        further=tuple(tables[1:]),
         like=like,
         ledger=ledger,
     )

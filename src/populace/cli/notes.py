@@ -113,10 +113,10 @@ def note_lost_in_noise(release: Release) -> None:
         release.measurements, total=total, rows=release.synthetic.num_rows
     ):
         return
-    seen = compare_all(release.measurements, codes=release.compared, total=total)
-    lost = sum(comparison.reading is Quality.LOST for _, _, comparison in seen)
+    seen = compare_all(release.measurements, codes=release.compared_codes, total=total)
+    lost = sum(comparison.quality is Quality.LOST for _, _, comparison in seen)
     if 2 * lost > len(seen):
         say(
-            f"note: {lost} of {len(seen)} measured columns and pairs are lost in noise (hint: look at the report "
+            f"note: {lost} of {len(seen)} measured columns and pairs are dominated by noise (hint: look at the report "
             "before you publish; a larger epsilon, fewer columns or coarser domains help)"
         )

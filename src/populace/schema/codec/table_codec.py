@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +74,20 @@ class TableCodec:
         """Return rows in the schema's own values and types; inside a bin a value is drawn uniformly."""
         return pa.table({name: self._values(name, codes, rng=rng) for name in self._schema.columns})
 
+    def normalize(self, codes: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return codes as encoding gives them: a special code of a split column has no remainder."""
+        return self._normalize(dict(codes), names=codes)
+
+    def _normalize(
+        self, found: dict[str, npt.NDArray[Any]], *, names: Container[str]
+    ) -> dict[str, npt.NDArray[Any]]:
+        for column in self._columns.values():
+            parts = [part.name for part in column.variables]
+            if isinstance(column, IntegerColumn) and len(parts) == 2 and parts[0] in names:
+                whole = join_codes(column, found[parts[0]], found[parts[1]])
+                found |= zip(parts, split_codes(column, whole), strict=True)
+        return found
+
     def broken(self, table: pa.Table) -> dict[str, int]:
         """Return for each rule and each function, in words, how many rows of a synthetic table break it."""
         codes = self._as_written({name: table[name] for name in self._columns})
@@ -96,17 +110,8 @@ class TableCodec:
 
     def _kept(self, codes: Mapping[str, npt.NDArray[Any]], repair: RuleRepair) -> dict[str, npt.NDArray[Any]]:
         held = repair(codes)
-        for column in self._columns.values():
-            parts = [part.name for part in column.variables]
-            if (
-                isinstance(column, IntegerColumn)
-                and len(parts) == 2
-                and parts[0] in repair.repaired_variables
-            ):
-                # A row that became special has no remainder any more.
-                whole = join_codes(column, held[parts[0]], held[parts[1]])
-                held |= zip(parts, split_codes(column, whole), strict=True)
-        return held
+        # A row that became special has no remainder any more.
+        return self._normalize(held, names=repair.repaired_variables)
 
     def _values(self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator) -> Array:
         column = self._schema.columns[name]
