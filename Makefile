@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-full check format bench-env bench docs clean
+.PHONY: help setup demo test test-slow test-full check format bench-env bench docs changelog clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,8 +73,12 @@ bench: bench-env ## run every script of bench/ and keep what it prints in bench/
 
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py
+	@$(BIN)/python docs/images/truth.py
 	@$(BIN)/python docs/images/release.py
 	@$(BIN)/python docs/images/estimates.py
+
+changelog: ## write CHANGELOG.md from the fragments in changes/
+	@$(PYTHON) changes/compile.py
 
 clean: ## remove what the commands above made, the environments included
 	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*

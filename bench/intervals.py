@@ -35,7 +35,8 @@ from mst_vs_mbi import measure, read, spanning_tree
 from populace.api.synthesize import measure as measure_run
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
-from populace.inference.gls.count_intervals import CountInterval, CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountInterval, CountIntervals, intervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -213,12 +214,12 @@ def simulate(name: str, table: Study, *, runs: int, compare: bool = False) -> bo
     begun = time.perf_counter()
     truth = partial(count, table.codes, domain=table.domain)
     for items, groups in table.runs(runs, seed=1):
-        found = CountIntervals(items, domain=table.domain, laplace=table.laplace)
+        found = CountIntervals(items, space=ModelSpace(domain=table.domain), laplace=table.laplace)
         look(covered, found, groups, truth)
         city = found.of("city")
         worst += np.abs(truth(city.marginal) - city.estimate) <= city.reach
         if compare:
-            fixed = CountIntervals(items, domain=table.domain, groups=GroupingOrigin.FIXED)
+            fixed = CountIntervals(items, space=ModelSpace(domain=table.domain), groups=GroupingOrigin.FIXED)
             look(covered, fixed, groups, truth, way="as if fixed")
     print(f"\n{name}: {runs} runs, {(time.perf_counter() - begun) / runs * 1000:.0f} ms each")
     good = covered.tell()
@@ -254,7 +255,7 @@ def whole(method: str, *, runs: int) -> bool:
         groups = {way.column: way for marginal in larger for way in marginal.groupings}
         codes = TableCodec(measured.schema).encode(cells)
         truth = partial(count, codes, domain=measured.schema.domain)
-        look(covered, count_intervals(measured), groups, truth)
+        look(covered, intervals(measured), groups, truth)
     each = (time.perf_counter() - begun) / runs * 1000
     print(
         f"\nwhole runs of {method} on {table.num_rows:,} people, epsilon 1: {runs} runs, {each:.0f} ms each"
@@ -268,7 +269,9 @@ def adult() -> bool:
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        cells = sum(interval.estimate.size for interval in CountIntervals(items, domain=domain))
+        cells = sum(
+            interval.estimate.size for interval in CountIntervals(items, space=ModelSpace(domain=domain))
+        )
         times.append(time.perf_counter() - begun)
     print(
         f"\nAdult, {len(items)} tables of {cells:,} cells: intervals of all cells in {1000 * min(times):.0f} ms"

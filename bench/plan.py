@@ -60,7 +60,7 @@ from shapes import OTHERS, SCHEMAS, rows_of, shapes
 
 from populace.core.marginals import Marginal
 from populace.measurements.measurements import Measurements
-from populace.methods.registry import resolve_name
+from populace.methods.registry import find_method
 from populace.methods.workload import resolve_workload
 from populace.planning.plan import simulate_on_public_table
 from populace.planning.prediction_range import PredictionRange
@@ -173,7 +173,7 @@ def terms(schema: Schema, *, epsilon: str) -> RunTerms:
         schema,
         epsilon=Fraction(epsilon),
         delta=Fraction(DELTA),
-        method=resolve_name("auto"),
+        method=find_method("auto"),
         workload=resolve_workload(None)(close_domains(schema)),
     )
 

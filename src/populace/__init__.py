@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
-    from populace.inference.gls.count_intervals import count_intervals as count_intervals
+    from populace.inference.gls.count_intervals import intervals as intervals
     from populace.inference.model import Model as Model
     from populace.measurements.measurements import Measurements as Measurements
     from populace.methods.fit_measurements import fit as fit

@@ -11,9 +11,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from populace.api import synthesize as pipeline
 from populace.core.marginals import Candidates, Marginal
 from populace.measurements.measurements import Measurement
+from populace.methods.method import Method
+from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Noise
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.ledger_state import LedgerState
@@ -251,9 +252,9 @@ def _candidates(change: Callable[[Any, Candidates], Candidates]) -> Iterator[Non
         def choose(self, candidates: Candidates, **options: Any) -> Any:
             return self._oracle.choose(change(self._behind, candidates), **options)
 
-    def changed(strategy: Any) -> Any:
-        return lambda oracle, **options: strategy(Changing(oracle), **options)
+    def changed(method: Method) -> Method:
+        return replace(method, measure=lambda oracle, **asked: method.measure(Changing(oracle), **asked))
 
-    methods = {name: changed(strategy) for name, strategy in pipeline.METHODS.items()}
-    with patch.object(pipeline, "METHODS", methods):
+    methods = {name: changed(method) for name, method in METHODS.items()}
+    with patch("populace.methods.registry.METHODS", methods):
         yield

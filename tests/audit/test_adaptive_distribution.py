@@ -7,6 +7,7 @@ number of each answer; summed over all their values, the hockey-stick divergence
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from unittest.mock import patch
@@ -14,9 +15,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.api import synthesize as pipeline
 from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Candidates, Marginal
+from populace.methods.adaptive.adaptive import ADAPTIVE
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.transcripts import Case, whole_run
 
@@ -104,7 +105,10 @@ def divergences():
 )
 @pytest.mark.slow
 def test_delta_of_all_transcripts_is_the_one_that_was_promised(fault, kept, used):
-    with patch.object(pipeline, "METHODS", {"adaptive": curious}), fault():
+    with (
+        patch("populace.methods.registry.METHODS", {"adaptive": replace(ADAPTIVE, measure=curious)}),
+        fault(),
+    ):
         found = max(divergences())
     delta = float(CASE.delta)
     assert (found <= delta) is kept

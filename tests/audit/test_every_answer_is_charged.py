@@ -58,7 +58,7 @@ ROWS, AGES = Sum(by=A), Sum(by=B, factors=(SumFactor(column="b", low=Fraction(0)
 APART = Binning(name="apart", bins=((0,), (1,)))
 TOTALS = (Fraction(10), Fraction(20))
 COUNT = WeightedQuestion(by=A, binning=APART, populations=TOTALS, beta=LN_2)
-SMOOTH = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
+SMOOTH = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
 CHOICE = BinChoice(by=A, binnings=(APART, Binning(name="whole", bins=((0, 1),))), populations=TOTALS)
 CHOSEN = Exponential(Fraction(1, 10))
 
@@ -144,13 +144,13 @@ VERBS: dict[str, tuple[Question, Question, int]] = {
         lambda door: list(door.sum_batches([([ROWS, ROWS], WIDE), ([ROWS], WIDE)])),
         3,
     ),
-    "choose": (sees("choose", ONE, {"among": [0], "law": CHOSEN}),) * 2 + (1,),
-    "discover_values": (sees("discover_values", "city", {"law": KEYS}),) * 2 + (1,),
-    "discover_rows": (sees("discover_rows", {"law": KEYS}),) * 2 + (1,),
+    "choose": (sees("choose", ONE, {"among": [0], "mechanism": CHOSEN}),) * 2 + (1,),
+    "discover_values": (sees("discover_values", "city", {"mechanism": KEYS}),) * 2 + (1,),
+    "discover_rows": (sees("discover_rows", {"mechanism": KEYS}),) * 2 + (1,),
     "discover_bins": (sees("discover_bins", "b", {"groups": np.array([0, 1, 1]), "noise": WIDE}),) * 2 + (1,),
-    "smooth": (sees("smooth", COUNT, {"law": SMOOTH, "lattice": Fraction(1)}),) * 2 + (1,),
+    "smooth": (sees("smooth", COUNT, {"mechanism": SMOOTH, "lattice": Fraction(1)}),) * 2 + (1,),
     "bound_size": (sees("bound_size", COUNT, {"noise": WIDE}),) * 2 + (1,),
-    "choose_bins": (sees("choose_bins", CHOICE, {"law": CHOSEN}),) * 2 + (1,),
+    "choose_bins": (sees("choose_bins", CHOICE, {"mechanism": CHOSEN}),) * 2 + (1,),
 }
 # Choices have few answers and may well agree; keys are told without a threshold's worth of noise.
 FEW = ("choose", "choose_bins", "discover_values", "discover_rows")
@@ -174,8 +174,8 @@ class Asked:
         table = PrivateTable(
             lambda: MemoryEngine({**CODES, "city": np.zeros(3, np.uint8)}, domain=SCHEMA.domain),
             schema=SCHEMA,
-            teller=lambda: {"city": Tally(np.array(["Bonn", "Köln", "Ulm"]), counts)},
-            surveyor=lambda: SurveyRows(
+            read_tallies=lambda: {"city": Tally(np.array(["Bonn", "Köln", "Ulm"]), counts)},
+            read_survey_rows=lambda: SurveyRows(
                 codes=CODES, numbers={name: own.astype(np.float64) for name, own in CODES.items()}
             ),
         )
@@ -379,14 +379,16 @@ ABOUT_THE_SAME_DONORS = [
 @pytest.mark.parametrize("other", ABOUT_THE_SAME_DONORS, ids=["range", "sum", "squares"])
 def test_questions_about_the_same_donors_are_each_paid(other, verb):
     """What was filled is kept for further questions; their answers are not free for that."""
-    how: dict[str, Any] = {"law": SMOOTH, "lattice": Fraction(1)} if verb == "smooth" else {"noise": WIDE}
+    how: dict[str, Any] = (
+        {"mechanism": SMOOTH, "lattice": Fraction(1)} if verb == "smooth" else {"noise": WIDE}
+    )
     asked = Asked()
     for times, question in enumerate([FILLED, other, FILLED, other], start=1):
         getattr(asked.door, verb)(question, **how)
         assert asked.paid[0] == len(asked.ear.cells) == times
     # The size of a bound and the answer that follows it are two answers.
     getattr(asked.door, "bound_size" if verb == "smooth" else "smooth")(
-        FILLED, **({"noise": WIDE} if verb == "smooth" else {"law": SMOOTH, "lattice": Fraction(1)})
+        FILLED, **({"noise": WIDE} if verb == "smooth" else {"mechanism": SMOOTH, "lattice": Fraction(1)})
     )
     assert asked.paid[0] == 5
 

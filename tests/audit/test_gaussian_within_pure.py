@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from unittest.mock import patch
@@ -17,9 +18,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.api import synthesize as pipeline
 from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Marginal
+from populace.methods.stability.stability import STABILITY
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, EpsilonDeltaGaussian, Spend
 from populace.privacy.accounting.partition_selection import delta_price
@@ -194,7 +195,10 @@ def divergences():
 @pytest.mark.slow
 def test_delta_of_all_transcripts_is_kept_when_questions_follow_answers(fault, kept, used):
     """Parts of ε and δ are added up, which is more than a whole run loses: this asker can use about half of δ."""
-    with patch.object(pipeline, "METHODS", {"stability": curious}), fault():
+    with (
+        patch("populace.methods.registry.METHODS", {"stability": replace(STABILITY, measure=curious)}),
+        fault(),
+    ):
         found, seen = divergences()
     assert len(seen) == 2
     delta = float(CASE.delta)

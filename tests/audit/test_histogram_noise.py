@@ -98,8 +98,8 @@ def test_rows_are_told_with_the_booked_noise(relation, moves, factor, fits):
     mechanism = found.record.spends[-1].spend.mechanism
     assert mechanism.noise.scale == pytest.approx(moves / 0.98, rel=1e-9)
     assert found.record.guarantee == (1, Fraction(1, 1000))
-    assert len(found.told.counts) == 1500
-    assert within(found.told.counts - 60, mechanism.noise) is fits
+    assert len(found.released_rows.counts) == 1500
+    assert within(found.released_rows.counts - 60, mechanism.noise) is fits
 
 
 @pytest.mark.parametrize(("factor", "fits"), FACTORS)
@@ -115,5 +115,5 @@ def test_rows_are_told_as_often_as_the_booked_law_says(factor, fits):
     found = run(codes, method="stability", factor=factor, sizes={"a": 10**6, "b": 9})
     q = math.exp(-1 / float(mechanism.noise.scale))
     chance = q**3 / (1 + q)
-    times = len(found.told.counts)
+    times = len(found.released_rows.counts)
     assert bool(abs(times - each * chance) < 5 * math.sqrt(each * chance * (1 - chance))) is fits

@@ -34,8 +34,8 @@ from populace.schema.unit import PrivacyUnit
 from tests.audit.private_checks import CHECKS, check_split
 from tests.helpers.planted_faults import seeded
 
-SPEND = "self._run.charge(self._spend("
-AGAIN = "candidates is self._scored or self._run.charge(self._spend("
+SPEND = "self._run.charge("
+AGAIN = "candidates is self._scored or self._run.charge("
 FAULTS: list[tuple[str, Any, str, str]] = [
     # Answers for nothing, or for the price of one.
     ("verb score", Barrier.score, SPEND, AGAIN),
@@ -55,12 +55,37 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "for sums, noise in batches\n",
         "for sums, noise in batches[-1:]\n",
     ),
-    ("verb discover_rows", Barrier.discover_rows, SPEND, "self._table._engine or " + SPEND),
-    ("verb discover_values", Barrier.discover_values, SPEND, "self._table._tallies or " + SPEND),
-    ("verb smooth", Barrier.smooth, SPEND, "self._table._rows or " + SPEND),
-    ("verb bound_size", Barrier.bound_size, SPEND, "self._table._rows or " + SPEND),
-    ("verb choose_bins", Barrier.choose_bins, SPEND, "self._table._rows or " + SPEND),
-    ("verb discover_bins", Barrier.discover_bins, SPEND, "self._table._engine or " + SPEND),
+    (
+        "verb discover_rows",
+        Barrier.discover_rows,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_values",
+        Barrier.discover_values,
+        SPEND,
+        "self._table._read_tallies.cache_info().currsize or " + SPEND,
+    ),
+    ("verb smooth", Barrier.smooth, SPEND, "self._table._read_survey_rows.cache_info().currsize or " + SPEND),
+    (
+        "verb bound_size",
+        Barrier.bound_size,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb choose_bins",
+        Barrier.choose_bins,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_bins",
+        Barrier.discover_bins,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
     # Noise that is shared.
     (
         "verb score",
@@ -150,12 +175,17 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "_tail(mechanism.noise, mechanism.threshold)",
     ),
     ("key delta", reveal_probability, "mechanism.threshold - rows))[1]", "mechanism.threshold))[1]"),
-    ("key delta", reveal_probability, "max(apart, together, _LEAST)", "max(together, _LEAST)"),
+    (
+        "key delta",
+        reveal_probability,
+        "max(apart, together, _MIN_PROBABILITY)",
+        "max(together, _MIN_PROBABILITY)",
+    ),
     ("key delta", reveal_probability, "mechanism.threshold < rows", "False"),
     ("key delta", stability._tail, "(1 + (-ball", "(2 + (-ball"),
     ("key delta", stability._gaussian_tail, "(total + rest)", "total / 2"),
     # Books.
-    ("books", Ledger.charge, "key_delta(spend.mechanism, unit=run.unit)", "0"),
+    ("books", Ledger.charge, "delta_price(spend.mechanism, unit=run.unit)", "0"),
     (
         "books",
         Ledger.charge,
@@ -164,7 +194,12 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("books", LedgerState._spend, "+= record.price", "= record.price"),
     ("books", LedgerState._spend, "record.delta > (unused", "False and record.delta > (unused"),
-    ("books", LedgerState.write, "(Kind.GRANT, Kind.RESERVE, Kind.SPEND)", "(Kind.GRANT, Kind.RESERVE)"),
+    (
+        "books",
+        LedgerState.write,
+        "(EventKind.GRANT, EventKind.RESERVE, EventKind.SPEND)",
+        "(EventKind.GRANT, EventKind.RESERVE)",
+    ),
     ("books", LedgerState._reserve, "or record.delta > account.left_delta", ""),
     (
         "books",
@@ -175,14 +210,14 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", LedgerState._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
     ("books", LedgerState._finish, "taken_delta - delta", "taken_delta - 2 * delta"),
     ("books", LedgerState._active, "run.finished", "False"),
-    ("books", RunRecord.check_return, "self.plan is not Plan.FIXED", "False"),
-    ("books", RunRecord.check_return, "not fits(", "False and fits("),
-    ("books", RunRecord.left, "self.keys - self.used_keys", "self.keys"),
+    ("books", RunRecord.check_return, "self.plan is not Adaptivity.FIXED", "False"),
+    ("books", RunRecord.check_return, "not is_covered(", "False and is_covered("),
+    ("books", RunRecord.left, "self.keys - self.used_delta_reserve", "self.keys"),
     (
         "books",
         SpendRecord.check,
-        'unit=unit):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
-        'unit=Unit()):\n        raise too_cheap(f"run {run} booked {self.spend} below its part',
+        'unit=unit):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
+        'unit=PrivacyUnit()):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
     ),
     ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
     ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
@@ -192,8 +227,18 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("threshold", ExactNoise.reveal, "noisy > mechanism.threshold", "noisy >= mechanism.threshold"),
     ("threshold", ExactNoise.reveal, "counts > 0", "counts >= 0"),
     ("threshold", ExactNoise.reveal, "int(noisy[place])", "int(counts[place])"),
-    ("draws", samplers.draw_discrete_gaussian, "cut(gaussian(variance))", "cut(gaussian(variance / 4))"),
-    ("draws", samplers.draw_discrete_laplace, "cut(laplace(scale))", "cut(laplace(2 * scale))"),
+    (
+        "draws",
+        samplers.draw_discrete_gaussian,
+        "build_blocks(gaussian_distribution(variance))",
+        "build_blocks(gaussian_distribution(variance / 4))",
+    ),
+    (
+        "draws",
+        samplers.draw_discrete_laplace,
+        "build_blocks(laplace_distribution(scale))",
+        "build_blocks(laplace_distribution(2 * scale))",
+    ),
     (
         "draws",
         samplers.draw_exponential_counts,
@@ -210,15 +255,15 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("draws", samplers.draw_exponential_choice, "entropy.below(len(members))", "0"),
     ("draws", inversion.count_thresholds, 'side="right")', 'side="right") + 1'),
     ("zero", blocks._try_draws, "keep &= ~(negative & (magnitude == 0))", "pass"),
-    ("zero", blocks._try_draws, "keep[i] = happens(", "keep[i] = True or happens("),
+    ("zero", blocks._try_draws, "keep[i] = decide_event(", "keep[i] = True or decide_event("),
     ("fork", SystemEntropy.words, "self._owner != (os.getpid(), _generation)", "False"),
     ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(1) * 32"),
     ("fork", SystemEntropy._key, "os.urandom(32)", "os.urandom(16) + bytes(16)"),
     # Files.
     ("first rows", select_first_rows, "rank < rows", "rank <= rows"),
     ("first rows", select_first_rows, "kept &= units != empty", "pass"),
-    ("first rows", select_first_rows, "unified(ids)", "ids"),
-    ("first rows", values.cells_to_texts, "trimmed(", "("),
+    ("first rows", select_first_rows, "unify_texts(ids)", "ids"),
+    ("first rows", values.cells_to_texts, "trim_texts(", "("),
     (
         "contributions",
         sums.row_contributions,

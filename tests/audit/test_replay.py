@@ -15,6 +15,7 @@ import pytest
 from populace.api.synthesize import release_from
 from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
@@ -36,10 +37,12 @@ def check_twin(twin: Twin) -> None:
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
     check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
     check_conservation(twin)
-    assert [first.told is None, second.told is None] == [first.record.method != "stability"] * 2
-    if first.told is not None:
-        assert np.array_equal(first.told.codes, second.told.codes)
-        assert np.array_equal(first.told.counts, second.told.counts)
+    assert [first.released_rows is None, second.released_rows is None] == [
+        first.record.method != "stability"
+    ] * 2
+    if first.released_rows is not None:
+        assert np.array_equal(first.released_rows.codes, second.released_rows.codes)
+        assert np.array_equal(first.released_rows.counts, second.released_rows.counts)
     for one, other in zip(first.items, second.items, strict=True):
         assert one.marginal == other.marginal
         assert one.variance == other.variance
@@ -70,7 +73,7 @@ def check_twins(found, *, method, delta="1e-3") -> None:
         twin = run_twin(pair, method=method, ledgers=None, seed=number, delta=delta)
         check_twin(twin)
         pairs += any(len(item.marginal.clique) == 2 for item in twin.first.items)
-        told += bool(twin.first.told is not None and len(twin.first.told.counts))
+        told += bool(twin.first.released_rows is not None and len(twin.first.released_rows.counts))
         choices += any(booked.spend.verb in ("choose", "score") for booked in twin.first.record.spends)
     if method == "stability":
         assert told > len(found) / 4, "the replay hardly told a row"
@@ -276,7 +279,7 @@ def test_faults_of_told_rows_are_caught(fault, monkeypatch):
 
 def test_drawing_rows_reads_nothing_private(tmp_path):
     twin = run_twin(neighbour_pairs(1, seed=9)[0], method="mst", ledgers=tmp_path, seed=1)
-    model = fit_least_squares(twin.first.items, domain=schema().domain)
+    model = fit_least_squares(twin.first.items, space=ModelSpace(domain=schema().domain))
     first = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     second = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     assert first.table.equals(second.table)

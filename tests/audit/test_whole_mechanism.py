@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from populace.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
+from populace.methods.method import DeltaUse
 from populace.methods.registry import METHODS as ALL
-from populace.methods.registry import PURE, TELLING
 from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
@@ -30,7 +30,8 @@ FEW = {"decoys": ((5, 1), (60, 3)), "most": 0, "replays": 2}
 SPARSE = {"decoys": ((6, 0), (12, 2)), "most": 0, "replays": 2}
 
 # Rows that are told may differ between neighbours: test_row_keys_law.py has their law.
-METHODS = [method for method in ALL if method not in PURE | TELLING]
+METHODS = [name for name, method in ALL.items() if method.delta is DeltaUse.SPENT]
+PURE = [name for name, method in ALL.items() if method.delta is DeltaUse.NONE]
 PLAIN = {method: Case(method=method) for method in METHODS}
 PERSONS = {method: Case(method=method, rows=2) for method in METHODS}
 SWAPS = {method: Case(method=method, sizes=(3, 3), relation="replace-one") for method in METHODS}

@@ -8,7 +8,7 @@ them, and what neighbours lose is computed from the exact values that met the no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
@@ -24,6 +24,7 @@ from populace.api import synthesize as pipeline
 from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 from populace.core.errors import OverBudget, PopulaceError
 from populace.core.marginals import Candidates, Marginal
+from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.spend_record import SpendRecord
@@ -240,21 +241,21 @@ class Story:
 def whole_run(case: Case, table: Table, source: Any) -> Story:
     """Run a method as users do, on the books of a workspace, and let it insist on its last question in the end."""
     witnesses: list[Witness] = []
-    strategy = pipeline.METHODS[case.method]
+    method = find_method(case.method)
 
     def barrier(private: PrivateTable, *, run: Any, noise: Any, public: Any = None) -> Witness:
         witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
         return witnesses[-1]
 
     def insistent(oracle: Any, **options: Any) -> Any:
-        found = strategy(oracle, **options)
+        found = method.measure(oracle, **options)
         witnesses[-1].insist()
         return found
 
     with (
         patch.object(reservation, "Ledger", Workspace),
         patch.object(pipeline, "Barrier", barrier),
-        patch.object(pipeline, "METHODS", {case.method: insistent}),
+        patch("populace.methods.registry.METHODS", {case.method: replace(method, measure=insistent)}),
     ):
         found = pipeline.measure(
             case.frame(table),

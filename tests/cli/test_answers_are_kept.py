@@ -35,7 +35,7 @@ FAILURES = [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 
 
 @pytest.mark.parametrize(
     ("where", "failure", "code"),
-    sample_cases([(where, *told) for where in ("fit_run", "draw_tables", "save") for told in FAILURES], to=4),
+    sample_cases([(where, *told) for where in ("fit", "draw_tables", "save") for told in FAILURES], to=4),
 )
 def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     where: str,

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from populace.cli import safety_net
 from populace.cli.main import main
 from populace.core.errors import ResourceError
 from populace.measurements.measurements import Measurements
+from populace.methods.independent import INDEPENDENT
 from populace.release.folder import destination
 from tests.cli.workspace import Workspace
 
@@ -127,7 +129,8 @@ def test_a_second_signal_does_not_disturb_the_keeping(
         keep(self)
 
     monkeypatch.setattr(safety_net.SafetyNet, "keep", disturbed)
-    monkeypatch.setattr(pipeline, "METHODS", {"independent": lambda *_, **__: 1 / 0})
+    broken = replace(INDEPENDENT, measure=lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("populace.methods.registry.METHODS", {"independent": broken})
     monkeypatch.setattr(safety_net.SafetyNet, "_writers", lambda *_: ())
     assert run("measure", workspace, "out") == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -90,25 +90,39 @@ def test_readme_python_runs_by_itself(workspace: Workspace) -> None:
 
 
 @pytest.mark.slow
-def test_readme_commands_run_one_after_the_other(
-    workspace: Workspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = (
-        shlex.split(line, comments=True)[1:] for line in blocks(README, "console")[0].splitlines()
-    )
-    assert first == ["make", "demo"]
+def test_readme_commands_are_there(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    (commands,) = blocks(README, "console")
+    words = [shlex.split(line, comments=True)[1:] for line in commands.splitlines()]
+    assert words == [["make", "demo"], ["make", "test"], ["pip", "install", "."]]
     assert "\n\t@$(BIN)/populace demo\n" in (ROOT / "Makefile").read_text("utf-8")
     assert main(["demo"]) == 0
     assert capsys.readouterr().out == "demo-release\n"
-    assert second[0] == ".venv/bin/populace"
-    assert main(second[1:]) == 0, capsys.readouterr().err
+    (synth,) = re.findall(r"`populace (synth .*)`", README)
+    source = "demo-release.input"
+    synth = synth.replace("people.csv", f"{source}/people.csv").replace(
+        "schema.toml", f"{source}/schema.toml"
+    )
+    assert main(shlex.split(synth)) == 0, capsys.readouterr().err
     assert capsys.readouterr().out == "release\n"
     assert main(["verify", "release"]) == 0
 
 
+def test_readme_is_one_screen() -> None:
+    assert len(README.splitlines()) <= 60
+
+
+def test_picture_of_the_truth_says_what_its_numbers_say() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "images" / "truth.py"))
+    numbers = json.loads(script["NUMBERS"].read_text("utf-8"))
+    assert f"{numbers['rows']:,} people" in README
+    assert f"ε = {numbers['epsilon']}, δ = {numbers['delta']}" in README
+    drawn = json.dumps(script["picture"](numbers), ensure_ascii=False)
+    assert all(name in drawn for name in script["SERIES"])
+
+
 @pytest.mark.slow
 def test_picture_shows_what_the_software_does() -> None:
-    """The readme's picture is drawn from a rehearsal; `make docs` draws it again."""
+    """The guide's picture is drawn from repeatable noise; `make docs` draws it again."""
     script = runpy.run_path(str(ROOT / "docs" / "images" / "release.py"))
     kept = json.loads(script["NUMBERS"].read_text("utf-8"))
     assert script["numbers"](script["document"]()) == kept
@@ -122,7 +136,12 @@ def links(path: Path) -> list[Path]:
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    [
+        *sorted(ROOT.glob("*.md")),
+        ROOT / "changes" / "README.md",
+        *sorted((ROOT / "examples").rglob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page: Path) -> None:
@@ -165,3 +184,8 @@ def test_changelog_fragments_put_privacy_first(fragment: Path) -> None:
     sections = re.findall(r"^\*\*(\w+)\*\*$", fragment.read_text("utf-8"), flags=re.MULTILINE)
     assert sections
     assert sections == sorted(sections, key=known.index)
+
+
+def test_changelog_is_what_the_fragments_say() -> None:
+    script = runpy.run_path(str(ROOT / "changes" / "compile.py"))
+    assert script["CHANGELOG"].read_text("utf-8") == script["compile_changelog"](), "run make changelog"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from populace.api import synthesize as pipeline
 from populace.cli import account
 from populace.cli.main import main
 from populace.core import errors
 from populace.measurements.measurements import Measurements
+from populace.methods.independent import INDEPENDENT
 from populace.privacy.ledger import ledger_file
 from populace.privacy.ledger.ledger import Ledger
 from tests.cli.workspace import CANARY, Workspace
@@ -53,7 +54,8 @@ def test_after_the_reservation_a_failure_says_what_was_booked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "METHODS", {"independent": failing(failure)})
+        broken = replace(INDEPENDENT, measure=failing(failure))
+        patched.setattr("populace.methods.registry.METHODS", {"independent": broken})
         words = [
             *workspace.spending(),
             "--method",

@@ -73,7 +73,7 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
     groups[:] = 9  # the tape holds what was asked, not what became of it
     kept = tape.collected()
     assert [item.marginal for item in kept["measurements"].items] == [Marginal(("a",))]
-    assert kept["measurements"].told.codes.tolist() == [[1, 2]]
+    assert kept["measurements"].released_rows.codes.tolist() == [[1, 2]]
     assert run.record().finished
     told = json.loads(json.dumps([each.to_json() for each in kept["answers"]]))
     assert [(each["verb"], each["answer"]) for each in told] == [

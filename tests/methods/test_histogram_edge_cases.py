@@ -8,7 +8,7 @@ import pytest
 
 from populace.api import synthesize as pipeline
 from populace.core.errors import UsageError
-from populace.inference.gls.count_intervals import count_intervals
+from populace.inference.gls.count_intervals import intervals
 from populace.privacy.ledger.ledger import Ledger
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
@@ -70,7 +70,7 @@ def test_intervals_of_sums_of_counts_held_within_a_range_hold(tmp_path):
             method="histogram-exponential",
             ledger=tmp_path / f"{number}.db",
         )
-        found = count_intervals(measured)
+        found = intervals(measured)
         rows = found.of()
         held.append(rows.low <= 300 <= rows.high)
         assert float(rows.estimate) > 330

@@ -13,9 +13,10 @@ from populace.api.synthesize import measure, release_from, synthesize
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Domain, Marginal
 from populace.inference.constraints.conditional_model import condition_model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.field_groups import MAX_GROUP_BINS, choose_groups, group_by_information
+from populace.methods.field_groups import FIELD_GROUPS_CONFIG, choose_groups, group_by_information
 from populace.methods.fit_measurements import fit
 from populace.methods.histogram.histogram_model import CUT_FACTOR, field_groups_model, histogram_model
 from populace.methods.stability.released_rows_model import released_rows_model
@@ -82,7 +83,7 @@ def test_bins_in_which_no_row_can_be_are_empty():
     noisy = np.full((3, 4, 2), 5)
     noisy[1, 1] = -4
     item = Measurement(Marginal(("a", "b", "c")), noisy, Fraction(2))
-    model = histogram_model([item], domain=schema.domain, rules=schema.rules)
+    model = histogram_model([item], space=ModelSpace(domain=schema.domain, rules=schema.rules))
     wanted = np.maximum(noisy, 0)
     wanted[0, 3] = 0
     assert (counts(model, rows=int(wanted.sum())) == wanted).all()
@@ -90,19 +91,19 @@ def test_bins_in_which_no_row_can_be_are_empty():
 
 def test_a_histogram_of_nothing_draws_nothing():
     item = Measurement(Marginal(("a", "b", "c")), np.full((3, 4, 2), -1), Fraction(2))
-    model = histogram_model([item], domain=DOMAIN)
+    model = histogram_model([item], space=ModelSpace(domain=DOMAIN))
     assert round(model.total) == 0
     assert counts(model, rows=48).min() == 2, "asked for all the same, rows are even"
 
 
 def test_tables_of_many_columns_have_intervals_of_their_own_sums(tmp_path):
     """A table of 12 columns has 4,096 effects, which nobody computes."""
-    from populace.inference.gls.count_intervals import count_intervals
+    from populace.inference.gls.count_intervals import intervals
 
     names = [f"c{n}" for n in range(12)]
     schema = Schema.from_sizes(dict.fromkeys(names, 2))
     found = run("histogram", tmp_path, schema=schema, data=pa.table({name: [0, 1, 1] for name in names}))
-    told = count_intervals(found)
+    told = intervals(found)
     (item,) = found.items
     one = told.of("c3")
     assert one.estimate.tolist() == item.counts.sum(axis=tuple(n for n in range(12) if n != 3)).tolist()
@@ -149,21 +150,26 @@ def test_too_many_told_rows_leave_the_most_frequent(monkeypatch):
 
 def test_told_rows_are_saved_and_altered_ones_refused(tmp_path):
     found = run("stability", tmp_path)
-    assert found.told is not None
-    assert found.told.columns == ("a", "b", "c")
-    assert len(found.told.counts) > 2
-    assert found.told.counts.min() > found.record.spends[-1].spend.mechanism.threshold
+    assert found.released_rows is not None
+    assert found.released_rows.columns == ("a", "b", "c")
+    assert len(found.released_rows.counts) > 2
+    assert found.released_rows.counts.min() > found.record.spends[-1].spend.mechanism.threshold
     found.save(tmp_path / "m")
     again = Measurements.load(tmp_path / "m")
     assert again.digest == found.digest
-    assert again.told.codes.tolist() == found.told.codes.tolist()
+    assert again.released_rows.codes.tolist() == found.released_rows.codes.tolist()
     assert "different rows" in repr(again)
     with pytest.raises(ReleaseError, match="not rows of the schema"):
-        replace(found, told=ReleasedRows(("a", "b", "c"), found.told.codes + 3, found.told.counts))
+        replace(
+            found,
+            released_rows=ReleasedRows(
+                ("a", "b", "c"), found.released_rows.codes + 3, found.released_rows.counts
+            ),
+        )
     with pytest.raises(ReleaseError, match="no counts"):
         ReleasedRows(("a",), [[1], [2]], [3])
     with pytest.raises(ReleaseError, match="no rows to draw from"):
-        fit(replace(found, told=None))
+        fit(replace(found, released_rows=None))
 
 
 def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
@@ -189,7 +195,7 @@ def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
         ]
     ):
         release = kept[method]
-        forged = replace(release.measurements, told=told)
+        forged = replace(release.measurements, released_rows=told)
         model = replace(release.model, measurements=forged.digest)
         replace(release, measurements=forged, model=model).save(tmp_path / f"{number}", report=False)
         (failed,) = (check for check in verify(tmp_path / f"{number}").checks if not check.passed)
@@ -226,7 +232,7 @@ def test_domains_are_learnt_before_rows_are_told(tmp_path):
     data = pa.table({"city": ["Ulm"] * 300 + ["Bonn"] * 300 + ["rare"], "n": [3] * 601})
     found = run("stability", tmp_path, data=data, schema=Schema.parse(text), epsilon="4")
     assert found.schema.columns["city"].values == ("Bonn", "Ulm")
-    assert len(found.told.counts) == 2
+    assert len(found.released_rows.counts) == 2
     first, *_, last = found.record.spends
     assert 0 < first.delta <= found.record.delta / 10
     assert found.record.used_delta_reserve == first.delta + last.delta <= found.record.delta
@@ -313,7 +319,7 @@ def test_groups_of_a_public_table_stay_small():
     known = PublicTable(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
     groups = group_by_information(known, domain=domain)
     assert sorted(name for group in groups for name in group) == sorted(domain)
-    assert max(map(domain.cells, groups)) <= MAX_GROUP_BINS
+    assert max(map(domain.cells, groups)) <= FIELD_GROUPS_CONFIG.max_group_bins
     alone = {name: np.random.default_rng(i).integers(0, 2, 400) for i, name in enumerate(domain)}
     split = group_by_information(PublicTable(name="p", digest="", domain=domain, codes=alone), domain=domain)
     assert len(split) > len(groups), "what chance shows puts fewer columns together"
@@ -324,7 +330,7 @@ def test_a_group_of_which_nothing_is_left_is_even():
         Measurement(Marginal((name,)), np.zeros(size), DiscreteLaplace(Fraction(9)).variance)
         for name, size in DOMAIN.items()
     ]
-    model = field_groups_model(items, domain=DOMAIN)
+    model = field_groups_model(items, space=ModelSpace(domain=DOMAIN))
     assert counts(model, rows=48).sum() == 48
     assert np.ptp(model.marginal(("b",))) == pytest.approx(0)
 

@@ -11,9 +11,10 @@ import pytest
 
 from populace.api.synthesize import measure
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.mst import pair_candidates
-from populace.methods.registry import METHODS, resolve_name
+from populace.methods.registry import METHODS, find_method
 from populace.methods.selection.merge_rare_codes import merge_into_rest, merge_neighbours, merge_rare_codes
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialCount
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -100,7 +101,9 @@ def test_one_column_is_enough(method, tmp_path):
 
 
 def test_auto_is_recorded_as_what_ran(tmp_path):
-    assert run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == resolve_name("auto")
+    assert (
+        run(chain(), sizes=SIZES, method="auto", tmp_path=tmp_path).record.method == find_method("auto").name
+    )
 
 
 def column(name, counts, variance=4):
@@ -150,9 +153,8 @@ def test_compression_never_joins_what_a_rule_tells_apart(merge, seed):
 def test_candidates_are_rounded_products_and_skip_one_group_columns():
     domain = Domain({"a": 2, "b": 3, "c": 2})
     columns = [column("a", [30, 70]), column("b", [100, 0, 0]), column("c", [50, 50])]
-    found = pair_candidates(
-        domain, columns, (Grouping("b", (0, 0, 0)),), total=100.0, noise=DiscreteGaussian(Fraction(9))
-    )
+    space = ModelSpace(domain=domain).group([Grouping("b", (0, 0, 0))])
+    found = pair_candidates(columns, space=space, total=100.0, noise=DiscreteGaussian(Fraction(9)))
     assert [m.clique for m in found.marginals] == [("a", "c")]
     assert found.estimates[0].tolist() == [[15, 15], [35, 35]]
     assert 0 < found.penalties[0] < 30

@@ -14,8 +14,10 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain
 from populace.inference.graph.products import _cheapest_order
 from populace.methods.all_marginals import SmallTriples
-from populace.methods.mst import MAX_PAIRS, nearest_pairs
-from populace.methods.registry import MAX_COLUMNS, check_method, check_noise_fits, check_query_rounds
+from populace.methods.method import MAX_COLUMNS
+from populace.methods.mst import MAX_PAIRS, MST, nearest_pairs
+from populace.methods.registry import METHODS
+from populace.methods.request_checks import check_method, check_noise_fits, check_query_rounds
 from populace.methods.workload import MAX_TRIPLES, Workload, resolve_workload
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
@@ -41,9 +43,9 @@ def test_a_workload_by_name_of_a_wide_table_is_no_list() -> None:
     tracemalloc.start()
     try:
         wanted = resolve_workload(None)(schema)
-        check_query_rounds("mst", wanted, domain=schema.domain)
+        check_query_rounds(MST, wanted, domain=schema.domain)
         check_noise_fits(
-            "mst", wanted, domain=schema.domain, budget=Budget.of(*SPENT.values(), unit=PrivacyUnit())
+            MST, wanted, domain=schema.domain, budget=Budget.of(*SPENT.values(), unit=PrivacyUnit())
         )
         assert (wanted.label, wanted.under(schema)) == ("triples", wanted)
         _, peak = tracemalloc.get_traced_memory()
@@ -115,14 +117,14 @@ def test_of_a_wide_table_the_nearest_pairs_are_candidates() -> None:
 
 @pytest.mark.parametrize("method", ["adaptive", "aim", "copula", "gem", "mwem", "pmw", "privbayes"])
 def test_methods_that_look_at_all_pairs_have_a_limit(method: str) -> None:
-    check_method(method, Schema.from_sizes(columns(MAX_COLUMNS)), **SPENT)
+    check_method(METHODS[method], Schema.from_sizes(columns(MAX_COLUMNS)), **SPENT)
     with pytest.raises(
         UsageError, match=f"of {MAX_COLUMNS + 1} columns; {MAX_COLUMNS} is the most"
     ) as refused:
-        check_method(method, Schema.from_sizes(columns(MAX_COLUMNS + 1)), **SPENT)
+        check_method(METHODS[method], Schema.from_sizes(columns(MAX_COLUMNS + 1)), **SPENT)
     assert "--method mst" in refused.value.hint
 
 
 @pytest.mark.parametrize("method", ["independent", "mst", "stability"])
 def test_other_methods_take_wide_tables(method: str) -> None:
-    check_method(method, Schema.from_sizes(columns(WIDE)), **SPENT)
+    check_method(METHODS[method], Schema.from_sizes(columns(WIDE)), **SPENT)

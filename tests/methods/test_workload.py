@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -12,9 +13,8 @@ import pytest
 from populace.api.synthesize import measure, synthesize
 from populace.core.errors import PopulaceError, UsageError
 from populace.core.marginals import Domain
-from populace.methods import registry as methods
 from populace.methods import workload
-from populace.methods.independent import measure_independent
+from populace.methods.independent import INDEPENDENT, measure_independent
 from populace.methods.workload import Workload, resolve_workload
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -224,8 +224,8 @@ def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch:
         seen.append(workload)
         return measure_independent(oracle, workload=workload, progress=progress)
 
-    monkeypatch.setattr(methods, "METHODS", {"curious": curious})
-    monkeypatch.setattr("populace.api.synthesize.METHODS", {"curious": curious})
+    watched = replace(INDEPENDENT, name="curious", measure=curious)
+    monkeypatch.setattr("populace.methods.registry.METHODS", {"curious": watched})
     (tmp_path / "wish.toml").write_text(marginal('["b", "a"]', "weight = 4"), encoding="utf-8")
     told = []
     for number, wish in enumerate([None, "pairs", tmp_path / "wish.toml", Workload.triples(SMALL.domain)]):
@@ -284,7 +284,8 @@ max = 2
         seen.append(workload)
         return measure_independent(oracle, workload=workload, progress=progress)
 
-    monkeypatch.setattr("populace.api.synthesize.METHODS", {"mst": curious})
+    watched = replace(INDEPENDENT, name="mst", measure=curious)
+    monkeypatch.setattr("populace.methods.registry.METHODS", {"mst": watched})
     table = TABLE.append_column("pay", pa.array(range(80)))
     measure(table, **asked(tmp_path, schema=schema, workload="triples", method="mst", epsilon="5"))
     assert ("pay", "a", "b") in seen[0].weights

@@ -264,7 +264,7 @@ def unread(tmp_path, *, unit=None, keys=Fraction(1, 1000)):
         keys=keys,
     )
     table = Unread()
-    private = PrivateTable(table, schema=schema, teller=table)
+    private = PrivateTable(table, schema=schema, read_tallies=table)
     return Barrier(private, run=run, noise=ExactNoise(RehearsalEntropy(1))), run, table
 
 

@@ -332,7 +332,9 @@ def check_rows(release: Release, job: Job) -> None:
     schema = release.measurements.schema
     asked = dict(zip(job.wishes[::2], job.wishes[1::2], strict=True))
     told = release.statement["total"]["rows"]
-    none_told = release.measurements.told is not None and not len(release.measurements.told.counts)
+    none_told = release.measurements.released_rows is not None and not len(
+        release.measurements.released_rows.counts
+    )
     tables = (release.synthetic, *release.further)
     assert len(tables) == int(asked.get("--implicates", 1))
     codec, rng = TableCodec(schema), np.random.default_rng(job.seed)

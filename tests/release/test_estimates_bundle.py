@@ -18,7 +18,7 @@ from populace.release.manifest import dump_json
 from populace.release.report import estimates_report as report
 from populace.release.report import html_templates
 from populace.release.verify.verify import verify
-from populace.survey.estimate_result import SUPPRESSED
+from populace.survey.estimate_notes import SUPPRESSED
 from tests.helpers import small_survey
 
 FILES = {

@@ -74,7 +74,8 @@ def estimate(
             hint="read all of them with one schema",
         )
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
-    check_answerable(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    plan = QueryPlan.of(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    check_answerable(plan)
     table = PrivateTable.of(data, schema=schema)
     run, source = reserve(
         dataset or schema.dataset or default_dataset(data),
@@ -84,7 +85,7 @@ def estimate(
         delta=slack,
         schema=schema,
         method=ESTIMATE_METHOD,
-        plan=Adaptivity.FIXED if QueryPlan.of(design, queries).fixed else Adaptivity.ADAPTIVE,
+        plan=Adaptivity.FIXED if plan.fixed else Adaptivity.ADAPTIVE,
     )
     (progress or silent)("adding up", 0.0)
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
@@ -99,16 +100,15 @@ def estimate(
             if not run.record().finished:
                 run.finish()
         with suppress(Exception):
-            made = Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
+            made = Estimates(plan=plan, rows=rows, tape=oracle.tape, record=run.record())
             return {"answers": oracle.tape, "estimates": made}
         return {"answers": oracle.tape}
 
     current_state().paid = collected
-    rows = answer_queries(oracle, design=design, queries=queries)
+    rows = answer_queries(oracle, plan=plan)
     run.finish()
     return Estimates(
-        design=design,
-        queries=queries,
+        plan=plan,
         rows=rows,
         tape=oracle.tape,
         record=run.record(),

@@ -24,9 +24,9 @@ from populace.inference.constraints.conditional_model import (
     check_condition_possible,
     condition_model,
 )
-from populace.inference.constraints.public_totals import check_totals
-from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -36,17 +36,16 @@ from populace.methods.discovery.domain_discovery import (
     with_grid_bins,
     with_grid_columns,
 )
-from populace.methods.fit_measurements import check_inference, fit, preload_inference
+from populace.methods.fit_measurements import fit
 from populace.methods.measurement_transcript import RecordingOracle, Transcript
-from populace.methods.registry import (
-    METHODS,
+from populace.methods.registry import find_method
+from populace.methods.request_checks import (
+    check_inference,
     check_method,
     check_noise_fits,
     check_public,
     check_query_rounds,
-    discovery_delta,
-    resolve_name,
-    usable_delta,
+    preload_inference,
 )
 from populace.methods.workload import Workload, resolve_workload
 from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
@@ -134,7 +133,7 @@ def check_generation(
     schema: Schema, *, method: str, inference: str, rows: int | None, where: str | None, implicates: int
 ) -> None:
     """Refuse, from public facts alone and before anything is spent, rows that could not be drawn afterwards."""
-    check_inference(inference, method=resolve_name(method), where=where)
+    check_inference(inference, method=find_method(method), where=where)
     check_row_count(rows, implicates=implicates)
     drawn = rows if rows is not None or implicates == 1 else schema.max_rows
     if rows is None and schema.totals:
@@ -199,10 +198,10 @@ def measure(
     An exception after the reservation holds what was measured by then, as `measurements`, and all other answers.
     """
     spent, offered = parse_epsilon(epsilon), parse_delta(delta)
-    chosen = resolve_name(method)
+    chosen = find_method(method)
     wanted = resolve_workload(workload)
     schema = as_schema(schema)
-    slack = usable_delta(chosen, epsilon=spent, delta=offered, unit=schema.unit)
+    slack = chosen.usable_delta(offered, epsilon=spent, unit=schema.unit)
     account = dataset or schema.dataset or default_dataset(data)
     path = resolve_ledger(ledger)
     check_public(chosen, given=public is not None)
@@ -215,15 +214,13 @@ def measure(
     seen = with_grid_bins(schema, grids=grids)
     if schema.open:
         check_capacity(with_grid_columns(schema, grids=grids))
-    check_rules_satisfiable(seen.rules, domain=seen.domain)
-    check_totals(seen.totals, rules=seen.rules, domain=seen.domain)
+    check_constraints(ModelSpace.of(seen))
     wish = wanted(seen)
     check_query_rounds(chosen, wish, domain=seen.domain)
-    aside = discovery_delta(chosen, delta=slack, learning=keys)
+    aside = chosen.reserved_delta(slack, discovery=keys)
     check_noise_fits(
         chosen, wish, domain=seen.domain, budget=Budget.of(spent, slack - aside, unit=schema.unit)
     )
-    strategy = METHODS[chosen]
     preload_inference(chosen, rules=seen.rules)
     table = PrivateTable.of(data, schema=seen)
     known = None if public is None else read_public(public, schema=seen)
@@ -234,7 +231,7 @@ def measure(
         epsilon=spent,
         delta=slack,
         schema=schema,
-        method=chosen,
+        method=chosen.name,
         keys=aside,
         workload=None if workload is None else wish.label,
         public=None if known is None else PublicTable(known.name, known.digest),
@@ -254,7 +251,7 @@ def measure(
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), tape=tape)
-    tape.final = strategy(oracle, workload=wish, progress=progress)
+    tape.final = chosen.measure(oracle, workload=wish, progress=progress)
     run.finish()
     return tape.measurements()
 
@@ -321,7 +318,7 @@ def _release(
         if not schema.totals:
             # Noise may ask for more rows than any machine holds.
             count = min(count, max_synthetic_rows(schema, tables=implicates))
-    none_told = measurements.told is not None and not len(measurements.told.counts)
+    none_told = measurements.released_rows is not None and not len(measurements.released_rows.counts)
     if none_told or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
@@ -345,7 +342,7 @@ def _release(
 def parse_where(text: str, *, schema: Schema) -> RowFilter:
     """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
     where = RowFilter.of(text, schema=schema)
-    check_condition_possible(where, domain=schema.domain, totals=schema.totals)
+    check_condition_possible(where, ModelSpace.of(schema))
     return where
 
 

@@ -335,7 +335,7 @@ def _lattice_weight(held: SmoothNoisyAnswer, meeting: SmoothNoisyAnswer) -> floa
     for low, high in pairwise([away - half, *bends, away + half]):
         middle, reach = (low + high) / 2, (high - low) / 2
         total += reach * float(
-            weights @ np.exp(log_density(meeting.mechanism.mechanism, middle + reach * points))
+            weights @ np.exp(log_density(meeting.mechanism.distribution, middle + reach * points))
         )
     return log(total) if total > 0 else -inf
 

@@ -71,12 +71,7 @@ def start_run(
 ) -> tuple[Schema, AccountState]:
     """Return the schema of a run that will spend, and the account it finds; tell what the promise lacks."""
     from populace.api.reservation import default_dataset
-    from populace.cli.notes import (
-        note_ignored_workload,
-        note_missing_groups,
-        note_unread_columns,
-        note_weak_guarantee,
-    )
+    from populace.cli.notes import note_method, note_unread_columns, note_weak_guarantee
     from populace.schema.schema import Schema
 
     described = Schema.load(schema)
@@ -84,8 +79,7 @@ def start_run(
         dataset or described.dataset or default_dataset(data), ledger=ledger, schema=described
     )
     note_weak_guarantee(epsilon=epsilon, delta=delta)
-    note_ignored_workload(method, workload=workload)
-    note_missing_groups(described, method=method, public=public is not None)
+    note_method(described, method=method, public=public is not None, workload=workload)
     note_unread_columns(data, described)
     return described, found
 

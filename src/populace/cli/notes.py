@@ -31,24 +31,19 @@ def note_weak_guarantee(*, epsilon: str, delta: str) -> None:
         )
 
 
-def note_missing_groups(schema: Schema, *, method: str, public: bool) -> None:
-    """Note on stderr, before anything is spent, that nobody said which columns belong together."""
-    if method == "field-groups" and not schema.groups and not public:
-        say(
-            "note: nothing is known about which columns belong together, so neighbours in the schema are (hint: "
-            'declare groups = [["SEX", "AGE"], …] under [table] of the schema, or give a --public table)'
-        )
+def note_method(schema: Schema, *, method: str, public: bool, workload: object) -> None:
+    """Note on stderr, before anything is spent, what a method does not use, and what it would need to know."""
+    from populace.methods.method import WorkloadUse
+    from populace.methods.registry import find_method
 
-
-def note_ignored_workload(method: str, *, workload: object) -> None:
-    """Note on stderr, before anything is spent, that a method measures the same whatever is wanted."""
-    from populace.methods.registry import resolve_name, uses_workload
-
-    if workload is not None and not uses_workload(resolve_name(method)):
+    chosen = find_method(method)
+    if workload is not None and chosen.workload is WorkloadUse.NONE:
         say(
             f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
             "--method auto, or leave it out)"
         )
+    for note in chosen.notes(schema, public):
+        say(f"note: {note}")
 
 
 def note_unread_columns(data: Path, schema: Schema) -> None:
@@ -103,7 +98,7 @@ def note_lost_in_noise(release: Release) -> None:
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"
             )
-    if release.measurements.told is not None and not len(release.measurements.told.counts):
+    if release.measurements.released_rows is not None and not len(release.measurements.released_rows.counts):
         say(
             "note: no row was frequent enough to be told, so the table is empty, however many rows were asked for "
             "(hint: leave out or coarsen columns, or use --method auto)"

@@ -21,9 +21,9 @@ PARENTS_FILE = "parents.json"
 
 def save_measurements(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
-    from populace.inference.gls.count_intervals import count_intervals
+    from populace.inference.gls.count_intervals import intervals
 
-    write_measurements(measurements, folder, beside=count_intervals(measurements).columns())
+    write_measurements(measurements, folder, beside=intervals(measurements).columns())
 
 
 def write_measurements(

@@ -26,7 +26,9 @@ from populace.inference.factor import AxisMap, Table
 from populace.inference.gls.observations import observe
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import Rules
 
 FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")
@@ -92,6 +94,10 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model of {len(self.domain)} columns, {len(self.potentials)} cliques, {self.total:.0f} rows"
+
+    def space(self, rules: Rules) -> ModelSpace:
+        """Return the space of the model's rows under some rules."""
+        return ModelSpace(domain=self.domain, rules=rules, groupings=self.groupings)
 
     @cached_property
     def grouped_domain(self) -> Domain:

@@ -108,17 +108,17 @@ class ReleasedRows:
 class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
 
-    `told` are whole rows, where the method told some, and `public` what it took from a public table.
+    `released_rows` are whole rows, where the method releases some, and `public` what it took from a public table.
     """
 
     schema: Schema
     items: tuple[Measurement, ...]
     record: RunRecord
-    told: ReleasedRows | None = None
+    released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
 
     def __post_init__(self) -> None:
-        if self.told is not None and not self.told.fits(self.schema.domain):
+        if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
             raise ReleaseError(
                 "the rows that were told are not rows of the schema.",
                 hint="use measurements together with the schema they were made under",
@@ -156,7 +156,7 @@ class Measurements:
             schema=schema,
             items=items,
             record=record,
-            told=rows[-1] if rows else None,
+            released_rows=rows[-1] if rows else None,
             public=public[-1] if public else None,
         )
 
@@ -165,7 +165,7 @@ class Measurements:
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
             f"Measurements of “{self.record.dataset}”: {describe_marginals(item.marginal for item in self.items)}"
-            f"{'' if self.told is None else f', {len(self.told.counts)} different rows'}\n"
+            f"{'' if self.released_rows is None else f', {len(self.released_rows.counts)} different rows'}\n"
             f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
 
@@ -227,7 +227,7 @@ class Measurements:
                 }
                 for item in self.items
             ],
-            **({} if self.told is None else {"told": self.told.to_json()}),
+            **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
         }
 
@@ -283,7 +283,7 @@ class Measurements:
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=items, record=record, told=rows, public=public)
+        return cls(schema=schema, items=items, record=record, released_rows=rows, public=public)
 
 
 def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
@@ -357,6 +357,18 @@ def combine_repeats(same: Sequence[Measurement]) -> Measurement:
     """Return one measurement for several of the same marginal: their mean, to the nearest row."""
     mean, variance = mean_counts(same)
     return Measurement(same[0].marginal, np.rint(mean).astype(np.int64), variance)
+
+
+def estimate_rows(items: Iterable[Measurement]) -> tuple[float, float]:
+    """Return the number of rows that tables sum to, weighted by their precision, and its variance.
+
+    >>> one, other = (Measurement(Marginal((n,)), np.array([4, 6]), Fraction(v)) for n, v in [("a", 1), ("b", 3)])
+    >>> estimate_rows([one, other])
+    (10.0, 1.5)
+    """
+    known = list(items)
+    weights = [1 / (float(item.variance) * item.counts.size) for item in known]
+    return float(np.average([item.counts.sum() for item in known], weights=weights)), 1 / sum(weights)
 
 
 def describe_marginals(marginals: Iterable[Marginal]) -> str:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 
@@ -37,3 +38,13 @@ def measure_columns(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ..
     )
     noise = oracle.budget.measure_noise(share * (1 - TOTAL_SHARE), marginals=len(columns))
     return total + oracle.measure(columns, noise=noise)
+
+
+INDEPENDENT = Method(
+    name="independent",
+    title="Independent columns",
+    reference="populace; docs/methods/independent.md",
+    measure=measure_independent,
+    workload=WorkloadUse.NONE,
+    single_columns=True,
+)

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from populace.core.marginals import Candidates, Clique, Counts, Domain, Marginal
-from populace.core.progress import Progress
-from populace.measurements.measurements import Batch, Measurement, ReleasedRows
-from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.methods.workload import Workload
+from populace.measurements.measurements import Batch, Measurement
+from populace.measurements.public_marginals import PublicTable
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, ExponentialCount, Noise, PartitionSelection
 from populace.schema.conditions.rules import Rules, Totals
@@ -72,14 +70,3 @@ class Oracle(Protocol):
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows that are told, as codes of all columns, with their noisy counts."""
         ...
-
-
-class Strategy(Protocol):
-    """Asks an oracle what it needs within its budget, and returns what it measured.
-
-    The workload says which marginals the curator wants accurate. It is public.
-    """
-
-    def __call__(
-        self, oracle: Oracle, *, workload: Workload, progress: Progress
-    ) -> tuple[Measurement | ReleasedRows | PublicMarginals, ...]: ...

@@ -17,7 +17,8 @@ from populace.api.reservation import as_schema, list_private_datasets, resolve_l
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.progress import Progress, silent
-from populace.methods.registry import MAX_COLUMNS, resolve_name
+from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
 from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
 from populace.planning.prediction_range import PredictionRange
@@ -190,7 +191,7 @@ def plan(
     if like is not None:
         # Whatever is wrong with it is told before the work begins.
         check_header(open_source(like), schema)
-    chosen, wanted = resolve_name(method), resolve_workload(workload)
+    chosen, wanted = find_method(method), resolve_workload(workload)
     _check_predictable(chosen)
     offered = parse_delta(delta)
     closed = close_domains(schema)
@@ -239,7 +240,7 @@ def plan(
         population=rows,
         epsilon=spent,
         delta=asked.delta,
-        method=chosen,
+        method=chosen.name,
         workload=wish.label,
         columns=found.columns,
         by_column=columns,
@@ -348,16 +349,12 @@ def _predict_change(
     return simulate_ensemble(fewer, rows=rows, seed=seed, known=known).outcome
 
 
-def _check_predictable(method: str) -> None:
+def _check_predictable(method: Method) -> None:
     """Refuse methods whose results hang on what no schema tells."""
-    reasons = {
-        "stability": "tells whole rows that are frequent, and no schema says how often rows repeat",
-        "dpsyn": "starts from a public table, and what that saves depends on how like the private one it is",
-    }
-    if method in reasons:
+    if method.unplannable:
         raise UsageError(
-            f"there is no plan for the method {method!r}: it {reasons[method]}.",
-            hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
+            f"there is no plan for the method {method.name!r}: it {method.unplannable}.",
+            hint=f"plan --method auto for comparison; docs/methods/{method.name}.md says what {method.name} gives",
         )
 
 

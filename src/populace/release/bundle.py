@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from populace.core.errors import ReleaseError
-from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.run_record import RunRecord
@@ -145,7 +145,7 @@ class Release:
     @cached_property
     def intervals(self) -> CountIntervals:
         """The measured counts with their confidence intervals."""
-        return count_intervals(self.measurements)
+        return intervals(self.measurements)
 
     @cached_property
     def codes(self) -> CodeColumns:

@@ -107,7 +107,7 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
             if cells_left < 0:
                 break
             targets[pair] = model.total * joints.table(pair)
-    lookups = class_lookups(rules, domain=model.domain, groupings=model.groupings)
+    lookups = class_lookups(model.space(rules))
     fit_rows(
         codes,
         targets=targets,

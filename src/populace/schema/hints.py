@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def fold_name(name: str) -> str:
@@ -43,3 +43,13 @@ def quote_names(names: Iterable[str], *, most: int = 5) -> str:
     if len(quoted) <= most:
         return ", ".join(quoted)
     return f"{', '.join(quoted[:most])} and {len(quoted) - most} more"
+
+
+def quote_in_text(names: Sequence[str]) -> str:
+    """Return some names in quotes, a few of many, for a sentence.
+
+    >>> quote_in_text(["a", "b"])
+    '“a”, “b”'
+    """
+    shown = ", ".join(f"“{name}”" for name in names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

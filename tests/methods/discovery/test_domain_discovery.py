@@ -20,7 +20,7 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import MAX_ESTIMATE_ROWS
 from populace.core.progress import silent
 from populace.measurements.measurements import Measurements
-from populace.methods.discovery.bin_edges import MAX_BINS
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import MAX_GRID_CELLS, DiscoveryGrid, find_roundest
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -163,7 +163,7 @@ def test_bins_follow_the_rows(outcome):
     for name in {"age", "income"} & set(schema.columns):
         column = schema.columns[name]
         assert isinstance(column, IntegerColumn)
-        assert 8 <= column.levels <= MAX_BINS
+        assert 8 <= column.levels <= DISCOVERY_CONFIG.max_bins
         counts = np.bincount(encode_values(column, frame[name]), minlength=column.size)
         wide = [last > first for first, last in map(column.bounds, range(column.levels))]
         assert counts[: column.levels][wide].max() < len(frame) / 10

@@ -18,6 +18,7 @@ from populace.inference.fit.fit_model import fit_model
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.count_intervals import CountIntervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
 from populace.methods.nist2018.nist2018 import (
@@ -423,7 +424,7 @@ def test_a_coarse_table_says_what_it_saw_and_no_more():
         Marginal(("y", "x"), (THIRDS,)),
     ]
     items = [exact(table, marginal) for marginal in marginals]
-    model = fit_model(items, domain=DOMAIN)
+    model = fit_model(items, space=ModelSpace(domain=DOMAIN))
     pair = model.grouped_marginal(("x", "y"))
     seen = np.stack([pair[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[-1].counts.T, rtol=0.01, atol=3)
@@ -443,13 +444,16 @@ def test_a_coarse_triple_carries_the_pair_in_it():
     assert (plain[3].counts == table.sum(axis=0)).all()
     assert plain[3].variance == 3 * items[3].variance
     assert {each.clique for each in coarse} == {("x", "y"), ("x", "z"), ("x", "y", "z")}
-    model = fit_model(items, domain=DOMAIN)
+    model = fit_model(items, space=ModelSpace(domain=DOMAIN))
     np.testing.assert_allclose(model.marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3)
     whole = model.grouped_marginal(("x", "y", "z"))
     seen = np.stack([whole[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[3].counts, rtol=0.03, atol=6)
     np.testing.assert_allclose(
-        fit_least_squares(items, domain=DOMAIN).marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3
+        fit_least_squares(items, space=ModelSpace(domain=DOMAIN)).marginal(("y", "z")),
+        table.sum(axis=0),
+        rtol=0.02,
+        atol=3,
     )
 
 
@@ -460,7 +464,7 @@ def test_intervals_of_a_coarse_table_are_its_own():
         exact(table, Marginal(("x", "y"), (ALL,)), Fraction(9)),
         exact(table, Marginal(("x", "z"), (THIRDS,)), Fraction(4)),
     ]
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     pair = found.at(items[-1].marginal)
     assert (pair.estimate == items[-1].counts).all()
     np.testing.assert_allclose(pair.error, 2.0)

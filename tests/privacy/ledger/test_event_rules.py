@@ -130,7 +130,7 @@ class TestPrices:
         forge(
             ledger.path,
             row=3,
-            mechanism=DiscreteGaussian(spend.mechanism.variance * Fraction(999, 1000)).to_json(),
+            law=DiscreteGaussian(spend.mechanism.variance * Fraction(999, 1000)).to_json(),
         )
         self.refused(ledger, "below its price")
 

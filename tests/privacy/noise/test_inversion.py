@@ -316,9 +316,9 @@ def test_a_block_beyond_the_table_is_not_kept_by_the_words_of_the_last() -> None
 def test_noise_needs_no_compiled_loops() -> None:
     code = (
         "import sys; from fractions import Fraction;"
-        "from populace.privacy.noise.samplers import discrete_gaussian; from "
+        "from populace.privacy.noise.samplers import draw_discrete_gaussian; from "
         "populace.privacy.noise.entropy import SystemEntropy;"
-        "discrete_gaussian(Fraction(100), size=100_000, entropy=SystemEntropy());"
+        "draw_discrete_gaussian(Fraction(100), size=100_000, entropy=SystemEntropy());"
         "sys.exit(bool({'populace._native._kernels', 'scipy', 'pyarrow'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -91,7 +91,7 @@ CHOICE = BinChoice(
     binnings=(FAR, Binning(name="whole", bins=((0, 1),))),
     populations=(Fraction(40), Fraction(60)),
 )
-QUICK = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+QUICK = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 FINE = Fraction(1, 2**30)
 
 
@@ -258,10 +258,10 @@ def test_bins_are_chosen_at_the_rate_that_was_charged(rows, neighbours):
 # ----------------------------------------------------------------------------------------- what the ledger holds
 
 LAWS = [
-    SmoothNoise(mechanism=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
-    SmoothNoise(mechanism=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
+    SmoothNoise(distribution=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
+    SmoothNoise(distribution=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
     QUICK,
-    SmoothNoise(mechanism=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
+    SmoothNoise(distribution=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
 ]
 
 
@@ -336,10 +336,10 @@ class Cheap(Cauchy):
 
 def test_a_law_cannot_name_its_own_price():
     with pytest.raises(UsageError, match="no smooth noise follows"):
-        SmoothNoise(mechanism=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
+        SmoothNoise(distribution=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
     for s, t in ((Fraction(0), LN_2), (Fraction(1), Fraction(0)), (1.0, LN_2), (Fraction(2**65), LN_2)):
         with pytest.raises(UsageError):
-            SmoothNoise(mechanism=Cauchy(Fraction(4)), s=s, t=t)
+            SmoothNoise(distribution=Cauchy(Fraction(4)), s=s, t=t)
 
 
 # ----------------------------------------------------------------------------------------- refusals
@@ -355,7 +355,7 @@ def replaced(question, **changes):
     return replace(question, **changes)
 
 
-SMALL_T = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
+SMALL_T = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
 REFUSED = {
     "t below the smoothness": lambda b: b.smooth(WEIGHTED, mechanism=SMALL_T, lattice=FINE),
     "t below ln 2": lambda b: b.smooth(FILLED, mechanism=replaced(QUICK, t=Fraction("0.69")), lattice=FINE),
@@ -392,7 +392,7 @@ REFUSED = {
         replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), mechanism=Exponential(Fraction(1))
     ),
     "no price in this currency": lambda b: b.smooth(
-        WEIGHTED, mechanism=replaced(QUICK, mechanism=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
+        WEIGHTED, mechanism=replaced(QUICK, distribution=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
     ),
     "an unknown column": lambda b: b.smooth(
         replaced(WEIGHTED, by=Marginal(("NONE",))), mechanism=QUICK, lattice=FINE
@@ -433,7 +433,7 @@ def workspace(tmp_path_factory):
         schema_digest=SCHEMA.digest,
         rehearsal=True,
     )
-    closed = PrivateTable(unread, schema=SCHEMA, surveyor=unread)
+    closed = PrivateTable(unread, schema=SCHEMA, read_survey_rows=unread)
     asked = Barrier(closed, run=run, noise=ExactNoise(RehearsalEntropy(1)))
     return asked, lambda: ledger.record(ledger.account("smooth").runs[0])
 
@@ -563,7 +563,7 @@ def test_the_loss_of_a_point_is_that_of_its_probabilities(mechanism):
     def weight(number, bound, answer):
         edges = np.linspace(answer - 0.25, answer + 0.25, 20001)
         z = (edges - number) * float(mechanism.s) / bound
-        values = np.exp(replay.log_density(mechanism.mechanism, z))
+        values = np.exp(replay.log_density(mechanism.distribution, z))
         return float(np.sum((values[1:] + values[:-1]) / 2) * (z[1] - z[0]))
 
     for answer in (Fraction(-3), Fraction(1, 2), Fraction(40)):
@@ -571,7 +571,7 @@ def test_the_loss_of_a_point_is_that_of_its_probabilities(mechanism):
         assert told == pytest.approx(
             math.log(weight(0, 1, float(answer)) / weight(1, 2, float(answer))), abs=1e-6
         )
-        assert abs(told) <= float(mechanism.mechanism.price(s=mechanism.s, t=LN_2)) + 1e-9
+        assert abs(told) <= float(mechanism.distribution.price(s=mechanism.s, t=LN_2)) + 1e-9
 
 
 def test_what_is_booked_says_nothing_of_the_rows(tmp_path):

@@ -15,7 +15,6 @@ from populace.api.synthesize import complete, synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal, tabulate
 from populace.measurements.measurements import Measurement
-from populace.methods.fit_measurements import OWN_MODEL
 from populace.release.bundle import Release
 from populace.release.report import bootstrap_error as rehearsal
 from populace.release.report.bootstrap_error import bootstrap_errors
@@ -170,7 +169,7 @@ def test_what_cannot_be_rehearsed_has_no_likely_error(
 ) -> None:
     release = released(tmp_path, epsilon="3")
     measurements, codes = release.measurements, release.compared_codes
-    own = replace(measurements, record=replace(measurements.record, method=OWN_MODEL[0]))
+    own = replace(measurements, record=replace(measurements.record, method="copula"))
     assert not bootstrap_errors(own, codes=codes, total=100.0, gradual=False)
     assert not bootstrap_errors(
         measurements, codes={name: values[:0] for name, values in codes.items()}, total=100.0, gradual=False

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from populace.core.marginals import Domain, Marginal, tabulate
 from populace.core.number_format import format_percent_bound
-from populace.inference.gls.count_intervals import CountIntervals, count_intervals
+from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.gls.interval_half_width import interval_half_width
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements
 from populace.release.bundle import Release
 from populace.release.report import charts, html_templates, render
@@ -64,9 +65,7 @@ def documented(release: Release) -> ReportDocument:
 
 
 def build(statement: Statement, measurements: Measurements, codes: CodeColumns) -> ReportDocument:
-    return build_report(
-        statement, measurements=measurements, intervals=count_intervals(measurements), codes=codes
-    )
+    return build_report(statement, measurements=measurements, intervals=intervals(measurements), codes=codes)
 
 
 @pytest.fixture
@@ -163,7 +162,7 @@ def test_every_code_is_in_exactly_one_bar(values: int, special: int, seed: int) 
 def test_bars_add_codes_and_their_intervals() -> None:
     """Without a second source for the total, five codes of variance 4 have an interval of variance 20."""
     items = [Measurement(Marginal(("a",)), np.arange(100), Fraction(4))]
-    found = CountIntervals(items, domain=Domain({"a": 100}))
+    found = CountIntervals(items, space=ModelSpace(domain=Domain({"a": 100})))
     slots = group_ordered_codes([(str(code), str(code)) for code in range(100)], values=100)
     shown = make_bars(found, "a", slots=slots, synthetic=np.arange(100), total=4950.0)
     assert sum(bar.measured for bar in shown) == pytest.approx(1)
@@ -230,7 +229,7 @@ def test_the_document_covers_everything_worst_first(document: ReportDocument, re
 def test_the_report_tells_how_sure_the_counts_are(
     document: ReportDocument, release: Release, no_script: None
 ) -> None:
-    found = count_intervals(release.measurements)
+    found = intervals(release.measurements)
     assert [len(sure.columns) for sure in document.precision] == [0, *[1] * 5, *[2] * 4]
     assert document.estimated_total == float(found.of().estimate)
     for sure in document.precision:

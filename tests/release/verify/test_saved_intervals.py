@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.cli.stages import save_measurements
-from populace.inference.gls.count_intervals import count_intervals
+from populace.inference.gls.count_intervals import intervals
 from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 from tests.helpers import releases
@@ -31,7 +31,7 @@ def rewrite(folder: Path, table: pa.Table) -> None:
 def test_every_saved_count_has_its_interval(release: Release, tmp_path: Path) -> None:
     folder = put(release, tmp_path / "out")
     cells = pq.read_table(folder / "measurements.parquet").to_pandas()
-    found = count_intervals(release.measurements)
+    found = intervals(release.measurements)
     for number, item in enumerate(release.measurements.items):
         here, interval = cells[cells.marginal == number], found.at(item.marginal)
         assert (here["count"] == item.counts.ravel()).all()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique
 from populace.core.progress import Progress
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
@@ -29,8 +29,8 @@ from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joints import JointTables
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,29 +65,19 @@ class Estimator:
     Measurements of one clique are merged, and a refit starts where the last one ended.
 
     >>> from fractions import Fraction
-    >>> from populace.core.marginals import Marginal
-    >>> estimator = Estimator(Domain({"coin": 2, "die": 6}))
+    >>> from populace.core.marginals import Domain, Marginal
+    >>> estimator = Estimator(ModelSpace(domain=Domain({"coin": 2, "die": 6})))
     >>> estimator.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
     >>> estimator.refit()
     >>> estimator.total, estimator.table(("coin",)).round(3), estimator.cells_with(("coin", "die"))
     (40.0, array([30., 10.]), 12)
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        groupings: Iterable[Grouping] = (),
-        rules: Rules = NO_RULES,
-        totals: Sequence[Totals] = (),
-    ) -> None:
-        self.groupings = {grouping.column: grouping for grouping in groupings}
-        self._codes = domain
-        self._layout = RulePotentials(rules, domain=domain, groupings=self.groupings)
-        self._known = carry_totals(
-            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
-        )
-        self.domain = self._layout.domain
+    def __init__(self, space: ModelSpace) -> None:
+        self._space = space
+        self.groupings, self.domain = space.groupings, space.grouped_domain
+        self.potentials = RulePotentials(space)
+        self._known = carry_totals(space, allowed=self.potentials.allowed)
         self._items: dict[frozenset[str], list[Measurement]] = {}
         self._observed: dict[Clique, Observation] = {}
         self._structure: ConstrainedDomain | None = None
@@ -107,8 +97,8 @@ class Estimator:
             self._items.setdefault(key, []).append(item)
             touched[key] = None
         again = [item for key in touched for item in self._items[key]]
-        for seen in observe(again, domain=self._codes, groupings=self.groupings):
-            allowed = self._layout.allowed(seen.clique)
+        for seen in observe(again, domain=self._space.domain, groupings=self.groupings):
+            allowed = self.potentials.allowed(seen.clique)
             if seen.clique not in self._observed:
                 self._additions = None
             # A cell in which no row can be holds noise alone.
@@ -155,7 +145,7 @@ class Estimator:
             )
         else:
             self.total = max(1.0, float(rows))
-        structure = self._layout.structure([*self._observed, *self._known.tables])
+        structure = self.potentials.structure([*self._observed, *self._known.tables])
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         objective = Objective(
             self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
@@ -236,7 +226,7 @@ class Estimator:
             potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
         items = [item for same in self._items.values() for item in same]
         return Model(
-            domain=self._codes,
+            domain=self._space.domain,
             hidden=self._structure.hidden,
             exact=tuple(self._known.tables),
             groupings=self.groupings,
@@ -308,7 +298,7 @@ class Estimator:
         for clique in objective.factors:
             if clique in tables:
                 table = tables[clique]
-                allowed = self._layout.allowed(clique)
+                allowed = self.potentials.allowed(clique)
                 raised = np.maximum(table, floor * table.mean()) * allowed
                 # Noise can leave nothing where rows can be.
                 found[clique] = np.asarray(

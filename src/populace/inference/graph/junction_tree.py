@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from populace._native.kernels import eliminate_columns
+from populace._native.kernels import eliminate_variables
 from populace.core.marginals import Clique, Domain
 
 _EliminationCost = Callable[[int, Sequence[int], Sequence[int]], tuple[bool, int, int]]
@@ -107,7 +107,7 @@ def eliminate(cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool) -
     A column that adds no edge comes before all others. It costs the sum of `costs` over its table or, with
     `by_edges`, the sum over the edges to add of the products of their ends' costs.
     """
-    found = eliminate_columns(cliques, costs=costs, by_edges=by_edges)
+    found = eliminate_variables(cliques, costs=costs, by_edges=by_edges)
     if found is None:
         return _eliminate_in_python(cliques, costs=costs, price=_edge_price if by_edges else _table_price)
     return found

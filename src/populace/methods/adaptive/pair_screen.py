@@ -8,23 +8,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import Candidates, Clique, Grouping, Marginal
+from populace.core.marginals import Candidates, Clique, Marginal
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import rake_public_table
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.fit.public_prior import shrink_to_public
-from populace.measurements.measurements import Measurement, combine_repeats, group_repeats
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Measurement, combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import ColumnCosts, Floats
 from populace.methods.selection.candidates import take_smallest
-from populace.methods.selection.independence_baseline import IndependenceBaseline, fit_baseline
+from populace.methods.selection.independence_baseline import fit_baseline
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_SCREENED_CELLS = 2**25
-# A cleaned pair errs as if its residual had this rank: of the noise of m × n cells that of rank·(m + n) is left.
-RESIDUAL_RANK = 2.0
 
 
 class PairScreen:
@@ -40,19 +40,11 @@ class PairScreen:
         found = [combine_repeats(same) for same in group_repeats(shrink_to_public(measured, public))]
         alone = {item.marginal.clique[0]: item for item in found}
         self._columns = {name: alone[name] for name in oracle.domain}
-        groupings = group_rare_codes(self._columns.values(), oracle=oracle)
-        self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
-        self.domain = oracle.domain.grouped(groupings)
-        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._columns.values()]
-        sums = [float(item.counts.sum()) for item in self._columns.values()]
-        self.total = max(1.0, float(np.average(sums, weights=precisions)))
-        self._baseline: IndependenceBaseline = fit_baseline(
-            list(self._columns.values()),
-            domain=oracle.domain,
-            groupings=self._groupings,
-            rules=oracle.rules,
-            total=self.total,
-        )
+        measured_columns = list(self._columns.values())
+        space = ModelSpace.of(oracle).group(group_rare_codes(measured_columns, oracle=oracle))
+        self._groupings, self.domain = space.groupings, space.grouped_domain
+        self.total = max(1.0, estimate_rows(measured_columns)[0])
+        self._baseline = fit_baseline(measured_columns, space=space, total=self.total)
         self._rng = np.random.default_rng(0)
 
     def tells(self, pair: Clique) -> bool:
@@ -88,7 +80,7 @@ class PairScreen:
         found = []
         for pair in pairs:
             table = self._table(pair)
-            left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
+            left = min(1.0, math.sqrt(ADAPTIVE_CONFIG.residual_rank * sum(table.shape) / table.size))
             possible = self._baseline.possible(pair)
             error = self._error(table[possible], deviation=deviation * left)
             found.append(max(float(error.sum()), 1e-9) / deviation)

@@ -12,18 +12,13 @@ import numpy.typing as npt
 
 from populace.core.marginals import Counts
 from populace.inference.fit.projection import project_to_simplex
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid
 
 Floats = npt.NDArray[np.float64]
 # Noisy counts of stretches of cells in the look of this number, and their variance.
 AskCounts = Callable[[Sequence[CellRange], int], tuple[Floats, float]]
 
-# A stretch that holds more than this part of all rows is looked into, in so many parts, so many times.
-HEAVY_SHARE, FAN_OUT, SKETCH_ROUNDS = 1 / 20, 16, 3
-# It stands out of its noise by so many deviations.
-CERTAIN_DEVIATIONS = 4.0
-# As many bins as this, of one weight, are aimed at; so many are the most.
-TARGET_BINS, MAX_BINS = 26, 32
 # The first look follows the powers of ten over so many decades.
 _DECADES = 7
 
@@ -62,16 +57,16 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
     # Cut at 0, the noise of many empty parts would look like rows.
     counts = project_to_simplex(counts, total=rows)
     known = dict(zip(parts, counts.tolist(), strict=True))
-    for look in range(1, SKETCH_ROUNDS):
-        least = max(HEAVY_SHARE * rows, CERTAIN_DEVIATIONS * variance**0.5)
+    for look in range(1, len(DISCOVERY_CONFIG.sketch_parts)):
+        least = max(DISCOVERY_CONFIG.heavy_share * rows, DISCOVERY_CONFIG.certain_deviations * variance**0.5)
         heavy = [part for part, count in known.items() if part[1] - part[0] > 1 and count > least]
         if not heavy:
             break
-        parts = [inner for part in heavy for inner in grid.split_evenly(part, FAN_OUT)]
+        parts = [inner for part in heavy for inner in grid.split_evenly(part, DISCOVERY_CONFIG.fan_out)]
         counts, variance = ask(parts, look)
         place = 0
         for part in heavy:
-            held = len(grid.split_evenly(part, FAN_OUT))
+            held = len(grid.split_evenly(part, DISCOVERY_CONFIG.fan_out))
             found = project_to_simplex(counts[place : place + held], total=known.pop(part))
             known |= zip(parts[place : place + held], found.tolist(), strict=True)
             place += held
@@ -85,10 +80,12 @@ def choose_bin_edges(grid: DiscoveryGrid, drawn: HistogramSketch, *, deviation: 
 
     A cell that holds as many rows as a bin should is a bin by itself.
     """
-    weight = max(drawn.rows / TARGET_BINS, 2 * CERTAIN_DEVIATIONS * deviation)
+    weight = max(
+        drawn.rows / DISCOVERY_CONFIG.target_bins, 2 * DISCOVERY_CONFIG.certain_deviations * deviation
+    )
     while True:
         cuts = _cut_at_weight(grid, drawn, weight=weight)
-        if len(cuts) <= MAX_BINS:
+        if len(cuts) <= DISCOVERY_CONFIG.max_bins:
             return cuts
         weight *= 1.15
 

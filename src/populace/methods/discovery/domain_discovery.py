@@ -14,6 +14,7 @@ from typing import Protocol, TypeGuard
 from populace.core.errors import UsageError
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid, OpenColumn, max_grid_cells
 from populace.methods.discovery.numeric_discovery import BinOracle, discover_numeric
 from populace.privacy.accounting.budget import Budget
@@ -23,15 +24,6 @@ from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.schema import Schema
-
-# What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
-VALUES_SHARE, BASE_DISCOVERY_SHARE = Fraction(6, 100), Fraction(1, 4)
-# What a column of numbers takes, and what it takes more the less noise there is: over its deviation, in rows.
-BASE_NUMERIC_SHARE, EXTRA_NUMERIC_SHARE = Fraction(8, 100), Fraction(19, 100)
-# All together may take so much more then, and never more than this.
-EXTRA_DISCOVERY_SHARE, MAX_DISCOVERY_SHARE = Fraction(9, 100), Fraction(2, 5)
-# The part of δ that is set aside where values are learnt.
-KEY_SHARE = Fraction(1, 10)
 
 
 class DomainOracle(BinOracle, Protocol):
@@ -59,7 +51,7 @@ def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
             f"the values of column {values[0]!r} cannot be learnt with delta 0.",
             hint="give a delta above 0, or list the values in the schema",
         )
-    return KEY_SHARE * delta if values else Fraction(0)
+    return DISCOVERY_CONFIG.delta_share * delta if values else Fraction(0)
 
 
 def largest_schema(schema: Schema) -> Schema:
@@ -123,7 +115,7 @@ def discover_domains(
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
             mechanism = budget.key_mechanism(
-                min(VALUES_SHARE, BASE_DISCOVERY_SHARE / len(names)),
+                min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / len(names)),
                 delta=(budget.keys if keys is None else keys) / len(values),
             )
             # Sorted by text: the order of the file is private.
@@ -149,17 +141,25 @@ def discovery_share(schema: Schema, *, budget: Budget) -> Fraction:
     count = max(len(schema.open), 1)
     number = min(numeric_share(budget), max_discovery_share(budget) / count)
     values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.open)
-    return values * min(VALUES_SHARE, BASE_DISCOVERY_SHARE / count) + (len(schema.open) - values) * number
+    return (
+        values * min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / count)
+        + (len(schema.open) - values) * number
+    )
 
 
 def numeric_share(budget: Budget) -> Fraction:
     """Return the share of the budget for one column of numbers: the more, the less noise there is in all."""
-    return BASE_NUMERIC_SHARE + EXTRA_NUMERIC_SHARE * _inverse_deviation(budget)
+    return DISCOVERY_CONFIG.base_numeric_share + DISCOVERY_CONFIG.extra_numeric_share * _inverse_deviation(
+        budget
+    )
 
 
 def max_discovery_share(budget: Budget) -> Fraction:
     """Return the share of the budget for all that is learnt, at most: the more, the less noise there is in all."""
-    return min(BASE_DISCOVERY_SHARE + EXTRA_DISCOVERY_SHARE * _inverse_deviation(budget), MAX_DISCOVERY_SHARE)
+    return min(
+        DISCOVERY_CONFIG.base_share + DISCOVERY_CONFIG.extra_share * _inverse_deviation(budget),
+        DISCOVERY_CONFIG.max_share,
+    )
 
 
 def _inverse_deviation(budget: Budget) -> Fraction:

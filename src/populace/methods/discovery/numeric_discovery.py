@@ -17,13 +17,13 @@ import numpy as np
 from populace.core.marginals import Counts, Marginal
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import (
-    CERTAIN_DEVIATIONS,
     Floats,
     HistogramSketch,
     choose_bin_edges,
     decade_ranges,
     sketch_histogram,
 )
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid, OpenColumn
 from populace.methods.discovery.within_bin_density import (
     integer_weights,
@@ -37,12 +37,6 @@ from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
-
-# What a column's share is spent on: looks, bins, stretches inside them, finer stretches, classes.
-SKETCH_PARTS, BIN_PART = (Fraction(8, 100), Fraction(4, 100), Fraction(4, 100)), Fraction(24, 100)
-COARSE_PART, FINE_PART, CLASS_PART = Fraction(32, 100), Fraction(18, 100), Fraction(10, 100)
-# Every bin is cut in so many stretches, and those that hold rows in so many again.
-COARSE_RANGES, FINE_RANGES = 4, 12
 
 BinnedColumn = IntegerColumn | DecimalColumn | TemporalColumn
 
@@ -90,17 +84,19 @@ def discover_numeric(
         edges = grid.places(column)
         seen = np.union1d(edges, [first for first, _ in decade_ranges(grid)])
         flat = HistogramSketch(seen, np.ones(len(seen) - 1))
-        extra = 1 / (1 - sum(SKETCH_PARTS) - BIN_PART)
+        extra = 1 / (1 - sum(DISCOVERY_CONFIG.sketch_parts) - DISCOVERY_CONFIG.bin_part)
         return replace(column, within=_discover_density(asker, flat, edges, scale=extra, bins=None)), ()
-    drawn = sketch_histogram(grid, lambda parts, look: asker.stretches(parts, SKETCH_PARTS[look]))
-    noise = budget.measure_noise(BIN_PART * share, marginals=1)
+    drawn = sketch_histogram(
+        grid, lambda parts, look: asker.stretches(parts, DISCOVERY_CONFIG.sketch_parts[look])
+    )
+    noise = budget.measure_noise(DISCOVERY_CONFIG.bin_part * share, marginals=1)
     cuts = choose_bin_edges(grid, drawn, deviation=float(noise.variance) ** 0.5)
     bare = column.learnt([grid.value(cut) for cut in cuts])
     edges = grid.places(bare)
     groups = np.concatenate(
         [np.repeat(np.arange(bare.levels), np.diff(edges)), np.arange(bare.levels, bare.size)]
     )
-    counts, noise = asker.groups(groups, BIN_PART)
+    counts, noise = asker.groups(groups, DISCOVERY_CONFIG.bin_part)
     table = Measurement(Marginal((column.name,)), counts, noise.variance)
     if not isinstance(bare, DecimalColumn) and not bare.binned:
         # Every value has a bin of its own: nothing is left to ask.
@@ -123,7 +119,7 @@ def _discover_density(
     levels = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
     coarse = [_split_bin(grid, drawn, level) for level in levels]
     flat = [part for parts in coarse for part in parts]
-    counts, variance = asker.stretches(flat, COARSE_PART * scale)
+    counts, variance = asker.stretches(flat, DISCOVERY_CONFIG.coarse_part * scale)
     known: list[Floats] = []
     place = 0
     for number, parts in enumerate(coarse):
@@ -133,8 +129,10 @@ def _discover_density(
         place += len(parts)
     weights = np.concatenate(known)
     rows = np.array([part.sum() for part in known])
-    starts, fine = _refine_ranges(asker, flat, weights, part=FINE_PART * scale, spread=variance)
-    classes = _measure_classes(asker, levels, rows, part=CLASS_PART * scale)
+    starts, fine = _refine_ranges(
+        asker, flat, weights, part=DISCOVERY_CONFIG.fine_part * scale, spread=variance
+    )
+    classes = _measure_classes(asker, levels, rows, part=DISCOVERY_CONFIG.class_part * scale)
     total = float(rows.sum())
     return BinDensity(
         starts=tuple(grid.starts[starts].tolist()),
@@ -151,9 +149,9 @@ def _split_bin(grid: DiscoveryGrid, drawn: HistogramSketch, level: CellRange) ->
     So no stretch with rows in it spans very different magnitudes, inside which rows are spread evenly.
     """
     first, last = level
-    if last - first <= COARSE_RANGES:
+    if last - first <= DISCOVERY_CONFIG.coarse_ranges:
         return [(cell, cell + 1) for cell in range(first, last)]
-    wanted = drawn.quantiles(grid, level, COARSE_RANGES)
+    wanted = drawn.quantiles(grid, level, DISCOVERY_CONFIG.coarse_ranges)
     gaps = np.diff([int(grid.starts[first]), *wanted, int(grid.starts[last])])
     parts = grid.cut(level, wanted, slack=int(gaps.min()) // 3)
     inner = {start for start, _ in decade_ranges(grid) if first < start < last}
@@ -165,10 +163,10 @@ def _refine_ranges(
 ) -> tuple[list[int], Floats]:
     """Return stretches, by the cells they begin at, with their weights; those that hold rows are cut once more."""
     noise = asker.budget.measure_noise(part * asker.share, marginals=1)
-    least = CERTAIN_DEVIATIONS * float(noise.variance) ** 0.5
+    least = DISCOVERY_CONFIG.certain_deviations * float(noise.variance) ** 0.5
     grid = asker.grid
     inner = {
-        place: grid.split_evenly(stretch, FINE_RANGES)
+        place: grid.split_evenly(stretch, DISCOVERY_CONFIG.fine_ranges)
         for place, (stretch, weight) in enumerate(zip(parts, weights.tolist(), strict=True))
         if stretch[1] - stretch[0] > 1 and weight > least
     }

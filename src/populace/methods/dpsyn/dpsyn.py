@@ -14,19 +14,23 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
+from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.dpsyn.controlled_rounding import MAX_AREAS, MAX_DEMANDED_ROWS
-from populace.methods.histogram.histogram import check_domains_declared
+from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
+from populace.methods.dpsyn.dpsyn_model import dpsyn_model
+from populace.methods.method import MAX_COLUMNS, DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
+from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
 # All pairs are counted, or taken from the public table, and kept at once.
 MAX_PAIR_CELLS = 2**25
-# Larger groups of columns are known by their pairs.
-PUBLIC_GROUP_COLUMNS, MAX_GROUP_CELLS = 3, 2**16
+# Rows are fitted to a table of a group up to here.
+MAX_GROUP_CELLS = 2**16
 
 
 class MeasuredTables(Enum):
@@ -53,13 +57,13 @@ def measures_total(epsilon: Fraction, *, theta: int) -> bool:
     >>> measures_total(Fraction(1, 35), theta=1), measures_total(Fraction(1, 36), theta=1)
     (True, False)
     """
-    return epsilon >= Fraction(theta, 35)
+    return epsilon >= DPSYN_CONFIG.min_total_epsilon * theta
 
 
-def can_use_delta(epsilon: Fraction, *, unit: PrivacyUnit) -> bool:
+def can_use_delta(epsilon: Fraction, unit: PrivacyUnit) -> bool:
     """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
 
-    >>> can_use_delta(Fraction(1, 35), unit=PrivacyUnit()), can_use_delta(Fraction(1, 36), unit=PrivacyUnit())
+    >>> can_use_delta(Fraction(1, 35), PrivacyUnit()), can_use_delta(Fraction(1, 36), PrivacyUnit())
     (True, False)
     """
     return measures_total(epsilon, theta=unit.marginal_l1)
@@ -77,9 +81,10 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
     nothing = Fraction(0)
     if total is None:
         return BudgetSplit(level=MeasuredTables.NOTHING, total=nothing, partition=epsilon, rest=nothing)
-    first, least, most = Fraction(theta, 1400), Fraction(theta, 50), Fraction(theta, 25)
-    columns = Fraction(1500 * theta, max(1, total))
-    pairs = 6 * columns
+    config = DPSYN_CONFIG
+    first, least = config.total_epsilon * theta, config.partition_epsilon * theta
+    columns = Fraction(config.column_rows * theta, max(1, total))
+    pairs = config.pairs_factor * columns
     if epsilon < first + least + columns:
         return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first, rest=nothing)
     level, worth = (
@@ -87,7 +92,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
         if epsilon < first + least + pairs
         else (MeasuredTables.PAIRS, pairs)
     )
-    partition = min(most, least + (epsilon - first - least - worth) / 2)
+    partition = min(config.max_partition_epsilon * theta, least + (epsilon - first - least - worth) / 2)
     return BudgetSplit(level=level, total=first, partition=partition, rest=epsilon - first - partition)
 
 
@@ -112,7 +117,7 @@ def measure_dpsyn(
     measured: tuple[Measurement, ...] = ()
     total = None
     if measures_total(epsilon, theta=theta):
-        share = Fraction(theta, 1400) / epsilon
+        share = DPSYN_CONFIG.total_epsilon * theta / epsilon
         measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
@@ -141,17 +146,11 @@ def measure_dpsyn(
     return (*measured, PublicMarginals.of(public, [*columns, *pairs, *_other_groups(oracle, merged)]))
 
 
-def check_dpsyn(
-    schema: Schema,
-    *,
-    epsilon: Fraction,  # noqa: ARG001 (its tables are known for any ε)
-    delta: Fraction,  # noqa: ARG001
-) -> None:
-    """Refuse, from public facts alone, tables that would be too many or whose cells are not known yet.
+def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
+    """Refuse, from public facts alone, tables that would be too many.
 
     Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
     """
-    check_domains_declared(schema, method="dpsyn")
     apart = columns_kept_apart(schema.partition, schema.totals)
     units = recoded_units(schema.domain, mergeable_groups(schema.groups, domain=schema.domain, apart=apart))
     cells = _count_pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
@@ -205,6 +204,43 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
         group
         for group in ordered
         if group not in merged
-        and len(group) == PUBLIC_GROUP_COLUMNS
+        and len(group) == DPSYN_CONFIG.public_group_columns
         and oracle.domain.cells(group) <= MAX_GROUP_CELLS
     ]
+
+
+def fit_dpsyn(given: FitInput) -> Model:
+    """Return the model of measurements by areas, beside public tables."""
+    return dpsyn_model(
+        given.items,
+        schema=given.schema,
+        public=given.public,
+        gradual=given.gradual,
+        progress=given.progress,
+    )
+
+
+def _describe_public_use(schema: Schema, _measured: Sequence[Clique], public: Sequence[Clique]) -> str | None:
+    """Say which combinations the public table decided, where it gave no counts."""
+    if not public or not {*map(frozenset, public)} <= {*map(frozenset, schema.groups)}:
+        return None
+    groups = [" × ".join(clique) for clique in public]
+    return f"Taken from it: which combinations of {quote_in_text(groups)} occur; no count of it is here."
+
+
+DPSYN = Method(
+    name="dpsyn",
+    title="Marginals by area beside a public table",
+    reference="The DPSyn entry to the NIST temporal map challenge of 2020",
+    measure=measure_dpsyn,
+    fit=fit_dpsyn,
+    check=check_dpsyn,
+    delta=DeltaUse.SET_ASIDE,
+    can_use_delta=can_use_delta,
+    public=PublicTableUse.REQUIRED,
+    workload=WorkloadUse.NONE,
+    max_columns=MAX_COLUMNS,
+    learns_domains=False,
+    unplannable="starts from a public table, and what that saves depends on how like the private one it is",
+    describe_public_use=_describe_public_use,
+)

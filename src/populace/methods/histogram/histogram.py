@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
+from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
-from populace.methods.discovery.domain_discovery import MAX_DISCOVERY_SHARE
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
+from populace.methods.histogram.histogram_model import histogram_model
+from populace.methods.method import DeltaUse, FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
@@ -53,19 +57,8 @@ def measure_histogram_exponential(
     return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
 
 
-def check_histogram(
-    schema: Schema,
-    *,
-    epsilon: Fraction,  # noqa: ARG001 (its bins do not depend on it)
-    delta: Fraction,  # noqa: ARG001
-) -> None:
-    """Refuse, from public facts alone, a histogram that would be too large or whose bins are not known yet."""
-    _check_bins(schema, method="histogram")
-
-
-def _check_bins(schema: Schema, *, method: str) -> None:
-    check_domains_declared(schema, method=method)
-    check_no_totals(schema, method=method)
+def check_histogram(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
+    """Refuse, from public facts alone, a histogram that would be too large."""
     bins = schema.domain.cells(schema.domain)
     if bins > MAX_BINS:
         raise UsageError(
@@ -74,30 +67,12 @@ def _check_bins(schema: Schema, *, method: str) -> None:
         )
 
 
-def check_histogram_exponential(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001
+def check_histogram_exponential(schema: Schema, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
-    _check_bins(schema, method="histogram-exponential")
-    left = 1 - MAX_DISCOVERY_SHARE if schema.open else Fraction(1)
+    check_histogram(schema, epsilon, delta)
+    left = 1 - DISCOVERY_CONFIG.max_share if schema.open else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_bounded(left, marginals=1, most=_require_max_rows(schema.max_rows))
-
-
-def check_domains_declared(schema: Schema, *, method: str) -> None:
-    """Refuse columns whose domain has to be learnt, by a method whose tables must be known before it spends."""
-    if schema.unknown:
-        raise UsageError(
-            f"the method {method!r} needs every domain, and that of column {schema.unknown[0]!r} is to be learnt.",
-            hint="declare its values, a width or edges, or use --method auto",
-        )
-
-
-def check_no_totals(schema: Schema, *, method: str) -> None:
-    """Refuse public totals, by a method whose rows cannot be held to them."""
-    if schema.totals:
-        raise UsageError(
-            f"the method {method!r} cannot meet the public totals of the schema.",
-            hint="take [[totals]] out, or use --method auto",
-        )
 
 
 def _require_max_rows(rows: int | None) -> int:
@@ -107,3 +82,31 @@ def _require_max_rows(rows: int | None) -> int:
             hint="add max_rows = N under [table] of the schema, or use --method histogram",
         )
     return rows
+
+
+def fit_histogram(given: FitInput) -> Model:
+    """Return the model of one histogram over all columns."""
+    return histogram_model(given.items, space=given.space)
+
+
+HISTOGRAM = Method(
+    name="histogram",
+    title="Laplace histogram",
+    reference="Dwork, McSherry, Nissim and Smith 2006",
+    measure=measure_histogram,
+    fit=fit_histogram,
+    check=check_histogram,
+    delta=DeltaUse.NONE,
+    workload=WorkloadUse.NONE,
+    learns_domains=False,
+    meets_totals=False,
+    own_model=True,
+)
+HISTOGRAM_EXPONENTIAL = replace(
+    HISTOGRAM,
+    name="histogram-exponential",
+    title="Histogram by the exponential mechanism",
+    reference="McSherry and Talwar 2007",
+    measure=measure_histogram_exponential,
+    check=check_histogram_exponential,
+)

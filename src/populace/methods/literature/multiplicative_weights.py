@@ -14,8 +14,9 @@ from populace.inference.factor import AxisMap, Table
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, observe, separable_part
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.schema.conditions.rules import Rules, Totals
+from populace.methods.method import FitInput, fit_tables
 
 # The cells of a domain that is held as a whole, and its columns: NumPy's tables have so many axes and few more.
 MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
@@ -23,18 +24,17 @@ MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
 _BLOCKS = 6
 
 
-def is_dense(domain: Domain, *, rules: Rules, totals: Sequence[Totals]) -> bool:
+def is_dense(space: ModelSpace) -> bool:
     """Say whether a distribution over the whole domain can be held cell by cell.
 
     Rules and public totals need a model that is held to them, whatever the measurements say.
 
-    >>> from populace.schema.conditions.rules import NO_RULES
-    >>> is_dense(Domain({"a": 10**7}), rules=NO_RULES, totals=()), is_dense(Domain({"a": 10**8}),
-    ... rules=NO_RULES, totals=())
-    (True, False)
+    >>> [is_dense(ModelSpace(domain=Domain({"a": size}))) for size in (10**7, 10**8)]
+    [True, False]
     """
+    domain = space.domain
     small = domain.cells(domain) <= MAX_DENSE_CELLS and len(domain) <= MAX_DENSE_COLUMNS
-    return small and not rules.rules and not totals
+    return small and not space.rules.rules and not space.totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,3 +146,10 @@ def _blocks(columns: Clique) -> Iterator[Clique]:
     ends = [round(len(columns) * number / _BLOCKS) for number in range(_BLOCKS + 1)]
     for start, end in pairwise(ends):
         yield columns[start:end]
+
+
+def fit_multiplicative_weights(given: FitInput) -> Model:
+    """Return the model of multiplicative weights where the domain can be held cell by cell, else of measured tables."""
+    if given.gradual or not is_dense(given.space):
+        return fit_tables(given)
+    return multiplicative_weights_model(given.items, domain=given.schema.domain)

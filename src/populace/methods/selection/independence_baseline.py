@@ -13,6 +13,7 @@ from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.constraints.support import Lookup, class_lookups
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.fit.projection import project_to_simplex
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed, Rules
 
@@ -49,26 +50,19 @@ class IndependenceBaseline:
         return np.asarray(self.joined[pair][np.ix_(self.classes[a], self.classes[b])] > 0)
 
 
-def fit_baseline(
-    columns: Sequence[Measurement],
-    *,
-    domain: Domain,
-    groupings: Mapping[str, Grouping],
-    rules: Rules,
-    total: float,
-) -> IndependenceBaseline:
+def fit_baseline(columns: Sequence[Measurement], *, space: ModelSpace, total: float) -> IndependenceBaseline:
     """Return the baseline of noisy 1-ways, on groups where columns are grouped."""
-    counts = {item.marginal.clique[0]: _sum_codes(item, groupings) for item in columns}
+    rules = space.rules
+    counts = {item.marginal.clique[0]: _sum_codes(item, space.groupings) for item in columns}
     shares = {name: project_to_simplex(table, total=total) / total for name, table in counts.items()}
-    constrained = {name: classes for name, classes in rules.classes.items() if name in counts}
+    constrained = [name for name in rules.classes if name in counts]
     if not rules.rules or not constrained:
         return IndependenceBaseline(columns=shares, joined={}, inside={}, classes={})
-    lookups = class_lookups(rules, domain=domain, groupings=groupings)
+    lookups = class_lookups(space)
+    sizes = {name: size for name, size in space.domain.items() if name in rules.classes}
     model = fit_least_squares(
         [item for item in columns if item.marginal.clique[0] in constrained],
-        domain=Domain({name: domain[name] for name in domain if name in rules.classes}),
-        groupings=rules.classes.values(),
-        rules=rules,
+        space=ModelSpace(domain=Domain(sizes), rules=rules, groupings=rules.classes),
     )
     inside = {}
     for name in constrained:
@@ -77,7 +71,9 @@ def fit_baseline(
         shares[name] = of_class[lookups[name]] * inside[name]
     return IndependenceBaseline(
         columns=shares,
-        joined={pair: model.grouped_marginal(pair) / model.total for pair in _rule_pairs(rules, domain)},
+        joined={
+            pair: model.grouped_marginal(pair) / model.total for pair in _rule_pairs(rules, space.domain)
+        },
         inside=inside,
         classes=lookups,
     )

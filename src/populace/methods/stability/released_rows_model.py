@@ -8,6 +8,7 @@ from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.factor import Table
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import unused_name
 from populace.measurements.measurements import ReleasedRows
 from populace.methods.histogram.histogram_model import MIN_TOTAL
 
@@ -25,7 +26,7 @@ def released_rows_model(told: ReleasedRows, *, domain: Domain) -> Model:
     kept = _most_frequent(told)
     if not len(kept):
         return _empty_model(domain)
-    counts, hidden = told.counts[kept], _hidden_name(domain)
+    counts, hidden = told.counts[kept], unused_name("row", domain)
     potentials: dict[Clique, Table] = {(hidden,): np.log(counts)}
     groupings: dict[str, Grouping] = {}
     within: dict[str, Table] = {}
@@ -70,10 +71,3 @@ def _most_frequent(told: ReleasedRows) -> np.ndarray[tuple[int], np.dtype[np.int
     if len(told.counts) <= most:
         return np.arange(len(told.counts))
     return np.sort(np.argsort(-told.counts, kind="stable")[:most])
-
-
-def _hidden_name(domain: Domain) -> str:
-    name = "row"
-    while name in domain:
-        name += "′"
-    return name

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from populace.core.errors import UsageError
+from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
+from populace.inference.model import Model
 from populace.measurements.measurements import Measurement, ReleasedRows
-from populace.methods.histogram.histogram import check_no_totals
 from populace.methods.independent import TOTAL_SHARE
+from populace.methods.method import DeltaUse, FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.stability.released_rows_model import released_rows_model
 from populace.methods.workload import Workload
 from populace.schema.schema import Schema
 
@@ -36,10 +38,31 @@ def measure_stability(
     return (*total, ReleasedRows.of(oracle.discover_rows(mechanism=mechanism), columns=oracle.domain))
 
 
-def check_stability(schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:  # noqa: ARG001 (any ε will do)
-    """Refuse, from public facts alone, what cannot be told."""
-    check_no_totals(schema, method="stability")
+def check_stability(_schema: Schema, _epsilon: Fraction, delta: Fraction) -> None:
+    """Refuse to release rows without a δ."""
     if not delta:
         raise UsageError(
             "the method 'stability' cannot tell rows with delta 0.", hint="give a delta above 0, such as 1e-9"
         )
+
+
+def fit_stability(given: FitInput) -> Model:
+    """Return the model of the rows that were released."""
+    if given.released_rows is None:
+        raise ReleaseError("there are no rows to draw from.", hint="use the measurements as they were saved")
+    return released_rows_model(given.released_rows, domain=given.schema.domain)
+
+
+STABILITY = Method(
+    name="stability",
+    title="Stability-based histogram of whole rows",
+    reference="Korolova, Kenthapadi, Mishra and Ntoulas 2009; Bun, Nissim and Stemmer 2016",
+    measure=measure_stability,
+    fit=fit_stability,
+    check=check_stability,
+    delta=DeltaUse.SET_ASIDE,
+    workload=WorkloadUse.NONE,
+    meets_totals=False,
+    own_model=True,
+    unplannable="tells whole rows that are frequent, and no schema says how often rows repeat",
+)

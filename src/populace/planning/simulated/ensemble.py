@@ -12,7 +12,6 @@ import numpy as np
 
 from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
-from populace.methods.registry import AUTO
 from populace.planning.independence_comparison import IndependenceComparison, compare_with_independence
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv, compute_selection_cv
 from populace.planning.run_cost import RunCost, estimate_run_cost
@@ -86,7 +85,7 @@ class SimulationEnsemble:
     @property
     def outcome(self) -> PlanOutcome:
         """The mean error of columns, and the balance of pairs in usual tables, where the method measures any."""
-        chooses = self.terms.method == AUTO or any(run.pairs for run in self.runs)
+        chooses = self.terms.method.adapts_pair_count or any(run.pairs for run in self.runs)
         usual = [each for each, part in zip(self.worths, self.parts, strict=True) if not part.lean]
         alone = sum(each.alone for each in usual)
         balance = sum(each.left for each in usual) / alone if chooses and alone else 0.0
@@ -146,7 +145,7 @@ class SimulationEnsemble:
     def afforded(self) -> PredictionRange:
         """How many pairs were measured: by chance more or fewer where the method chooses how many."""
         numbers = [float(len(run.pairs)) for run in self.runs]
-        if self.terms.method != AUTO:
+        if not self.terms.method.adapts_pair_count:
             return PredictionRange.of(numbers, weights=self.weights)
         return PredictionRange.of_counts(numbers, weights=self.weights, most=self._possible)
 
@@ -192,7 +191,7 @@ def simulate_ensemble(
         run = simulate_run(terms, population, rng=rng)
         runs.append(run)
         # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.
-        asked = pairs and (run.pairs or terms.method == AUTO)
+        asked = pairs and (run.pairs or terms.method.adapts_pair_count)
         told = (
             simulate_pair_errors(run.items, population=population, measured=run.pairs, rng=rng)
             if asked

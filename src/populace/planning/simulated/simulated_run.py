@@ -16,8 +16,8 @@ from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress, silent
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.domain_discovery import discovery_delta_share, discovery_share
-from populace.methods.fit_measurements import fit_answers
-from populace.methods.registry import METHODS, check_method, check_query_rounds, discovery_delta, usable_delta
+from populace.methods.method import FitInput, Method
+from populace.methods.request_checks import check_method, check_query_rounds
 from populace.methods.workload import Workload
 from populace.planning.prediction_range import compute_noise_cv
 from populace.planning.simulated.populations import SimulatedPopulation
@@ -60,21 +60,21 @@ class RunTerms:
     schema: Schema
     budget: Budget
     learning: Fraction
-    method: str
+    method: Method
     workload: Workload
     epsilon: Fraction
     delta: Fraction
 
     @classmethod
     def of(
-        cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: str, workload: Workload
+        cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: Method, workload: Workload
     ) -> RunTerms:
         """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
-        delta = usable_delta(method, epsilon=epsilon, delta=delta, unit=schema.unit)
+        delta = method.usable_delta(delta, epsilon=epsilon, unit=schema.unit)
         check_method(method, schema, epsilon=epsilon, delta=delta)
         check_query_rounds(method, workload, domain=close_domains(schema).domain)
         keys = discovery_delta_share(schema, delta=delta)
-        held = discovery_delta(method, delta=delta, learning=keys)
+        held = method.reserved_delta(delta, discovery=keys)
         whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)
         learning = discovery_share(schema, budget=whole)
         budget = replace(whole, cap=whole.cap * (1 - learning))
@@ -152,7 +152,7 @@ def simulate_run(
     """
     oracle = SimulatedOracle(population=population, budget=terms.budget, rng=rng)
     begun = time.process_time()
-    answers = METHODS[terms.method](oracle, workload=terms.workload, progress=silent)
+    answers = terms.method.measure(oracle, workload=terms.workload, progress=silent)
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
     columns, pairs = _average_errors(
@@ -221,9 +221,7 @@ def _draw_and_compare(
     progress: Progress,
 ) -> tuple[float, float]:
     schema = terms.schema
-    model = fit_answers(
-        items, method=terms.method, domain=schema.domain, rules=schema.rules, progress=progress
-    )
+    model = terms.method.fit(FitInput(schema=schema, items=items, progress=progress))
     drawn = len(next(iter(population.codes.values())))
     parts = list(draw_rows(model, rows=drawn, rng=rng, rules=schema.rules))
     codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}

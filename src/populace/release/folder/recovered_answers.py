@@ -59,4 +59,4 @@ def suggest_commands(
 
 def can_fit(measurements: Measurements) -> bool:
     """Say whether a model can be made of measurements: a total alone says nothing of any column."""
-    return measurements.told is not None or any(item.marginal.clique for item in measurements.items)
+    return measurements.released_rows is not None or any(item.marginal.clique for item in measurements.items)

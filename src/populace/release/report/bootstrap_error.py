@@ -12,7 +12,8 @@ from populace.core.errors import PopulaceError
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.inference.factor import Table
 from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
-from populace.methods.fit_measurements import OWN_MODEL, fit
+from populace.methods.fit_measurements import fit
+from populace.methods.registry import find_method
 from populace.release.report.comparison import LAPLACE, CodeColumns, NoiseShape, find_noise_shape
 from populace.sampling.draw_rows import draw_rows
 
@@ -39,7 +40,7 @@ def bootstrap_errors(
     define their own model, are not rehearsed.
     """
     rows = len(next(iter(codes.values()), ()))
-    if not rows or measurements.record.method in OWN_MODEL:
+    if not rows or find_method(measurements.record.method).own_model:
         return {}
     domain, shape = measurements.schema.domain, find_noise_shape(measurements)
     rng, some = np.random.default_rng(0), min(rows, MAX_ROWS_DRAWN)

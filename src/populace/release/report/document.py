@@ -118,8 +118,8 @@ def build_report(
             *_describe_out_of_domain(measurements),
             *(
                 _summarize(columns, pairs, alone=alone)
-                if measurements.told is None
-                else _summarize_released_rows(measurements.told, total=total)
+                if measurements.released_rows is None
+                else _summarize_released_rows(measurements.released_rows, total=total)
             ),
         ),
         statement=statement,

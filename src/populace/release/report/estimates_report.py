@@ -14,11 +14,12 @@ from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.columns.numeric_columns import RangeColumn
 from populace.schema.schema import Schema
-from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE
 from populace.survey.design.design import Design
-from populace.survey.estimate_result import PUBLIC_TOTAL, Estimate
-from populace.survey.queries.queries import Queries, Query, Statistic
-from populace.survey.queries.sum_questions import SumPlan, SumQuestion
+from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE
+from populace.survey.estimate_result import Estimate
+from populace.survey.queries.queries import Query, Statistic
+from populace.survey.queries.query_plan import QueryPlan
+from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
 
 ESTIMATES_REPORT_FORMAT = "populace report of estimates 2"
@@ -96,9 +97,7 @@ class EstimatesDocument:
 def build_estimates_report(
     statement: Statement,
     *,
-    design: Design,
-    queries: Queries,
-    plan: SumPlan | None,
+    plan: QueryPlan,
     rows: Sequence[Estimate],
     people: tuple[float, float] | None,
 ) -> EstimatesDocument:
@@ -106,6 +105,7 @@ def build_estimates_report(
 
     `people` is the estimated size of the population and the standard deviation of its noise, where a query gives it.
     """
+    design, queries = plan.design, plan.queries
     found: dict[str, list[Estimate]] = {query.name: [] for query in queries}
     for row in rows:
         found[row.query].append(row)
@@ -121,7 +121,7 @@ def build_estimates_report(
         statement=statement,
         design=_describe_design(design),
         answers=answers,
-        stages=_budget_stages(statement, queries=queries, plan=plan, asked=asked),
+        stages=_budget_stages(statement, plan=plan, asked=asked),
     )
 
 
@@ -291,14 +291,11 @@ def _describe_design(design: Design) -> str:
     return f"{units} in {strata}" if strata else f"{units} drawn directly" if units == "rows" else units
 
 
-def _budget_stages(
-    statement: Statement, *, queries: Queries, plan: SumPlan | None, asked: set[str]
-) -> tuple[BudgetStage, ...]:
+def _budget_stages(statement: Statement, *, plan: QueryPlan, asked: set[str]) -> tuple[BudgetStage, ...]:
     """Return what each query took, where it can be told apart for the estimate and for its sampling error."""
-    questions = {} if plan is None else {question.query.name: question for question in plan.questions}
-    shares = {
-        query: share for query, share in zip(queries, queries.shares, strict=True) if query.name in asked
-    }
+    questions = {} if plan.sums is None else {each.query.name: each for each in plan.sums.questions}
+    every = zip(plan.queries, plan.queries.shares, strict=True)
+    shares = {query: share for query, share in every if query.name in asked}
     stages = []
     for query, share in shares.items():
         uses = _split_by_use(questions[query.name]) if query.name in questions else {"": Fraction(1)}
@@ -315,7 +312,7 @@ def _budget_stages(
 
 
 def _split_by_use(question: SumQuestion) -> dict[str, Fraction]:
-    found = {"estimate": Fraction(0), "sampling error": question.later_share}
+    found = {"estimate": Fraction(0), "sampling error": question.second_share}
     estimated: set[Sum] = set(question.sums)
     for asked, share in question.shares():
         found["estimate" if asked in estimated else "sampling error"] += share

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from populace.core.marginals import Clique
 from populace.measurements.measurements import describe_count
+from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.measured_content import MeasuredContent
+from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -25,7 +27,7 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
         "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
         "public. A row of a CSV file is one line of it.",
         "Domains (values, ranges, bins) and rules are treated as public"
-        + (f", but those of {quote_names(learnt)} were learnt with budget. " if learnt else ". ")
+        + (f", but those of {quote_in_text(learnt)} were learnt with budget. " if learnt else ". ")
         + (
             f"{_quote_subject(declared)} declared by the curator: if a declaration was made by looking at the "
             "data, that look is not protected."
@@ -52,19 +54,12 @@ def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredConten
     if answers.lent and unseen:
         return [
             f"Of the private table only {_describe_counts(answers.widest)} was measured. All that is here about "
-            f"{quote_names(unseen)} comes from the public table and says nothing about any "
+            f"{quote_in_text(unseen)} comes from the public table and says nothing about any "
             f"{record.unit.word} of the private."
         ]
-    if record.method == "field-groups" and not schema.groups:
-        why = (
-            "they are neighbours in the schema: nothing was learnt about which belong together"
-            if record.public is None
-            else "they say most of each other in the public table: nothing was learnt from the private one"
-        )
-        return [
-            f"Columns were put together because {why}, and columns of different groups are independent of each "
-            "other here."
-        ]
+    method = METHODS.get(record.method)
+    if method is not None and (found := method.limitations(schema, record.public is not None)):
+        return found
     laws = [charged.spend.mechanism for charged in record.spends if charged.spend.what == WHOLE_ROWS]
     return [
         (
@@ -97,7 +92,7 @@ def _public_totals(schema: Schema) -> list[str]:
         return []
     by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
     return [
-        f"Counts of {quote_names(by)} were declared public, and the rows follow them. If they were made "
+        f"Counts of {quote_in_text(by)} were declared public, and the rows follow them. If they were made "
         "from these rows, "
         "they are not protected."
     ]
@@ -117,18 +112,12 @@ def _public_table(record: RunRecord, schema: Schema, *, answers: MeasuredContent
 
 def _describe_borrowed(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:
     """Return in one sentence which counts, or which groups of columns, come from the public table."""
-    if record.method == "field-groups" and not schema.groups:
-        groups = [" × ".join(clique) for clique in answers.measured if len(clique) > 1]
-        return (
-            "Taken from it: which columns were counted together"
-            + (f" ({quote_names(groups)})" if groups else " (none)")
-            + "; no count of it is here."
-        )
+    method = METHODS.get(record.method)
+    found = None if method is None else method.describe_public_use(schema, answers.measured, answers.lent)
+    if found is not None:
+        return found
     if not answers.lent:
         return "Nothing was taken from it: every table of counts here was measured in the private one."
-    if record.method == "dpsyn" and {*map(frozenset, answers.lent)} <= {*map(frozenset, schema.groups)}:
-        groups = [" × ".join(clique) for clique in answers.lent]
-        return f"Taken from it: which combinations of {quote_names(groups)} occur; no count of it is here."
     return f"Taken from it: {_describe_public_marginals(answers.lent, columns=len(schema.domain))}."
 
 
@@ -141,7 +130,7 @@ def _describe_public_marginals(lent: Sequence[Clique], *, columns: int) -> str:
         if len(names) == possible > 1:
             told.append(f"all {describe_count(possible, columns=size)}")
         else:
-            told.append(f"{describe_count(len(names), columns=size)} of {possible}, {quote_names(names)}")
+            told.append(f"{describe_count(len(names), columns=size)} of {possible}, {quote_in_text(names)}")
     return "; ".join(["counts of " + told[0], *told[1:]])
 
 
@@ -152,7 +141,7 @@ def _describe_counts(cliques: Sequence[Clique]) -> str:
     ('the number of rows', 'the number of rows by “area × year”')
     """
     by = [" × ".join(clique) for clique in cliques if clique]
-    return f"the number of rows by {quote_names(by)}" if by else "the number of rows"
+    return f"the number of rows by {quote_in_text(by)}" if by else "the number of rows"
 
 
 def _rows_per_unit(unit: PrivacyUnit) -> str:
@@ -172,14 +161,4 @@ def _rows_per_unit(unit: PrivacyUnit) -> str:
 
 
 def _quote_subject(names: list[str]) -> str:
-    return f"{quote_names(names)} {'was' if len(names) == 1 else 'were'}"
-
-
-def quote_names(names: list[str]) -> str:
-    """Return some names in quotes, a few of many.
-
-    >>> quote_names(["a", "b"])
-    '“a”, “b”'
-    """
-    shown = ", ".join(f"“{name}”" for name in names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    return f"{quote_in_text(names)} {'was' if len(names) == 1 else 'were'}"

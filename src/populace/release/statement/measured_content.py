@@ -29,7 +29,7 @@ class MeasuredContent:
     @classmethod
     def of(cls, measurements: Measurements) -> MeasuredContent:
         """Return what measurements hold, each table once."""
-        public, told = measurements.public, measurements.told
+        public, told = measurements.public, measurements.released_rows
         return cls(
             measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
             lent=() if public is None else tuple(public.tables),

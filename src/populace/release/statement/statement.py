@@ -27,11 +27,12 @@ from populace.release.row_selection import (
     describe_total,
     warn_of_rare_rows,
 )
-from populace.release.statement.limitations import list_limitations, list_omissions, quote_names
+from populace.release.statement.limitations import list_limitations, list_omissions
 from populace.release.statement.measured_content import MeasuredContent
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import OutOfRange, RangeColumn
+from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 
@@ -369,7 +370,7 @@ def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) 
     empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
     if empty:
         lines.append(
-            f"No value of {quote_names(empty)} was frequent enough to be told: all its cells are empty, or what the "
+            f"No value of {quote_in_text(empty)} was frequent enough to be told: all its cells are empty, or what the "
             "schema has for everything else."
         )
     return lines

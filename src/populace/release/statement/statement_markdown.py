@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from populace.core.marginals import Marginal
+from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
 from populace.release.statement.statement import Statement, describe_guarantee
@@ -142,9 +143,8 @@ def _workload(statement: Statement) -> list[str]:
         return []
     words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
     told = words.get(wanted, f"marginals that the curator named ({wanted})")
-    # Two rounds ask what a file lists.
-    heeding = ("adaptive", "aim", "gem", "mwem", "pmw", *(() if wanted in words else ("nist2018",)))
-    if statement["method"] not in heeding:
+    method = METHODS.get(statement["method"])
+    if method is None or not method.follows(wanted):
         told += f"; {statement['method']} measures the same whatever is asked"
     return [f"| asked to be accurate | {_escape(told)} |"]
 

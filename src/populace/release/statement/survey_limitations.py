@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from populace.release.statement.limitations import quote_names
+from populace.schema.hints import quote_in_text
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.sum_questions import make_sum_question
+from populace.survey.queries.query_plan import QueryPlan
 
 
-def list_survey_limitations(design: Design, queries: Queries) -> tuple[str, ...]:
+def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
     """Return what nobody may read into estimates, one sentence or two for each."""
+    design = plan.design
     return (
         _drawn(design),
         *(
@@ -26,8 +27,8 @@ def list_survey_limitations(design: Design, queries: Queries) -> tuple[str, ...]
         *_repeated(design),
         *_weights(design),
         *_totals(design),
-        _answers(design, queries),
-        *_effect(design, queries),
+        _answers(design, plan.queries),
+        *_effect(plan),
         "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
         f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
         "them.",
@@ -52,19 +53,19 @@ def _drawn(design: Design) -> str:
     )
 
 
-def _effect(design: Design, queries: Queries) -> list[str]:
-    if design.most_effect is None:
+def _effect(plan: QueryPlan) -> list[str]:
+    declared = plan.design.max_design_effect
+    if declared is None:
         return []
     held: dict[bool, list[str]] = {True: [], False: []}
-    for query in queries:
-        asked = make_sum_question(query, design)
-        if asked.weighted and query.statistic not in held[asked.squared]:
-            held[asked.squared].append(query.statistic)
-    most = f"{float(design.most_effect):g}"
+    for asked in () if plan.sums is None else plan.sums.questions:
+        if asked.weighted and asked.query.statistic not in held[asked.squared]:
+            held[asked.squared].append(asked.query.statistic)
+    most = f"{float(declared):g}"
     if not held[True]:
         return [f"That no design effect is above {most} is declared, and was not used."]
-    some = f" for queries of the kind {quote_names(held[True])}" if held[False] else ""
-    rest = f" For those of the kind {quote_names(held[False])} it was not used." if held[False] else ""
+    some = f" for queries of the kind {quote_in_text(held[True])}" if held[False] else ""
+    rest = f" For those of the kind {quote_in_text(held[False])} it was not used." if held[False] else ""
     return [
         f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
         f"units differ and one is larger, intervals are too short.{rest}"
@@ -92,9 +93,10 @@ def _weights(design: Design) -> list[str]:
     if design.weights is None:
         return ["No weights were used."] if design.base is None and not design.totals else []
     return [
-        f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
-        f"counted as {float(design.heaviest):g}: totals and counts are too small by what was cut off, and what is "
-        "divided by the weights, as means are, leans towards light rows. Rows without a weight above 0 did not count."
+        f"Weights (“{design.weights}”) are protected as all other columns are. Those above "
+        f"{float(design.weight_bound):g} counted as {float(design.weight_bound):g}: totals and counts are too small by "
+        "what was cut off, and what is divided by the weights, as means are, leans towards light rows. "
+        "Rows without a weight above 0 did not count."
     ]
 
 
@@ -105,7 +107,7 @@ def _totals(design: Design) -> list[str]:
     named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
     unused = [name for name, given in named_parts.items() if given is not None]
     return [
-        f"Totals of the population by {quote_names(by)} are treated as public: what they say of anybody "
+        f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody "
         "is not protected by "
         "anything here. A count that one set of them decides is told as it stands there, without error. Other counts "
         "come from weights that meet the totals; each has noise of its own, so counts that should add up to a total do "
@@ -128,12 +130,12 @@ def _answers(design: Design, queries: Queries) -> str:
     parts = []
     if left:
         parts.append(
-            f"rows without an answer to {quote_names(left)} do not count where it is asked for, as if they "
+            f"rows without an answer to {quote_in_text(left)} do not count where it is asked for, as if they "
             "were like the "
             "others"
         )
     if filled:
-        parts.append(f"missing answers to {quote_names(filled)} were filled from rows that are alike")
+        parts.append(f"missing answers to {quote_in_text(filled)} were filled from rows that are alike")
     told = f": {'; '.join(parts)}" if parts else ""
     return (
         f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.untrusted_files import altered_error, read_parquet
-from populace.inference.gls.count_intervals import count_intervals
+from populace.inference.gls.count_intervals import intervals
 from populace.measurements.measurements import Measurements
 
 # They are written to a thousandth of a row; machines differ in the last digits that they compute.
@@ -18,7 +18,7 @@ _INTERVAL_COLUMNS = ("estimate", "low", "high")
 
 def check_intervals(folder: Path, *, measurements: Measurements) -> str:
     """Compute the intervals of a folder again; refuse others, or none, and say how many counts have one."""
-    expected = count_intervals(measurements).columns()
+    expected = intervals(measurements).columns()
     written = read_intervals(folder)
     for name, tables in expected.items():
         again = np.concatenate([table.ravel() for table in tables])

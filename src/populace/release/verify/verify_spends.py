@@ -31,7 +31,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
     measured = Counter(item.variance for item in measurements.items)
     if measured - booked:
         raise altered_error("a measurement has noise that was not booked")
-    told = measurements.told
+    told = measurements.released_rows
     laws = [
         each.spend.mechanism
         for each in measurements.record.spends

@@ -175,7 +175,7 @@ class SampledRows:
     def _weights(self, stratum: Ints) -> Floats:
         if self.design.weights is None:
             return np.array([float(each) for each in self.design.stratum_base])[stratum]
-        return np.minimum(self._all_numbers(self.design.weights), float(self.design.heaviest))
+        return np.minimum(self._all_numbers(self.design.weights), float(self.design.weight_bound))
 
 
 def _read_cells(frame: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.copula.bivariate_normal import Floats, fit_correlations
 from populace.methods.literature.copula.correlation_matrix import (
@@ -27,7 +28,6 @@ from populace.methods.literature.copula.correlation_matrix import (
     unique_variances,
 )
 from populace.methods.literature.copula.optimal_scaling import Order, optimal_orders
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 # Codes of a column beyond so many share groups of neighbours in its order.
 MAX_GROUPS = 64
@@ -60,9 +60,7 @@ class GaussianCopula:
 def copula_model(
     items: Sequence[Measurement],
     *,
-    domain: Domain,
-    rules: Rules = NO_RULES,
-    totals: Sequence[Totals] = (),
+    space: ModelSpace,
     progress: Progress | None = None,
 ) -> Model:
     """Return the model of a copula fitted to columns and coarse pairs of them.
@@ -74,22 +72,20 @@ def copula_model(
     fitted to all of them. Where no pair was measured, columns are all that is known.
     """
     if not any(len(item.marginal.clique) == 2 for item in items):
-        return fit_model(items, domain=domain, rules=rules, totals=totals, progress=progress)
+        return fit_model(items, space=space, progress=progress)
     (progress or silent)("fitting the model", 0.0)
-    copula = fit_copula(items, domain=domain, rows=float(totals[0].counts.sum()) if totals else None)
-    kinds = rules.classes if rules.rules else {}
-    groupings = {
-        name: grouping
+    copula = fit_copula(items, domain=space.domain, rows=space.rows)
+    kinds = space.rules.classes if space.rules.rules else {}
+    space = space.group(
+        grouping
         for name, order in copula.orders.items()
         if (grouping := _group_neighbours(name, order, copula.shares[name], kinds.get(name))) is not None
-    }
+    )
     (progress or silent)("fitting the model", 0.3)
-    chances = conditional_shares(copula, groupings=groupings)
-    if any(not rule.allowed.all() for rule in rules.rules) or totals:
-        return _model_under_rules(
-            copula, chances, items, groupings, domain=domain, rules=rules, totals=totals
-        )
-    return _mixture_model(copula, chances, groupings, domain=domain)
+    chances = conditional_shares(copula, groupings=space.groupings)
+    if any(not rule.allowed.all() for rule in space.rules.rules) or space.totals:
+        return _model_under_rules(copula, chances, items, space=space)
+    return _mixture_model(copula, chances, space=space)
 
 
 def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | None = None) -> GaussianCopula:
@@ -157,21 +153,18 @@ def conditional_shares(copula: GaussianCopula, *, groupings: Mapping[str, Groupi
     return found
 
 
-def _mixture_model(
-    copula: GaussianCopula, chances: Mapping[str, Table], groupings: Mapping[str, Grouping], *, domain: Domain
-) -> Model:
+def _mixture_model(copula: GaussianCopula, chances: Mapping[str, Table], *, space: ModelSpace) -> Model:
     """Return the copula as a model in which every column follows from a hidden point."""
-    hidden = "point"
-    while hidden in domain:
-        hidden += "′"
+    hidden = unused_name("point", space.domain)
     potentials: dict[Clique, Table] = {(name, hidden): np.log(table) for name, table in chances.items()}
     return Model(
-        domain=domain,
-        groupings=groupings,
+        domain=space.domain,
+        groupings=space.groupings,
         potentials=potentials,
         total=copula.total,
         within={
-            name: _shares_in_groups(copula.shares[name], grouping) for name, grouping in groupings.items()
+            name: _shares_in_groups(copula.shares[name], grouping)
+            for name, grouping in space.groupings.items()
         },
         hidden={hidden: len(next(iter(chances.values()))[0])},
         # Rows that have a target are fitted to all pairs of the model.
@@ -183,27 +176,24 @@ def _model_under_rules(
     copula: GaussianCopula,
     chances: Mapping[str, Table],
     items: Sequence[Measurement],
-    groupings: Mapping[str, Grouping],
     *,
-    domain: Domain,
-    rules: Rules,
-    totals: Sequence[Totals],
+    space: ModelSpace,
 ) -> Model:
     """Return a model of the copula's pairs that keeps rules and totals, with all pairs for its rows to fit."""
-    estimator = Estimator(domain, groupings=groupings.values(), rules=rules, totals=totals)
+    estimator = Estimator(space)
     estimator.add([item for item in items if len(item.marginal.clique) < 2])
     held = []
     for name, table in chances.items():
         values = copula.total * table.mean(axis=1)
         held.append(Observation((name,), values, np.full(values.shape, max(1.0, copula.total / values.size))))
-    effort = replace(_EFFORT, exact=bool(totals))
+    effort = replace(_EFFORT, exact=bool(space.totals))
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     found: dict[Clique, Table] = {}
-    room = _TARGET_CELLS
-    for pair in sorted(combinations(domain, 2), key=estimator.domain.cells):
-        room -= estimator.domain.cells(pair)
-        if room < 0:
+    cells_left = _TARGET_CELLS
+    for pair in sorted(combinations(space.domain, 2), key=estimator.domain.cells):
+        cells_left -= estimator.domain.cells(pair)
+        if cells_left < 0:
             break
         known = estimator.table(pair)
         table = np.where(known > 0, chances[pair[0]] @ chances[pair[1]].T, 0.0)
