@@ -235,7 +235,7 @@ def whole(method: str, *, runs: int) -> bool:
     zeros = [zero for zero in described.zeros if "education" in zero.when]
     columns = {name: described.columns[name] for name in COLUMNS}
     income = columns["income"]
-    shared = income.shared() | {"origin": Origin.DECLARED, "labels": {}, "beyond": income.beyond}
+    shared = income.common_fields() | {"origin": Origin.DECLARED, "labels": {}, "beyond": income.beyond}
     columns["income"] = UnknownBins(min=Fraction(income.min), max=Fraction(income.max), whole=True, **shared)
     schema, covered = replace(described, columns=columns, zeros=zeros), Covered()
     cells = {name: table[name] for name in schema.columns}

@@ -18,6 +18,18 @@ Rule = Callable[[Texts], list[str]]
 # rule, and what is planted: the text that is added to each file
 RULES: list[tuple[Rule, dict[str, str]]] = [
     (
+        tree_rules.method_names_elsewhere,
+        {"cli/notes.py": "def is_copula(method):\n    return method == 'copula'"},
+    ),
+    (tree_rules.method_names_elsewhere, {"planning/plan.py": "SLOW_METHODS = ('gem',)"}),
+    (tree_rules.method_names_elsewhere, {"release/bundle.py": "WORDS = {'mst': 'a tree'}"}),
+    (
+        tree_rules.method_names_elsewhere,
+        {
+            "release/bundle.py": "def word(method):\n    match method:\n        case 'aim':\n            return 1"
+        },
+    ),
+    (
         tree_rules.import_cycles,
         {
             "schema/unit.py": "from populace.planning import plan",

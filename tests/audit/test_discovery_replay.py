@@ -115,7 +115,7 @@ def neighbour_pairs(count: int, *, seed: int, most: int = 250) -> list[tuple[Peo
 
 def check(twin: Twin) -> None:
     assert twin.first.schema == twin.second.schema, "the learnt domains follow from the answers alone"
-    assert twin.first.schema.draft.digest == twin.first.record.schema_digest
+    assert twin.first.schema.declared.digest == twin.first.record.schema_digest
     check_twin(twin)
     record = twin.first.record
     booked = sum((spend.delta for spend in record.spends), Fraction(0))

@@ -118,8 +118,8 @@ def estimate(
 
 def check_domains_declared(schema: Schema) -> None:
     """Refuse a schema that leaves something to be learnt: estimates learn nothing about domains."""
-    if schema.open:
+    if schema.columns_to_learn:
         raise SchemaError(
-            f"the domain of {quote_names(schema.open)} is to be learnt, which estimates do not do.",
+            f"the domain of {quote_names(schema.columns_to_learn)} is to be learnt, which estimates do not do.",
             hint="declare its values or bins, or leave the column out of the schema",
         )

@@ -212,7 +212,7 @@ def measure(
     check_capacity(largest_schema(schema))
     grids = build_grids(schema)
     seen = with_grid_bins(schema, grids=grids)
-    if schema.open:
+    if schema.columns_to_learn:
         check_capacity(with_grid_columns(schema, grids=grids))
     check_constraints(ModelSpace.of(seen))
     wish = wanted(seen)
@@ -239,7 +239,7 @@ def measure(
     progress = progress or silent
     tape = Transcript(run, schema=schema)
     current_state().paid = tape.collected
-    if schema.open:
+    if schema.columns_to_learn:
 
         def opened(draft: Schema) -> RecordingOracle:
             barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)

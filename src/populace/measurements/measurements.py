@@ -278,7 +278,7 @@ class Measurements:
             )
             whole_schema = schema.digest == told["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
-        if not whole_schema or schema.draft.digest != record.schema_digest:
+        if not whole_schema or schema.declared.digest != record.schema_digest:
             raise ReleaseError(
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",

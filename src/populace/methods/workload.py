@@ -243,7 +243,7 @@ def _read_marginals(
             coarse[frozenset(clique)] = tuple(bins.values())
         # How large a domain to be learnt becomes is not known yet.
         parts = [schema.variables[name] for name in clique if name not in bins]
-        cells = math.prod(part.size for part in parts if not part.draft.unknown)
+        cells = math.prod(part.size for part in parts if not part.domain_learnt)
         cells *= math.prod(own.size for own in bins.values())
         if cells > MAX_MARGINAL_CELLS:
             raise UsageError(

@@ -21,10 +21,10 @@ from populace.privacy.accounting.budget import Budget, Number, parse_delta, pars
 from populace.private.dry_run import EmptyTableOracle, check_answerable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
-from populace.schema.codec.encoder import fill_unknown_domain
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_sum_plan

@@ -12,10 +12,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-# Parts of a dotted key, and levels of lists and tables in each other. The standard reader takes time ∝ parts³.
-MAX_NESTING = 100
-# Whole numbers of more bits exceed every float.
-MAX_INTEGER_BITS = 1024
+from populace.core.limits import LIMITS
 
 _BARE = r"[A-Za-z0-9_-]+"
 _QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'"
@@ -33,7 +30,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     >>> parse_toml("width = 0.1")
     {'width': Decimal('0.1')}
     """
-    if text.count(".") > MAX_NESTING:
+    if text.count(".") > LIMITS.max_nesting:
         _check_keys(text)
     try:
         found = tomllib.loads(text, parse_float=Decimal)
@@ -69,14 +66,14 @@ def parse_json(
 def check_nesting(found: object) -> None:
     """Refuse lists and tables that are nested too deeply, and whole numbers that exceed every float."""
     level: list[object] = [found]
-    for _ in range(MAX_NESTING):
+    for _ in range(LIMITS.max_nesting):
         deeper: list[object] = []
         for each in level:
             if isinstance(each, Mapping):
                 deeper += each.values()
             elif isinstance(each, list):
                 deeper += each
-            elif isinstance(each, int) and each.bit_length() > MAX_INTEGER_BITS:
+            elif isinstance(each, int) and each.bit_length() > LIMITS.max_integer_bits:
                 raise ValueError("a whole number has more than 308 digits")
         level = deeper
         if not level:
@@ -88,12 +85,12 @@ def _check_keys(text: str) -> None:
     for piece in _PIECE.finditer(text):
         # Texts of several lines and comments may hold any number of dots.
         passed = piece[0].startswith(("#", '"""', "'''"))
-        if not passed and len(_PART.findall(piece[0])) > MAX_NESTING:
-            raise ValueError(f"a key has more than {MAX_NESTING} parts")
+        if not passed and len(_PART.findall(piece[0])) > LIMITS.max_nesting:
+            raise ValueError(f"a key has more than {LIMITS.max_nesting} parts")
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"lists and tables are nested more than {MAX_NESTING} levels deep")
+    return ValueError(f"lists and tables are nested more than {LIMITS.max_nesting} levels deep")
 
 
 def _said(error: ValueError) -> ValueError:

@@ -20,7 +20,8 @@ from populace.schema.columns.date_columns import (
     compute_temporal_starts,
 )
 from populace.schema.columns.datetime_format import DAY_SECONDS
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
 from populace.schema.columns.value_types import ValueType, parse_value_type
 from populace.schema.conditions.value_maps import read_map
@@ -213,7 +214,7 @@ def _integer(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) ->
         bottom=bottom,
         decimals=decimals,
         split=table.whole("split"),
-        within=inside,
+        density=inside,
         **shared,
     )
 
@@ -235,7 +236,7 @@ def _numeric(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) ->
         low, high = low if bottom is None else bottom, high if top is None else top
         edges = compute_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
     return DecimalColumn(
-        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, within=inside, **shared
+        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, density=inside, **shared
     )
 
 
@@ -273,7 +274,7 @@ def _dated(
         starts=starts,
         format=table.text("format"),
         beyond=table.choice("beyond", default=OutOfRange.NEAREST),
-        within=inside,
+        density=inside,
         **shared,
     )
 
@@ -297,13 +298,13 @@ def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
         starts=told.wholes("starts"),
         weights=told.wholes("weights"),
         steps=told.wholes("steps"),
-        rounds=tuple(row.wholes("rounds") for row in rows),
+        class_weights=tuple(row.wholes("rounds") for row in rows),
         unit=told.number("unit") or Fraction(1),
     )
 
 
 def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
-    found = kind.number(text)
+    found = kind.parse_iso(text)
     if found is None:
         raise SchemaError(
             f"{table.place}: {text!r} is not a {kind.kind} in ISO form.",
@@ -314,7 +315,7 @@ def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
 
 def _last_moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     """Return where a column ends; a day ends with its last second."""
-    whole_day = kind is DateTimeColumn and DateColumn.number(text) is not None and ":" not in text
+    whole_day = kind is DateTimeColumn and DateColumn.parse_iso(text) is not None and ":" not in text
     return _moment(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
 
 

@@ -15,6 +15,7 @@ from populace.schema.bounded_parsing import parse_json, parse_toml
 from populace.schema.column_groups import check_groups, check_partition, read_groups
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Rules, Totals
@@ -65,7 +66,7 @@ class Schema:
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
     """The sizes of the variables, in order."""
-    book: Rulebook = field(init=False, repr=False)
+    rulebook: Rulebook = field(init=False, repr=False)
     """The rules, worked out."""
 
     def __post_init__(self) -> None:
@@ -93,7 +94,7 @@ class Schema:
         object.__setattr__(self, "layout", ColumnLayout(self.columns))
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
-        object.__setattr__(self, "book", compile_rules(self.layout, zeros=self.zeros))
+        object.__setattr__(self, "rulebook", compile_rules(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
@@ -113,7 +114,7 @@ class Schema:
     @property
     def rules(self) -> Rules:
         """The universes and structural zeros, as tables over classes of codes."""
-        return self.book.rules
+        return self.rulebook.rules
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -121,18 +122,18 @@ class Schema:
         return tuple(name for name, column in self.columns.items() if column.unknown)
 
     @property
-    def open(self) -> tuple[str, ...]:
+    def columns_to_learn(self) -> tuple[str, ...]:
         """The columns about which something has to be learnt first: their domain, or what lies inside their bins."""
-        return tuple(name for name, column in self.columns.items() if column.open)
+        return tuple(name for name, column in self.columns.items() if column.needs_learning)
 
     @property
-    def draft(self) -> Schema:
+    def declared(self) -> Schema:
         """The schema as it was before domains were learnt; itself where none was."""
-        drafts = {name: column.draft for name, column in self.columns.items()}
-        same = all(draft is self.columns[name] for name, draft in drafts.items())
-        return self if same else self.replaced(drafts)
+        columns = {name: as_declared(column) for name, column in self.columns.items()}
+        same = all(column is self.columns[name] for name, column in columns.items())
+        return self if same else self.replace_columns(columns)
 
-    def replaced(self, columns: Mapping[str, Column]) -> Schema:
+    def replace_columns(self, columns: Mapping[str, Column]) -> Schema:
         """Return the schema with some of its columns replaced by others of the same names."""
         if strange := [name for name in columns if name not in self.columns]:
             raise SchemaError(

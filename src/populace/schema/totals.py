@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique, Counts
 from populace.schema.conditions.code_semantics import CodeSemantics
 from populace.schema.conditions.column_layout import ColumnLayout
@@ -18,8 +19,6 @@ from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import did_you_mean, quote_names
 from populace.schema.toml_table import TomlTable, toml_text
 from populace.schema.writer import format_key
-
-MAX_TOTALS_CELLS = 2**22
 
 
 def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
@@ -30,9 +29,9 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     if len(set(clique)) < len(clique):
         raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
-    if np.prod(shape, dtype=object) > MAX_TOTALS_CELLS:
+    if np.prod(shape, dtype=object) > LIMITS.max_totals_cells:
         raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MAX_TOTALS_CELLS} is the most.",
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
             hint="name fewer or coarser columns",
         )
     key, beside = ("counts", "count") if clique else ("count", "counts")
@@ -125,7 +124,7 @@ def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
             f"{place}: there is no column {name!r}.",
             hint=f"did you mean {near!r}?" if near else "name a column of the schema",
         )
-    if name in layout.functions or len(column.variables) > 1 or column.draft.unknown:
+    if name in layout.functions or len(column.variables) > 1 or column.domain_learnt:
         raise SchemaError(
             f"{place}: column {name!r} is a function, split or to be learnt, and can have no totals.",
             hint="count by columns that are read as they are, with a known domain",

@@ -11,7 +11,8 @@ from itertools import pairwise
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange, RangeColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit
@@ -47,8 +48,8 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
         table["split"] = column.split
     if isinstance(column, RangeColumn) and column.beyond is not OutOfRange.NEAREST:
         table["beyond"] = str(column.beyond)
-    if isinstance(column, RangeColumn) and column.within is not None:
-        table["inside"] = _inside(column.within)
+    if isinstance(column, RangeColumn) and column.density is not None:
+        table["inside"] = _inside(column.density)
     if column.type is not None:
         table["type"] = str(column.type)
     if column.missing:
@@ -156,7 +157,7 @@ def _moment_bins(column: TemporalColumn) -> dict[str, TomlValue]:
 
 def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
     if isinstance(column, UnknownTemporalBins):
-        plain = column.learnt(())
+        plain = column.with_domain(())
         ends: dict[str, TomlValue] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
         return ends | {"bins": "learn"} | ({} if column.format is None else {"format": column.format})
     return {"min": column.min, "max": column.max, "bins": "learn"}
@@ -171,7 +172,7 @@ def _inside(inside: BinDensity) -> TomlValue:
     }
     if inside.steps:
         told["steps"] = list(inside.steps)
-    told["rounds"] = [list(row) for row in inside.rounds]
+    told["rounds"] = [list(row) for row in inside.class_weights]
     return told if inside.unit == 1 else told | {"unit": inside.unit}
 
 

@@ -11,7 +11,6 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.estimator import QUICK_FIT, Estimator
 from populace.inference.fit.least_squares_fit import fit_least_squares
-from populace.inference.graph.junction_tree import junction_tree
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Totals
@@ -88,20 +87,6 @@ def test_forbidden_cells_stay_empty_round_after_round(seed):
         assert (table[~allowed] == 0.0).all()
         assert np.isfinite(table).all()
         assert table.sum() == pytest.approx(estimator.total)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_cells_with_a_clique_are_those_of_the_tree_that_holds_it(seed):
-    rng = np.random.default_rng(seed)
-    domain = random_domain(rng, columns=7, largest=6)
-    joint = random_counts(rng, domain, rows=50)
-    cliques = [random_clique(rng, domain, most=2) for _ in range(6)]
-    estimator = Estimator(ModelSpace(domain=domain))
-    estimator.add([measured(rng, joint, Marginal(c), domain, deviation=4) for c in cliques])
-    estimator.refit()
-    for _ in range(10):
-        more = random_clique(rng, domain, most=3)
-        assert estimator.cells_with(more) == junction_tree([*cliques, more], domain=domain).cells(domain)
 
 
 def test_tables_that_no_distribution_has_do_no_harm():

@@ -39,9 +39,10 @@ from populace.release.verify.verify import verify
 from populace.schema.codec.decoder import encode_values
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins
+from populace.schema.columns.unknown_columns import UnknownBins, as_declared
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 SCHEMA = """
 [table]
@@ -141,7 +142,7 @@ def test_every_domain_is_learnt(outcome):
     finder, frame, schema, _ = outcome
     assert schema.unknown == ()
     assert {column.origin for column in schema.columns.values()} == {Origin.LEARNT}
-    assert schema.draft == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
+    assert schema.declared == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
     assert Schema.parse(schema.to_toml(), released=True) == schema
     city, age = schema.columns["city"], schema.columns["age"]
     assert isinstance(city, CategoricalColumn)
@@ -191,7 +192,7 @@ def test_every_question_is_a_partition_of_the_codes(outcome):
     for name, groups, _ in finder.asked:
         assert groups.shape == (fine.columns[name].size,)
         assert set(groups.tolist()) == set(range(groups.max() + 1))
-    assert schema.open == ()
+    assert schema.columns_to_learn == ()
 
 
 def test_learning_takes_its_share_and_no_more():
@@ -213,7 +214,7 @@ def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
     for name in numbers(schema):
         spent = [noise for column, _, noise in finder.asked if column == name]
         assert len(spent) >= 5
-        share = sum(finder.budget.measure_share(noise, marginals=1) for noise in spent)
+        share = sum(measure_share(finder.budget, noise, marginals=1) for noise in spent)
         assert Fraction(4, 5) * most < share <= most
 
 
@@ -288,7 +289,7 @@ def test_every_range_has_a_grid(low, high, whole, decimals):
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
     found = DiscoveryGrid.of(column).column
     assert 1 <= found.levels <= MAX_GRID_CELLS + 2
-    assert found.draft == column
+    assert as_declared(found) == column
 
 
 # ------------------------------------------------------------------------------------------ releases

@@ -19,6 +19,7 @@ from populace.privacy.accounting.budget import Budget
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 BUDGET = Budget.of(Fraction(5), Fraction(1, 10**6), unit=PrivacyUnit())
 SHARE = Fraction(1, 10)
@@ -31,7 +32,7 @@ class Finder:
         self.rows, self.used = rows, Fraction(0)
 
     def discover_bins(self, column, *, groups, noise):
-        self.used += BUDGET.measure_share(noise, marginals=1)
+        self.used += measure_share(BUDGET, noise, marginals=1)
         return np.bincount(groups) * self.rows
 
 

@@ -203,7 +203,7 @@ def test_a_run_on_numbers_under_rules_can_be_conditioned(tmp_path):
     assert len(release.further) == 1
     for table in (release.table, *release.further):
         assert set(table["sex"].to_pylist()) == {"m"}
-        assert sum(TableCodec(found.schema).broken(table).values()) == 0
+        assert sum(TableCodec(found.schema).count_violations(table).values()) == 0
         assert np.nanmedian(np.array(table["pay"].to_pylist()).astype(float)) > 7
     whole = release_from(found, model, seed=1).table
     assert 2700 < whole.num_rows < 3300

@@ -12,7 +12,6 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student_t
 
 from populace.core.errors import UsageError
-from populace.privacy.accounting.privacy_loss import zcdp_cap
 from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import (
     LN_2,
@@ -22,8 +21,8 @@ from populace.privacy.smooth.smooth_noise import (
     calibrate_family,
     calibrate_log_normal,
     calibrate_smooth_noise,
-    smooth_gaussian_scale,
 )
+from tests.helpers.budgets import zcdp_cap
 from tests.helpers.sampled_cases import sample_cases
 
 LN2 = math.log(2)
@@ -376,20 +375,6 @@ def test_log_normal_quantiles():
     drawn = np.abs(rng.laplace(size=10**6) * np.exp(0.5 * rng.normal(size=10**6)))
     # 5 standard errors of 0.05 among 10^6 are 0.0011.
     assert np.mean(drawn > x) == pytest.approx(0.05, abs=0.0011)
-
-
-# ----------------------------------------------------------------------------------------- Gaussian noise
-
-
-def test_gaussian_noise_is_refused_below_43():
-    delta = Fraction("1e-6")
-    assert 4 * LN2 * (1 + math.log(2e6)) == pytest.approx(43, abs=0.05)
-    with pytest.raises(UsageError, match="Laplace-log-normal"):
-        smooth_gaussian_scale(Fraction("42.9"), delta=delta, t=LN_2)
-    scale = float(smooth_gaussian_scale(Fraction(44), delta=delta, t=LN_2))
-    assert scale == pytest.approx(5 * math.sqrt(2 * math.log(2e6)) / 44)
-    with pytest.raises(UsageError, match="delta"):
-        smooth_gaussian_scale(Fraction(44), delta=Fraction(0), t=LN_2)
 
 
 @pytest.mark.parametrize(

@@ -206,10 +206,6 @@ class Estimator:
         """Return the expected counts of many cliques; what they have in common is computed once."""
         return {clique: self.table(clique) for clique in cliques}
 
-    def cells_with(self, clique: Clique) -> int:
-        """Return how many cells the junction tree would hold if a clique were measured too."""
-        return self._joined().cells(clique)
-
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
         joined = self._joined()

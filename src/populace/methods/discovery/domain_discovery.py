@@ -20,9 +20,9 @@ from populace.methods.discovery.numeric_discovery import BinOracle, discover_num
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.schema.columns.column import Column
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, as_declared
 from populace.schema.schema import Schema
 
 
@@ -39,7 +39,11 @@ class DomainOracle(BinOracle, Protocol):
 
 def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
     """Return the part of δ that learning takes, or refuse before anything is spent what no budget can pay for."""
-    learnt = [name for name, column in schema.columns.items() if not column.open and column.draft.open]
+    learnt = [
+        name
+        for name, column in schema.columns.items()
+        if not column.needs_learning and as_declared(column).needs_learning
+    ]
     if learnt:
         raise UsageError(
             f"the domain of column {learnt[0]!r} was learnt by another run.",
@@ -76,7 +80,7 @@ def build_grids(schema: Schema) -> dict[str, DiscoveryGrid]:
 
 def with_grid_bins(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
     """Return the schema in which columns of unknown bins have the finest bins that learning looks at."""
-    return schema.replaced(
+    return schema.replace_columns(
         {name: grid.column for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
     )
 
@@ -87,7 +91,7 @@ def with_grid_columns(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> 
     Public totals of such columns count codes that it does not have; they say nothing about how rows are read.
     """
     totals = tuple(each for each in schema.totals if not grids.keys() & set(each.clique))
-    return replace(schema, totals=totals).replaced({name: grid.column for name, grid in grids.items()})
+    return replace(schema, totals=totals).replace_columns({name: grid.column for name, grid in grids.items()})
 
 
 def discover_domains(
@@ -105,7 +109,7 @@ def discover_domains(
     later. Looks that are not needed are left for later questions. `keys` is the part of δ for values, if not all that
     is set aside.
     """
-    names = schema.open
+    names = schema.columns_to_learn
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
     finder = opened(with_grid_columns(schema, grids=grids))
     budget = finder.budget
@@ -119,13 +123,13 @@ def discover_domains(
                 delta=(budget.keys if keys is None else keys) / len(values),
             )
             # Sorted by text: the order of the file is private.
-            learnt[name] = column.learnt(sorted(finder.discover_values(name, mechanism=mechanism)))
+            learnt[name] = column.with_domain(sorted(finder.discover_values(name, mechanism=mechanism)))
     tables: list[Measurement] = []
     if values:
-        schema = schema.replaced(learnt)
+        schema = schema.replace_columns(learnt)
         finder = opened(with_grid_columns(schema, grids=grids))
     share = min(numeric_share(budget), max_discovery_share(budget) / max(len(names), 1))
-    for place, name in enumerate(schema.open):
+    for place, name in enumerate(schema.columns_to_learn):
         progress("learning domains", (len(values) + place) / len(names))
         column = schema.columns[name]
         if _is_open_numeric(column):
@@ -133,17 +137,17 @@ def discover_domains(
                 finder, column, grid=grids[name], budget=budget, share=share
             )
             tables += found
-    return schema.replaced(learnt), tuple(tables)
+    return schema.replace_columns(learnt), tuple(tables)
 
 
 def discovery_share(schema: Schema, *, budget: Budget) -> Fraction:
     """Return the share of the budget that learning takes at most, of everything that the schema leaves open."""
-    count = max(len(schema.open), 1)
+    count = max(len(schema.columns_to_learn), 1)
     number = min(numeric_share(budget), max_discovery_share(budget) / count)
-    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.open)
+    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.columns_to_learn)
     return (
         values * min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / count)
-        + (len(schema.open) - values) * number
+        + (len(schema.columns_to_learn) - values) * number
     )
 
 
@@ -170,4 +174,4 @@ def _inverse_deviation(budget: Budget) -> Fraction:
 
 def _is_open_numeric(column: Column) -> TypeGuard[OpenColumn]:
     """Say whether something about a column of numbers or dates is to be learnt."""
-    return column.open and isinstance(column, UnknownBins | IntegerColumn | DecimalColumn | TemporalColumn)
+    return column.needs_learning and isinstance(column, UnknownBins | StepColumn | DecimalColumn)

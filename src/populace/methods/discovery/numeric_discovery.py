@@ -34,11 +34,11 @@ from populace.methods.discovery.within_bin_density import (
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
 from populace.schema.columns.bin_density import BinDensity
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
-BinnedColumn = IntegerColumn | DecimalColumn | TemporalColumn
+BinnedColumn = StepColumn | DecimalColumn
 
 
 class BinOracle(Protocol):
@@ -85,13 +85,13 @@ def discover_numeric(
         seen = np.union1d(edges, [first for first, _ in decade_ranges(grid)])
         flat = HistogramSketch(seen, np.ones(len(seen) - 1))
         extra = 1 / (1 - sum(DISCOVERY_CONFIG.sketch_parts) - DISCOVERY_CONFIG.bin_part)
-        return replace(column, within=_discover_density(asker, flat, edges, scale=extra, bins=None)), ()
+        return replace(column, density=_discover_density(asker, flat, edges, scale=extra, bins=None)), ()
     drawn = sketch_histogram(
         grid, lambda parts, look: asker.stretches(parts, DISCOVERY_CONFIG.sketch_parts[look])
     )
     noise = budget.measure_noise(DISCOVERY_CONFIG.bin_part * share, marginals=1)
     cuts = choose_bin_edges(grid, drawn, deviation=float(noise.variance) ** 0.5)
-    bare = column.learnt([grid.value(cut) for cut in cuts])
+    bare = column.with_domain([grid.value(cut) for cut in cuts])
     edges = grid.places(bare)
     groups = np.concatenate(
         [np.repeat(np.arange(bare.levels), np.diff(edges)), np.arange(bare.levels, bare.size)]
@@ -102,8 +102,8 @@ def discover_numeric(
         # Every value has a bin of its own: nothing is left to ask.
         return bare, (table,)
     bins = counts[: bare.levels].astype(np.float64), float(noise.variance)
-    within = _discover_density(asker, drawn, edges, scale=Fraction(1), bins=bins)
-    return replace(bare, within=within), (table,)
+    density = _discover_density(asker, drawn, edges, scale=Fraction(1), bins=bins)
+    return replace(bare, density=density), (table,)
 
 
 def _discover_density(
@@ -138,7 +138,7 @@ def _discover_density(
         starts=tuple(grid.starts[starts].tolist()),
         weights=integer_weights(fine, total=total),
         steps=grid.steps,
-        rounds=tuple(integer_weights(row, total=total) for row in classes),
+        class_weights=tuple(integer_weights(row, total=total) for row in classes),
         unit=grid.unit,
     )
 

@@ -70,7 +70,7 @@ def check_histogram(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> Non
 def check_histogram_exponential(schema: Schema, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
     check_histogram(schema, epsilon, delta)
-    left = 1 - DISCOVERY_CONFIG.max_share if schema.open else Fraction(1)
+    left = 1 - DISCOVERY_CONFIG.max_share if schema.columns_to_learn else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_bounded(left, marginals=1, most=_require_max_rows(schema.max_rows))
 

@@ -152,7 +152,7 @@ def read_coarse_bins(given: object, column: Column, *, place: str) -> Grouping:
     (0, 1, 1, 1, 2, 2, 2, 2, 3)
     """
     place = f"{place}: coarse {column.name!r}"
-    if column.draft.unknown:
+    if column.domain_learnt:
         raise UsageError(
             f"{place}: its values are still to be learnt.", hint="declare them, or leave it as it is"
         )
@@ -239,7 +239,7 @@ def _read_classes(table: TomlTable, name: str, *, schema: Schema) -> Grouping:
     if name not in schema.columns or name in schema.layout.functions:
         raise UsageError(f"{table.place}: map is for columns that are read.", hint="name such a column")
     column = schema.columns[name]
-    if column.draft.unknown:
+    if column.domain_learnt:
         raise UsageError(
             f"{table.place}: its values are still to be learnt.", hint="declare them, or leave out the map"
         )

@@ -16,7 +16,7 @@ from functools import lru_cache
 from flint import arb
 
 from populace.core.errors import UsageError
-from populace.privacy.accounting.interval_arithmetic import ball, bounds, round_down, round_up
+from populace.privacy.accounting.interval_arithmetic import bounds, round_down, round_up
 from populace.privacy.smooth.smooth_distributions import (
     Cauchy,
     LaplaceLogNormal,
@@ -215,26 +215,6 @@ def calibrate_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
         low, high = (middle, high) if 5 * ratio * middle**3 - 5 * middle**2 < 1 else (low, middle)
     distribution = LaplaceLogNormal(round_up(Fraction(high), bits=_SHORT_BITS))
     return calibrate(distribution, cost=rho, t=t)
-
-
-def smooth_gaussian_scale(epsilon: Fraction, *, delta: Fraction, t: Fraction) -> Fraction:
-    """Return σ such that Gaussian noise of standard deviation S·σ is (ε, δ)-DP: 5·√(2·ln(2/δ))/ε, rounded up.
-
-    It needs ε ≥ 4t·(1 + ln(2/δ)). Source: Nissim, Raskhodnikova and Smith 2007, Lemma 2.7.
-
-    >>> smooth_gaussian_scale(Fraction(43), delta=Fraction("1e-6"), t=LN_2) < Fraction(7, 10)
-    True
-    """
-    if not 0 < delta < 1:
-        raise UsageError(f"delta is {delta}.", hint="give a delta between 0 and 1")
-    least = bounds(lambda: 4 * ball(t) * (1 + (2 / ball(delta)).log()))[1]
-    if epsilon < least:
-        raise UsageError(
-            f"Gaussian noise on a bound of smoothness {float(t):.6g} needs an epsilon of {float(least):.4g} "
-            f"at delta {float(delta):.3g}; {float(epsilon):.6g} was given.",
-            hint="use Laplace-log-normal noise instead",
-        )
-    return round_up(bounds(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))[1])
 
 
 def _min_epsilon(t: Fraction, *, aim: Criterion) -> Fraction:

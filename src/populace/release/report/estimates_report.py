@@ -12,7 +12,7 @@ from populace.release.report import charts
 from populace.release.report.html_templates import render_page
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE

@@ -220,7 +220,7 @@ class _ReleaseParts:
         for found, expected, what in (
             (
                 # The budget was reserved under the schema as it was before domains were learnt.
-                self.schema.draft.digest,
+                self.schema.declared.digest,
                 self.record.schema_digest,
                 "the codebook's schema is not the one that was paid for",
             ),

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.conditions.code_semantics import CodeSemantics, Truth
 from populace.schema.conditions.condition_parser import condition_atoms, condition_columns
 from populace.schema.conditions.derived_columns import (
-    MAX_MAP_CELLS,
     DerivedColumn,
     RecodeTable,
     broadcast_codes,
@@ -109,9 +109,9 @@ class ColumnLayout:
     def _pair(self, atom: Comparison, right: Name) -> TruthTable:
         views = [self.view(atom.left.name), self.view(right.name)]
         variables = tuple(dict.fromkeys(name for view in views for name in view.variables))
-        if count_cells(views) > MAX_MAP_CELLS:
+        if count_cells(views) > LIMITS.max_map_cells:
             raise SchemaError(
-                f"{atom} has {count_cells(views)} combinations of codes; {MAX_MAP_CELLS} is the most.",
+                f"{atom} has {count_cells(views)} combinations of codes; {LIMITS.max_map_cells} is the most.",
                 hint="compare coarser columns",
             )
         for view in views:
@@ -122,7 +122,7 @@ class ColumnLayout:
     def _refuse_learnt(self, view: RecodeTable) -> None:
         """Refuse what cannot be decided before rows are read: a later refusal would depend on them."""
         name = view.scale.column.name
-        unknown = [source for source in view.variables if self.variables[source].draft.unknown]
+        unknown = [source for source in view.variables if self.variables[source].domain_learnt]
         if name in self.functions and unknown:
             raise SchemaError(
                 f"column {name!r} follows from {quote_names(unknown)}, whose values are learnt.",

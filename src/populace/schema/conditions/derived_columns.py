@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column, Key
 from populace.schema.conditions.code_semantics import CodeSemantics
 from populace.schema.hints import did_you_mean, quote_names
-
-MAX_MAP_CELLS = 2**22
 
 Table = npt.NDArray[np.int64]
 
@@ -154,10 +153,10 @@ def _check(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
             f"column {name!r} follows from {quote_names(unknown)}, whose domain is not known yet.",
             hint="declare its values or bins",
         )
-    if math.prod(scale.size for scale in scales) > MAX_MAP_CELLS:
+    if math.prod(scale.size for scale in scales) > LIMITS.max_map_cells:
         raise SchemaError(
             f"column {name!r} follows from {quote_names(function.sources)}, which have "
-            f"{math.prod(scale.size for scale in scales)} combinations; {MAX_MAP_CELLS} is the most.",
+            f"{math.prod(scale.size for scale in scales)} combinations; {LIMITS.max_map_cells} is the most.",
             hint="let it follow from fewer or coarser columns",
         )
 

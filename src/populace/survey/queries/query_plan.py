@@ -11,7 +11,8 @@ from itertools import product
 from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import Budget
 from populace.schema.codec.decoder import code_labels
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.syntax_tree import And, Comparison, Literal, Name, Operator
 from populace.schema.exact_numbers import format_decimal, parse_number
