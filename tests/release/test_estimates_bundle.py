@@ -222,4 +222,4 @@ def test_a_report_without_anything_to_say_is_still_one(
     monkeypatch.setattr(html_templates, "load_scripts", lambda: "")
     found = small_survey.run(small_survey.rows(3), tmp_path, epsilon="0.01")
     assert {row.note for row in found.rows if row.estimate is None} == {SUPPRESSED}
-    assert "too few to say" in report.render_estimates_report(found.document())
+    assert "indistinguishable from noise" in report.render_estimates_report(found.document())
