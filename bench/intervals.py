@@ -173,7 +173,7 @@ def look(
     """Book every interval of one run under its kind."""
 
     def held(interval: CountInterval) -> np.ndarray:
-        return np.abs(truth(interval.marginal) - interval.estimate) <= interval.reach
+        return np.abs(truth(interval.marginal) - interval.estimate) <= interval.half_width
 
     def tell(kind: str, shown: np.ndarray, *, only: bool = True) -> None:
         if not way:
@@ -184,7 +184,7 @@ def look(
     tell("number of rows", held(found.of()).reshape(1))
     for marginal in dict.fromkeys(m for m in found.measured if m.clique):
         interval = found.at(marginal)
-        sure = interval.reach > 0
+        sure = interval.half_width > 0
         shown, merged = held(interval), np.zeros(sure.shape, dtype=bool)
         for axis, name in enumerate(marginal.clique):
             if name in groups and marginal.grouping(name) in (None, groups[name]):
@@ -217,7 +217,7 @@ def simulate(name: str, table: Study, *, runs: int, compare: bool = False) -> bo
         found = CountIntervals(items, space=ModelSpace(domain=table.domain), laplace=table.laplace)
         look(covered, found, groups, truth)
         city = found.of("city")
-        worst += np.abs(truth(city.marginal) - city.estimate) <= city.reach
+        worst += np.abs(truth(city.marginal) - city.estimate) <= city.half_width
         if compare:
             fixed = CountIntervals(items, space=ModelSpace(domain=table.domain), groups=GroupingOrigin.FIXED)
             look(covered, fixed, groups, truth, way="as if fixed")

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.api.synthesize import measure
-from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 from populace.measurements.measurements import Measurements
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
@@ -41,6 +40,7 @@ from tests.audit.arrow_shapes import (
     WRITTEN,
     Shape,
 )
+from tests.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 
 Read = dict[str, dict[str, Any]]
 
@@ -324,9 +324,9 @@ def test_learning_asks_the_same_of_neighbours(
 
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     first = run(valid, recorder)
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     second = run([*valid, b"\xff\xfe"], player)
     player.finish()
-    check_sensitivities(recorder.tape, player.tape, record=first.record)
+    check_sensitivities(recorder.transcript.entries, player.transcript.entries, record=first.record)
     assert first.schema == second.schema
     assert [each.counts.tolist() for each in first.items] == [each.counts.tolist() for each in second.items]

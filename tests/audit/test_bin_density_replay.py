@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError
 from populace.methods.fit_measurements import fit
 from populace.private.barrier import Barrier
 from populace.schema.columns.range_columns import RangeColumn
+from tests.audit.replay import LeakError
 from tests.audit.test_discovery_replay import CANARIES, SCHEMA, People, neighbour_pairs, random_row
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Twin, run_twin

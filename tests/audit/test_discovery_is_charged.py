@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.audit.replay import LeakError, RecordingNoise
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery import numeric_discovery as numbers
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
@@ -30,6 +29,7 @@ from populace.schema.columns.date_columns import DateColumn, TimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
+from tests.audit.replay import LeakError, RecordingNoise
 from tests.audit.test_replay import check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
 
@@ -137,7 +137,7 @@ def unfounded(twin: Twin) -> list[Measurement]:
     """Return the measurements that no recorded answer, with its own variance, stands behind."""
     answers = [
         (meeting.mechanism.variance, meeting.answer.reshape(-1).tolist())
-        for meeting in twin.first_tape
+        for meeting in twin.first_transcript
         if not isinstance(meeting.answer, int | dict)
     ]
     return [
@@ -223,8 +223,8 @@ def test_groups_are_told_as_the_noise_left_them(tmp_path):
         for mechanism in LAWS:
             told = barrier.discover_bins("x", groups=groups.astype(np.int64), noise=mechanism)
             asked += 1
-            assert len(recorder.tape) == asked, f"{name}: one question meets noise once"
-            met = recorder.tape[-1]
+            assert len(recorder.transcript.entries) == asked, f"{name}: one question meets noise once"
+            met = recorder.transcript.entries[-1]
             assert met.mechanism == mechanism, name
             assert met.exact.tolist() == np.bincount(groups, weights=cells).tolist(), name
             assert told.tolist() == met.answer.tolist(), name

@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import binom
 
 from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError, privacy_loss
 from populace.methods.fit_measurements import fit
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.read.value_counts import Tally
 from populace.schema.columns.column import Origin
+from tests.audit.replay import LeakError, privacy_loss
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
 
@@ -121,7 +121,7 @@ def check(twin: Twin) -> None:
     booked = sum((spend.delta for spend in record.spends), Fraction(0))
     assert 0 < booked == record.used_delta_reserve <= record.keys < record.delta
     record.check()
-    told = [meeting for meeting in twin.first_tape if isinstance(meeting.mechanism, PartitionSelection)]
+    told = [meeting for meeting in twin.first_transcript if isinstance(meeting.mechanism, PartitionSelection)]
     for name, meeting in zip(("city", "job"), told, strict=True):
         column = record_column(twin, name)
         assert set(column.values) == set(meeting.answer)
@@ -152,7 +152,7 @@ def check_pairs(count: int, *, method: str, seed: int) -> None:
         check(twin)
         values += len(record_column(twin, "city").values) > 1
         bins += record_column(twin, "age").levels > 4
-        losses.append(privacy_loss(twin.first_tape, twin.second_tape))
+        losses.append(privacy_loss(twin.first_transcript, twin.second_transcript))
     assert min(values, bins) > count / 4, "the replay hardly learnt anything"
     # Of an (ε, δ) promise, a loss above ε + ln 2, or an infinite one, has probability 2δ at most: the events on which
     # it is that large differ in probability by half of theirs or more. False alarms: one in a million.

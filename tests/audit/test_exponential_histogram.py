@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import chi2
 
 from populace.api import synthesize as pipeline
-from populace.audit.replay import NoisyAnswer, privacy_loss
 from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import MAX_EPSILON, Budget
 from populace.privacy.accounting.mechanisms import (
@@ -28,6 +27,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.samplers import draw_exponential_counts
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.audit.replay import NoisyAnswer, privacy_loss
 
 SMALL = ExponentialCount(Fraction(2), 3)
 LARGE = ExponentialCount(Fraction(20), 400)

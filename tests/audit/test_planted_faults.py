@@ -5,6 +5,7 @@ Every fault changes one line of one function.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from populace.core.errors import InternalError, PopulaceError
 from populace.privacy.accounting import partition_selection as stability
 from populace.privacy.accounting import privacy_loss as loss
-from populace.privacy.accounting.mechanisms import Exponential
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential
 from populace.privacy.accounting.partition_selection import delta_price, reveal_probability
 from populace.privacy.accounting.spend_record import SpendRecord, _min_sensitivity
 from populace.privacy.ledger.ledger import Ledger
@@ -312,3 +313,12 @@ def test_a_fault_is_seen(check, held, old, new, tmp_path):
         check_split(tmp_path) if check == "split" else CHECKS[check]()
     # A fault that cannot run is none.
     assert not isinstance(found.value, InternalError)
+
+
+def test_nothing_that_a_fault_computed_is_kept():
+    """Thresholds are kept, and come from tails through two functions that are kept as well."""
+    asked = {"delta": Fraction(1, 1000), "unit": PrivacyUnit()}
+    right = stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked)
+    with seeded(stability._tail, "(1 + (-ball", "(9 + (-ball"):
+        assert stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked) < right
+    assert stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked) == right

@@ -12,12 +12,12 @@ from unittest.mock import patch
 import pytest
 
 from populace.api import synthesize as pipeline
-from populace.audit.replay import RecordingNoise
 from populace.methods.workload import Workload
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.exact_losses import Leak, Waste, check_noise
+from tests.audit.replay import RecordingNoise
 from tests.audit.transcripts import Case, check, decoy, whole_run
 
 QUERIES = """

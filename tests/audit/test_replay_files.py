@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError
 from populace.core.marginals import Marginal
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.private.barrier import Barrier
 from tests.audit.mechanism_mutants import scaled
+from tests.audit.replay import LeakError
 from tests.audit.test_public_replay import GROUPS, PARTS, public
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import SCHEMA, neighbour_pairs, run_twin

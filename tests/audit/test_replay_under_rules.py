@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from populace.api.synthesize import release_from
-from populace.audit.replay import check_sensitivities
 from populace.methods.fit_measurements import fit
 from populace.schema.codec.table_codec import TableCodec
+from tests.audit.replay import check_sensitivities
 from tests.audit.tiny_tables import SCHEMA, neighbour_pairs, run_twin
 
 RULED = (
@@ -30,7 +30,7 @@ def test_neighbours_agree_under_rules(method, step):
     for number, pair in enumerate(neighbour_pairs(24, seed=6)[::step]):
         twin = run_twin(pair, method=method, ledgers=None, seed=number, text=RULED)
         first, second = twin.first, twin.second
-        check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
+        check_sensitivities(twin.first_transcript, twin.second_transcript, record=first.record)
         assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
         for one, other in zip(first.items, second.items, strict=True):
             assert one.marginal == other.marginal

@@ -17,7 +17,7 @@ from populace.release.verify.verify_values import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS, stratum_of
+from populace.simulation.geography import AREAS, AREAS_IN, REGION_SHARES, stratum_of
 from populace.simulation.population import draw_population, simulate_population
 from populace.simulation.population_schema import POPULATION_SCHEMA
 from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
@@ -49,6 +49,13 @@ def test_the_same_arguments_give_the_same_rows() -> None:
         assert not draw(households=500)[0].equals(draw(households=500, seed=1)[0])
         assert draw(households=0)[0].num_rows == 0
     assert not simulate_survey(households=500)[0].equals(simulate_survey(households=500, draw=2)[0])
+
+
+def test_the_schema_names_the_areas_of_the_country() -> None:
+    schema = Schema.parse(POPULATION_SCHEMA)
+    assert schema.columns["area"].values == AREAS
+    assert schema.columns["county"].values == tuple(AREAS_IN)
+    assert schema.columns["region"].values == tuple(REGION_SHARES)
 
 
 def test_the_same_rows_on_every_machine() -> None:

@@ -78,7 +78,7 @@ def errors() -> dict[GroupingOrigin, Errors]:
             found = CountIntervals(items, space=ModelSpace(domain=DOMAIN), groups=groups)
 
             def off(interval: CountInterval) -> np.ndarray:
-                return np.abs(interval.estimate - table(truth, interval.marginal)) / interval.reach
+                return np.abs(interval.estimate - table(truth, interval.marginal)) / interval.half_width
 
             parts = {"groups": [off(found.at(marginal))[many] for marginal, many in merged]}
             parts["cities"] = [off(found.at(merged[0][0]))[merged[0][1]]]

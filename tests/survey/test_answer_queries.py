@@ -130,9 +130,9 @@ def asked(name: str, text: str = QUERIES) -> tuple[Design, Queries]:
 
 
 def played(
-    tape: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
+    transcript: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
 ) -> tuple[Estimate, ...]:
-    player = SurveyReplay(tape, schema=SCHEMA, budget=like.budget)
+    player = SurveyReplay(transcript, schema=SCHEMA, budget=like.budget)
     found = answer_directly(player, design=design, queries=queries)
     player.finish()
     return found
@@ -240,9 +240,13 @@ def test_the_tape_gives_the_same_estimates_again_and_no_other() -> None:
     design, queries = asked("psus")
     recorder = SurveyRecorder(FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6"))
     found = answer_directly(recorder, design=design, queries=queries)
-    tape = [AnswerRecord.from_json(each.to_json()) for each in recorder.tape]
-    assert played(tape, design=design, queries=queries, like=recorder) == found
-    for wrong in (tape[1:], [*tape[:1], *tape], [replace(tape[0], mechanism={"law": "other"}), *tape[1:]]):
+    transcript = [AnswerRecord.from_json(each.to_json()) for each in recorder.transcript]
+    assert played(transcript, design=design, queries=queries, like=recorder) == found
+    for wrong in (
+        transcript[1:],
+        [*transcript[:1], *transcript],
+        [replace(transcript[0], mechanism={"law": "other"}), *transcript[1:]],
+    ):
         with pytest.raises(PopulaceError):
             played(wrong, design=design, queries=queries, like=recorder)
 

@@ -94,15 +94,15 @@ def estimate(
     def collected() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
         if not rows:
-            return {"answers": oracle.tape}
+            return {"answers": oracle.transcript}
         # A ledger that cannot be read just now has no record for estimates; the answers need none.
         with suppress(Exception):
             if not run.record().finished:
                 run.finish()
         with suppress(Exception):
-            made = Estimates(plan=plan, rows=rows, tape=oracle.tape, record=run.record())
-            return {"answers": oracle.tape, "estimates": made}
-        return {"answers": oracle.tape}
+            made = Estimates(plan=plan, rows=rows, transcript=oracle.transcript, record=run.record())
+            return {"answers": oracle.transcript, "estimates": made}
+        return {"answers": oracle.transcript}
 
     current_state().paid = collected
     rows = answer_queries(oracle, plan=plan)
@@ -110,7 +110,7 @@ def estimate(
     return Estimates(
         plan=plan,
         rows=rows,
-        tape=oracle.tape,
+        transcript=oracle.transcript,
         record=run.record(),
         ledger=resolve_ledger(ledger).absolute(),
     )

@@ -37,7 +37,7 @@ from populace.methods.discovery.domain_discovery import (
     with_grid_columns,
 )
 from populace.methods.fit_measurements import fit
-from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.methods.registry import find_method
 from populace.methods.request_checks import (
     check_inference,
@@ -237,23 +237,25 @@ def measure(
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    tape = Transcript(run, schema=schema)
-    current_state().paid = tape.collected
+    transcript = MeasurementTranscript(run, schema=schema)
+    current_state().paid = transcript.collect
     if schema.columns_to_learn:
 
         def opened(draft: Schema) -> RecordingOracle:
             barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
-            return RecordingOracle(barrier, tape=tape)
+            return RecordingOracle(barrier, transcript=transcript)
 
-        schema, tape.learnt = discover_domains(opened, schema, grids=grids, progress=progress, keys=keys)
-        tape.schema = schema
+        schema, transcript.learnt = discover_domains(
+            opened, schema, grids=grids, progress=progress, keys=keys
+        )
+        transcript.schema = schema
         table = PrivateTable.of(data, schema=schema)
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
-    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), tape=tape)
-    tape.final = chosen.measure(oracle, workload=wish, progress=progress)
+    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
+    transcript.final = chosen.measure(oracle, workload=wish, progress=progress)
     run.finish()
-    return tape.measurements()
+    return transcript.measurements()
 
 
 def release_from(

@@ -11,7 +11,7 @@ from populace.core.marginals import Domain, Grouping
 from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 
-class Described(Protocol):
+class DescribedTable(Protocol):
     """What a schema, or an oracle, says of its table."""
 
     @property
@@ -41,7 +41,7 @@ class ModelSpace:
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Described) -> ModelSpace:
+    def of(cls, table: DescribedTable) -> ModelSpace:
         """Return the space of a schema's or an oracle's table, without groups."""
         return cls(domain=table.domain, rules=table.rules, totals=table.totals)
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
@@ -23,6 +23,7 @@ from populace.methods.selection.candidates import (
     mean_absolute_noise,
     scale_weights,
 )
+from populace.methods.selection.measure_batch import choose_and_measure, measure_all_columns
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 
@@ -60,8 +61,7 @@ def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     )
     left = 1 - each * AIM_CONFIG.measured_share * len(names)
     progress("measuring columns", 0.0)
-    noise = budget.measure_noise(1 - left, marginals=len(names))
-    measured = oracle.measure([Marginal((name,)) for name in names], noise=noise)
+    measured = measure_all_columns(oracle, share=1 - left)
     estimator = Estimator(ModelSpace.of(oracle))
     estimator.add(measured)
     estimator.refit()
@@ -73,17 +73,14 @@ def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
             estimator, weights, noise=noise, max_cells=int(MAX_TREE_CELLS * (1 - left + each))
         )
         mechanism = budget.choice(each * (1 - AIM_CONFIG.measured_share), choices=1)
-        number = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        marginal = candidates.marginals[number or 0]
-        found = oracle.measure([marginal], noise=noise)
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
         left -= each
         measured += found
-        before = estimator.table(marginal.clique)
+        clique = found[0].marginal.clique
+        before = estimator.table(clique)
         estimator.add(found)
         estimator.refit()
-        moved = np.abs(estimator.table(marginal.clique) - before).sum()
+        moved = np.abs(estimator.table(clique) - before).sum()
         if moved <= mean_absolute_noise(noise) * np.count_nonzero(before):
             each *= 4 if isinstance(noise, DiscreteGaussian) else 2
         progress("choosing marginals", float(1 - left))

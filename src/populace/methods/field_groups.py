@@ -12,12 +12,11 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.methods.histogram.histogram import MAX_BINS
 from populace.methods.histogram.histogram_model import field_groups_model
-from populace.methods.method import DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
+from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
@@ -147,11 +146,6 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
         )
 
 
-def fit_field_groups(given: FitInput) -> Model:
-    """Return the model in which a row draws one bin of each group."""
-    return field_groups_model(given.items, space=given.space)
-
-
 def _limitations(schema: Schema, public: bool) -> list[str]:
     """Say by what columns were put together, where the schema declares no groups."""
     if schema.groups:
@@ -194,7 +188,7 @@ FIELD_GROUPS = Method(
     title="Histograms of groups of columns",
     reference="An entry to the NIST synthetic data challenge of 2018",
     measure=measure_field_groups,
-    fit=fit_field_groups,
+    fit=lambda given: field_groups_model(given.items, space=given.space),
     check=check_field_groups,
     delta=DeltaUse.NONE,
     public=PublicTableUse.OPTIONAL,

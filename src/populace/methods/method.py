@@ -13,7 +13,7 @@ from populace.core.progress import Progress
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
+from populace.measurements.measurements import Measurement, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.oracle import Oracle
 from populace.methods.workload import WORKLOAD_NAMES, Workload
@@ -78,18 +78,6 @@ class FitInput:
     def space(self) -> ModelSpace:
         """The space of the model."""
         return ModelSpace.of(self.schema)
-
-    @classmethod
-    def of(cls, measurements: Measurements, *, gradual: bool, progress: Progress | None) -> FitInput:
-        """Return what the measurements of a run hold."""
-        return cls(
-            schema=measurements.schema,
-            items=measurements.items,
-            released_rows=measurements.released_rows,
-            public=measurements.public,
-            gradual=gradual,
-            progress=progress,
-        )
 
 
 def fit_tables(given: FitInput) -> Model:

@@ -18,6 +18,7 @@ from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.selection.tree_size_limit import TreeSizeLimit
 from populace.methods.workload import Workload
@@ -88,7 +89,7 @@ def measure_tree(
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
     asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
-    return oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
+    return measure_evenly(oracle, asked, share=left)
 
 
 def choose_tree(
@@ -154,13 +155,13 @@ def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
     >>> list(nearest_pairs("abcd", most=5))
     [('a', 'b'), ('a', 'c'), ('b', 'c'), ('b', 'd'), ('c', 'd')]
     """
-    count, reach = len(names), 0
+    count, distance = len(names), 0
     # Columns at a distance d make count − d pairs.
-    while reach < count - 1 and most >= count - reach - 1:
-        reach += 1
-        most -= count - reach
+    while distance < count - 1 and most >= count - distance - 1:
+        distance += 1
+        most -= count - distance
     for place, name in enumerate(names):
-        for other in names[place + 1 : place + 1 + reach]:
+        for other in names[place + 1 : place + 1 + distance]:
             yield name, other
 
 

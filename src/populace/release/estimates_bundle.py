@@ -45,13 +45,13 @@ NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 class Estimates:
     """Estimates with their errors, in the order of the queries, and all they follow from.
 
-    `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `transcript` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
     `ledger` is where saving books the digests of the folder; no file names it.
     """
 
     plan: QueryPlan
     rows: tuple[Estimate, ...]
-    tape: tuple[AnswerRecord, ...]
+    transcript: tuple[AnswerRecord, ...]
     record: RunRecord
     ledger: Path | None = None
     form: int = ESTIMATES_FORMAT
@@ -101,7 +101,7 @@ class Estimates:
         """The sum of all weights, where a query gives it, and the standard deviation of its noise."""
         if self.design.weights is None and self.design.base is None:
             return None
-        replay = SurveyReplay(self.tape, schema=self.schema, budget=self.record.budget)
+        replay = SurveyReplay(self.transcript, schema=self.schema, budget=self.record.budget)
         return estimate_weight_total(replay, plan=self.plan)
 
     @property
@@ -144,7 +144,7 @@ class Estimates:
             "estimates": [row.to_json() for row in self.rows],
             "design": encode_json(self.design, without=("schema",)),
             "queries": [encode_json(query) for query in self.queries],
-            "answers": [each.to_json() for each in self.tape],
+            "answers": [each.to_json() for each in self.transcript],
             "schema_digest": self.schema.digest,
             "ledger_entry": self.record.digest,
         }
@@ -206,7 +206,7 @@ class Estimates:
             return cls(
                 plan=QueryPlan.of(design, Queries(schema=schema, queries=queries), budget=record.budget),
                 rows=tuple(Estimate.from_json(row) for row in told["estimates"]),
-                tape=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
+                transcript=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
                 record=record,
                 form=form,
             )

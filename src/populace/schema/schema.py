@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from populace.core.errors import ResourceError, SchemaError
+from populace.core.errors import SchemaError
 from populace.core.marginals import Clique, Domain
-from populace.schema.bounded_parsing import parse_json, parse_toml
+from populace.schema.bounded_parsing import parse_json, parse_toml, read_text_file
 from populace.schema.column_groups import check_groups, check_partition, read_groups
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
@@ -151,7 +150,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a `schema.toml`, or from a `domain.json` that gives each column's size."""
-        text = _read_text(Path(path))
+        text = read_text_file(Path(path), what="schema", refuse=SchemaError)
         if Path(path).suffix.lower() == ".json" or text.lstrip().startswith("{"):
             return cls.from_sizes(_parse_sizes(text, name=repr(str(path))))
         return cls._from_document(_parse_toml(text, name=repr(str(path))), folder=Path(path).parent)
@@ -249,27 +248,6 @@ def _refuse_draft(columns: TomlTable) -> None:
         )
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise SchemaError(f"there is no schema file {str(path)!r}.", hint="check the path") from None
-    except IsADirectoryError:
-        raise SchemaError(
-            f"{str(path)!r} is a folder, not a schema file.", hint="name the file in it"
-        ) from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"{str(path)!r} is not UTF-8 text.", hint="save the schema as UTF-8") from None
-    except ValueError:
-        raise SchemaError(
-            "the path of the schema is not a path.", hint="check for stray characters"
-        ) from None
-    except OSError as error:
-        raise ResourceError(
-            f"the schema file {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None
-
-
 def _parse_toml(text: str, *, name: str) -> TomlTable:
     try:
         return TomlTable("the schema", parse_toml(text))
@@ -328,15 +306,8 @@ def _canonical(column: Column) -> Column:
 
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if repeated := sorted(name for name, times in Counter(n for n, _ in pairs).items() if times > 1):
-            raise SchemaError(
-                f"the schema names {quote_names(repeated)} twice.", hint="name each column once"
-            )
-        return dict(pairs)
-
     try:
-        sizes = parse_json(text, object_pairs_hook=once)
+        sizes = parse_json(text)
     except ValueError as error:
         raise SchemaError(
             f"{name} is not valid JSON: {error}.", hint='write {"column": size, …}, or a schema.toml'

@@ -82,13 +82,13 @@ def format_table(header: str, table: Mapping[str, TomlValue]) -> str:
     min = 0
     max = 1
     """
-    lines = [f"[{header}]", *(f"{format_key(key)} = {_toml_value(value)}" for key, value in table.items())]
+    lines = [f"[{header}]", *(f"{format_key(key)} = {format_value(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def format_key(*parts: str) -> str:
     """Return a dotted key, quoted where it must be."""
-    return ".".join(part if _BARE_KEY.fullmatch(part) else _toml_text(part) for part in parts)
+    return ".".join(part if _BARE_KEY.fullmatch(part) else format_value(part) for part in parts)
 
 
 def canonical_json(tables: object) -> str:
@@ -182,16 +182,22 @@ def _number_text(value: object) -> str:
     return format_decimal(value) or str(value)
 
 
-def _toml_value(value: TomlValue) -> str:
+def format_value(value: object) -> str:
+    """Return a text, number, list or table as TOML, on one line.
+
+    >>> format_value({"a": [1, Fraction(1, 2), "x"]})
+    '{ a = [1, 0.5, "x"] }'
+    """
     if isinstance(value, str):
-        return _toml_text(value)
-    if isinstance(value, Fraction | int):
+        # JSON escapes what TOML wants escaped, except the delete character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
         return _number_text(Fraction(value))
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{format_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
-    return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-
-
-def _toml_text(text: str) -> str:
-    # JSON escapes what TOML wants escaped, except the delete character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{format_key(key)} = {format_value(item)}" for key, item in value.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(format_value, value)) + "]"
+    return _number_text(value)

@@ -383,7 +383,7 @@ def test_rounds_of_another_schema_are_refused():
         QueryRounds(columns={"c": ColumnQuery()}),
     ):
         with pytest.raises(UsageError, match=r"covers 3 codes|no variable"):
-            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).under(
+            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).for_schema(
                 Schema.from_sizes({"a": 4, "b": 2})
             )
 

@@ -10,15 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.audit import replay
-from populace.audit.replay import (
-    LeakError,
-    RecordingNoise,
-    ReplayingNoise,
-    SmoothNoisyAnswer,
-    check_sensitivities,
-    privacy_loss,
-)
 from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
@@ -52,6 +43,15 @@ from populace.survey.smooth_questions import (
     ImputedQuestion,
     ImputedStatistic,
     WeightedQuestion,
+)
+from tests.audit import replay
+from tests.audit.replay import (
+    LeakError,
+    RecordingNoise,
+    ReplayingNoise,
+    SmoothNoisyAnswer,
+    check_sensitivities,
+    privacy_loss,
 )
 
 SCHEMA = Schema.parse("""
@@ -487,11 +487,11 @@ def asked_of(rows, noise):
 def twins(rows, *, seed=1):
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     first, run = asked_of(ROWS, recorder)
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     second, _ = asked_of(rows, player)
     player.finish()
     assert first == second
-    return recorder.tape, player.tape, run
+    return recorder.transcript.entries, player.transcript.entries, run
 
 
 @pytest.mark.parametrize("rows", [[*ROWS, ("2", 8, 0)], ROWS[:-1], [*ROWS, ("1", 9, -1)], ROWS[1:]])
@@ -526,11 +526,13 @@ def test_other_questions_are_seen():
     recorder.smooth(Fraction(1), lambda: ball(1), mechanism=QUICK, lattice=FINE)
     for mechanism, lattice in ((SMALL_T, FINE), (QUICK, 2 * FINE)):
         with pytest.raises(LeakError, match="another question"):
-            ReplayingNoise(recorder.tape).smooth(
+            ReplayingNoise(recorder.transcript.entries).smooth(
                 Fraction(1), lambda: ball(1), mechanism=mechanism, lattice=lattice
             )
     with pytest.raises(LeakError):
-        ReplayingNoise(recorder.tape).add(np.zeros(0, np.int64), mechanism=DiscreteLaplace(Fraction(1)))
+        ReplayingNoise(recorder.transcript.entries).add(
+            np.zeros(0, np.int64), mechanism=DiscreteLaplace(Fraction(1))
+        )
 
 
 def test_bounds_on_the_way_between_units_of_several_rows():
@@ -589,7 +591,7 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
             schema_digest=SCHEMA.digest,
             rehearsal=True,
         )
-        noise = recorder if name == "a" else ReplayingNoise(recorder.tape)
+        noise = recorder if name == "a" else ReplayingNoise(recorder.transcript.entries)
         asked = Barrier(table(rows), run=run, noise=noise)
         asked.smooth(FILLED, mechanism=QUICK, lattice=FINE)
         record = ledger.record(ledger.account("books").runs[0])

@@ -234,7 +234,7 @@ def test_the_report_tells_how_sure_the_counts_are(
     assert document.estimated_total == float(found.of().estimate)
     for sure in document.precision:
         interval = found.of(*sure.columns)
-        assert sure.margin == pytest.approx(float(np.median(interval.reach)))
+        assert sure.margin == pytest.approx(float(np.median(interval.half_width)))
         assert (sure.cells, sure.share) == (interval.estimate.size, sure.margin / document.estimated_total)
     pairs = [sure.margin for sure in document.precision if len(sure.columns) == 2]
     assert pairs == sorted(pairs, reverse=True)
@@ -242,7 +242,7 @@ def test_the_report_tells_how_sure_the_counts_are(
     assert f"± {math.ceil(document.precision[0].margin)}</strong> (95 % margin of error)." in page
     assert f"4 pairs: ± {math.ceil(pairs[-1])} to {math.ceil(pairs[0])} rows" in page
     column = next(column for column in document.columns if column.name == "sex")
-    assert column.bars[0].margin == pytest.approx(found.of("sex").reach[0] / document.estimated_total)
+    assert column.bars[0].margin == pytest.approx(found.of("sex").half_width[0] / document.estimated_total)
 
 
 def test_public_rows_are_told_as_such(release: Release, no_script: None) -> None:

@@ -161,7 +161,7 @@ def test_relations_that_contradict_themselves_are_refused(items: dict[str, objec
     [
         ("{", "not valid JSON"),
         ('{"a": 1, "a": 2}', "names 'a' twice"),
-        (None, "there is no file '/.*map.json'"),
+        (None, "there is no map file '/.*map.json'"),
     ],
 )
 def test_a_map_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, message: str) -> None:

@@ -291,8 +291,8 @@ def test_overlay_narrows_values_with_their_labels_and_maps(excerpt: SchemaDocume
         ("zeros = 3", "not a list of tables"),
         ("x = [", "not valid TOML"),
         ("[columns.MSP]\nmin = inf", "not valid TOML"),
-        ("[columns.MSP]\nmap = 'overlay.toml'", "is not a map"),
-        ("[columns.MSP]\nmap = 'none.json'", "column 'MSP': there is no file '/.*none.json'"),
+        ("[columns.MSP]\nmap = 'overlay.toml'", "is not valid JSON"),
+        ("[columns.MSP]\nmap = 'none.json'", "column 'MSP': there is no map file '/.*none.json'"),
         ("[columns.marital status]\nother = '1'", "marital status"),
     ],
 )

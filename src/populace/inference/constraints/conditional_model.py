@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Counts, Grouping
+from populace.core.marginals import Counts, Grouping
 from populace.inference.constraints.boxes import Box, cut_into_boxes
 from populace.inference.constraints.support import Lookup, Support, class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.gls.observations import refines
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
@@ -121,7 +121,7 @@ def _restrict_to_box(model: Model, box: Box, lookups: Mapping[str, Lookup]) -> M
     """Return a model given a box."""
     potentials = dict(model.potentials)
     for name, classes in box.items():
-        _add_potential(potentials, (name,), np.where(classes[lookups[name]], 0.0, FORBIDDEN))
+        add_potential(potentials, (name,), np.where(classes[lookups[name]], 0.0, FORBIDDEN))
     return replace(model, potentials=potentials)
 
 
@@ -145,9 +145,5 @@ def _split_groups(model: Model, rules: Rules) -> Model:
         for clique in model.potentials:
             if name in clique:
                 potentials[clique] = potentials[clique].take(parents, axis=clique.index(name))
-        _add_potential(potentials, (name,), np.log(shares))
+        add_potential(potentials, (name,), np.log(shares))
     return replace(model, groupings=groupings, within=within, potentials=potentials)
-
-
-def _add_potential(potentials: dict[Clique, Table], clique: Clique, table: Table) -> None:
-    potentials[clique] = potentials[clique] + table if clique in potentials else table

@@ -11,7 +11,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.constraints.totals_feasibility import check_totals_feasible
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.observations import Observation, average_observations, sum_groups
 from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed
@@ -59,7 +59,7 @@ def carry_totals(space: ModelSpace, *, allowed: Callable[[Clique], Allowed]) -> 
             )
         rows = found
         clique = tuple(sorted(known.clique, key=place.__getitem__))
-        table = known.counts.astype(np.float64).transpose([known.clique.index(name) for name in clique])
+        table = sum_onto(known.counts.astype(np.float64), known.clique, clique)
         merged = [name for name in clique if name in groupings]
         if merged and len(clique) > 1:
             raise UsageError(

@@ -169,15 +169,15 @@ class Recoding:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Recoding:
+    def from_json(cls, document: Mapping[str, Any]) -> Recoding:
         """Return the recoding that `to_json` wrote."""
         return cls(
-            domain=Domain({str(name): int(size) for name, size in told["domain"].items()}),
+            domain=Domain({str(name): int(size) for name, size in document["domain"].items()}),
             merged=tuple(
                 MergedColumn(
                     str(each["name"]), tuple(each["columns"]), np.array(each["combinations"], np.int64)
                 )
-                for each in told["merged"]
+                for each in document["merged"]
             ),
         )
 

@@ -140,10 +140,10 @@ def _is_solvable(
     for clique, table in sums.items():
         parts.append(summed(clique, tree.holding(clique, domain=domain)[0]))
         wanted.append(table.ravel())
-    told = linprog(
+    solution = linprog(
         np.zeros(int(starts[-1])),
         A_eq=vstack(parts, format="csr"),
         b_eq=np.concatenate(wanted),
         method="highs",
     )
-    return bool(told.status != _INFEASIBLE)
+    return bool(solution.status != _INFEASIBLE)

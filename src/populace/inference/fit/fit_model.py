@@ -13,7 +13,7 @@ import numpy as np
 from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.projection import project_to_simplex_weighted
@@ -22,7 +22,7 @@ from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, separable_part, sum_groups
-from populace.inference.graph.junction_tree import maximal_tables, table_cells
+from populace.inference.graph.junction_tree import maximal_tables, split_spanning_forest, table_cells
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -63,8 +63,8 @@ def fit_model(
     A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
-    told = progress or silent
-    told("fitting the model", 0.0)
+    report = progress or silent
+    report("fitting the model", 0.0)
     measurements = shrink_to_public(measurements, public)
     space = space.group(common_groupings(measurements, classes=space.rules.classes).values())
     estimator = Estimator(space)
@@ -80,13 +80,13 @@ def fit_model(
         for name in estimator.domain
         if name in effects.columns
     ]
-    sure = [] if space.totals else _precise_columns(held, total=total)
+    precise = [] if space.totals else _precise_columns(held, total=total)
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     tables = _Tables(effects, coarse, _grouped_public_tables(public, space))
     rng = np.random.default_rng(0)
     for size in tables.sizes:
-        told("fitting the model", 0.2 * size - 0.2)
+        report("fitting the model", 0.2 * size - 0.2)
         found = tables.denoise(size, estimator=estimator, known={}, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = MIN_GAIN * estimator.total
@@ -98,7 +98,7 @@ def fit_model(
         estimator.replace_observations(held)
         last = size == tables.sizes[-1]
         estimator.refit(effort=effort if last else replace(effort, sweeps=_FIRST_SWEEPS))
-        estimator.rake_to(sure)
+        estimator.rake_to(precise)
     targets: dict[Clique, Table] = {}
     for size in tables.sizes:
         targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng)
@@ -217,33 +217,15 @@ def _precise_columns(columns: Sequence[Observation], *, total: float) -> list[Ob
 
 def _grouped_public_tables(public: PublicMarginals | None, space: ModelSpace) -> dict[Clique, Table]:
     """Return public tables of several columns as the model sees them, their columns in the domain's order."""
-    order = {name: place for place, name in enumerate(space.domain)}
     found = {}
     for given, counts in public_joint_tables(public).items():
-        clique = tuple(sorted(given, key=order.__getitem__))
-        table = counts.astype(np.float64).transpose([given.index(name) for name in clique])
+        clique = tuple(name for name in space.domain if name in given)
+        table = sum_onto(counts.astype(np.float64), given, clique)
         for axis, name in enumerate(clique):
             if name in space.groupings:
                 table = sum_groups(table, space.groupings[name], axis=axis)
         found[clique] = table
     return found
-
-
-def _spanning_forest_first(worth: Sequence[Clique]) -> list[Clique]:
-    """Return cliques with those first that join columns not joined before: each column with its closest.
-
-    A forest costs few cells. In the order of what they tell alone, cliques of a few columns would fill the tree, and
-    columns that are close to one other column each would stand by themselves.
-    """
-    part = {name: name for clique in worth for name in clique}
-    first = []
-    for clique in worth:
-        parts = {part[name] for name in clique}
-        if len(parts) == len(clique):
-            first.append(clique)
-            part = {name: clique[0] if where in parts else where for name, where in part.items()}
-    kept = set(first)
-    return [*first, *(clique for clique in worth if clique not in kept)]
 
 
 def _choose_tree_tables(
@@ -264,7 +246,8 @@ def _choose_tree_tables(
     kept = list(beside)
     columns = sum(len(clique) < 2 for clique in kept)
     limit = max(MAX_TREE_CELLS, 2 * cells(kept))
-    for clique in _spanning_forest_first(worth):
+    forest, others = split_spanning_forest(worth)
+    for clique in [*forest, *others]:
         if domain.cells(clique) <= limit:
             needed = cells([*kept, clique])
             if needed <= limit and (len(kept) - columns) * needed <= MAX_SWEEP_WORK:

@@ -13,7 +13,7 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Marginal
 from populace.inference.constraints.support import Support
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.blue_estimates import BlueEstimates, GroupingOrigin, cell_lookup
 from populace.inference.gls.interval_half_width import CONFIDENCE_LEVEL, interval_half_width
 from populace.inference.gls.observations import sum_groups
@@ -36,17 +36,17 @@ class CountInterval:
     marginal: Marginal
     estimate: Table
     error: Table
-    reach: Table
+    half_width: Table
 
     @property
     def low(self) -> Table:
         """The lower ends of the intervals."""
-        return self.estimate - self.reach
+        return self.estimate - self.half_width
 
     @property
     def high(self) -> Table:
         """The upper ends of the intervals."""
-        return self.estimate + self.reach
+        return self.estimate + self.half_width
 
 
 class CountIntervals:
@@ -146,12 +146,14 @@ class CountIntervals:
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
         allowed = self._allowed(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
-        far = interval_half_width(
+        half_width = interval_half_width(
             variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
         )
         if self._bias:
-            far = np.where(variance > 0, far + self._bias * self._summed(marginal), far)
-        return CountInterval(marginal=marginal, estimate=values, error=np.sqrt(variance), reach=far)
+            half_width = np.where(variance > 0, half_width + self._bias * self._summed(marginal), half_width)
+        return CountInterval(
+            marginal=marginal, estimate=values, error=np.sqrt(variance), half_width=half_width
+        )
 
     def _summed(self, marginal: Marginal) -> Table:
         """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
@@ -170,10 +172,7 @@ class CountIntervals:
         """Return the counts of a marginal if they are public."""
         for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
-                others = tuple(i for i, name in enumerate(total.clique) if name not in marginal.clique)
-                table: Table = total.counts.sum(axis=others).astype(np.float64)
-                kept = [name for name in total.clique if name in marginal.clique]
-                table = table.transpose([kept.index(name) for name in marginal.clique])
+                table = sum_onto(total.counts.astype(np.float64), total.clique, marginal.clique)
                 for axis, name in enumerate(marginal.clique):
                     grouping = marginal.grouping(name)
                     table = table if grouping is None else sum_groups(table, grouping, axis=axis)

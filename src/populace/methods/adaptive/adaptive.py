@@ -67,8 +67,8 @@ def _measure_columns_and_pairs(
     first = measure_batch(
         oracle, [Marginal((name,)) for name in names], each, share=ADAPTIVE_CONFIG.first_share
     )
-    view = PairScreen(oracle, first)
-    pairs = view.pairs(weights)
+    screen = PairScreen(oracle, first)
+    pairs = screen.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     deviation = math.sqrt(2 * len(names) / (float(1 - ADAPTIVE_CONFIG.first_share) * precision))
     # What a public table says of a pair is worth a look also where measuring it never would be.
@@ -77,8 +77,8 @@ def _measure_columns_and_pairs(
         if oracle.public is not None
         else [
             pair
-            for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
-            if view.most(pair) > cost * deviation
+            for pair, cost in zip(pairs, screen.costs(pairs, deviation=deviation), strict=True)
+            if screen.max_distance(pair) > cost * deviation
         ]
     )
     if not pairs:
@@ -86,20 +86,20 @@ def _measure_columns_and_pairs(
             oracle, [Marginal((name,)) for name in names], each, share=1 - ADAPTIVE_CONFIG.first_share
         ), nothing
     progress("looking at pairs", 0.2)
-    scores, doubts, taken = score_pairs(oracle, view, pairs)
-    trusted = view.trusted
+    scores, doubts, taken = score_pairs(oracle, screen, pairs)
+    trusted = screen.trusted
     left = 1 - ADAPTIVE_CONFIG.first_share - taken
     budget = float(left) * precision
-    singles = map_precisions(pairs, [(name,) for name in names], domain=view.domain)
-    columns = view.columns(weights, deviation=deviation / math.sqrt(2))
+    singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain)
+    columns = screen.columns(weights, deviation=deviation / math.sqrt(2))
     important = np.array([float(weights[pair]) for pair in pairs])
     gains = important * (scores - ADAPTIVE_CONFIG.score_deviations * doubts)
-    costs = important * view.costs(pairs, deviation=deviation)
+    costs = important * screen.costs(pairs, deviation=deviation)
     chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
     first_plan = _plan_batch(
         [pairs[number] for number in chosen.tolist()],
         costs[chosen],
-        view=view,
+        screen=screen,
         columns=columns,
         budget=budget,
     )
@@ -110,20 +110,20 @@ def _measure_columns_and_pairs(
     if share == left:
         return measured, trusted
     progress("measuring pairs", 0.8)
-    view = PairScreen(oracle, measured, trusted=trusted)
-    asked = [pairs[number] for number in chosen.tolist() if view.tells(pairs[number])]
+    screen = PairScreen(oracle, measured, trusted=trusted)
+    asked = [pairs[number] for number in chosen.tolist() if screen.is_informative(pairs[number])]
     if not asked:
         return measured + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=left - share
         ), trusted
     budget = float(left - share) * precision
     deviation = math.sqrt(len(asked) / budget)
-    columns = view.columns(weights, deviation=deviation)
-    costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
-    plan = _plan_batch(asked, costs, view=view, columns=columns, budget=budget)
-    marginals = [view.marginal(table) for table in plan.tables]
+    columns = screen.columns(weights, deviation=deviation)
+    costs = np.array([float(weights[pair]) for pair in asked]) * screen.costs(asked, deviation=deviation)
+    plan = _plan_batch(asked, costs, screen=screen, columns=columns, budget=budget)
+    marginals = [screen.marginal(table) for table in plan.tables]
     rest = left - share
-    clean = plan.error < ADAPTIVE_CONFIG.precise_pairs * 2 * view.total * len(asked)
+    clean = plan.error < ADAPTIVE_CONFIG.precise_pairs * 2 * screen.total * len(asked)
     further = any(len(clique) == 3 and clique not in plan.tables for clique in workload.weights)
     kept = ADAPTIVE_CONFIG.triple_share * rest if clean and further else Fraction(0)
     measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
@@ -146,7 +146,9 @@ class _BatchPlan:
     error: float
 
 
-def score_pairs(oracle: Oracle, view: PairScreen, pairs: Sequence[Clique]) -> tuple[Floats, Floats, Fraction]:
+def score_pairs(
+    oracle: Oracle, screen: PairScreen, pairs: Sequence[Clique]
+) -> tuple[Floats, Floats, Fraction]:
     """Return a noisy distance from independence for each pair, its deviation, and the share of the budget it took.
 
     The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
@@ -155,33 +157,33 @@ def score_pairs(oracle: Oracle, view: PairScreen, pairs: Sequence[Clique]) -> tu
     """
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
-    looks, taken = 0, Fraction(0)
-    if view.public is not None:
-        taken = _public_check_share(oracle, pairs=len(pairs), total=view.total)
+    rounds, taken = 0, Fraction(0)
+    if screen.public is not None:
+        taken = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
         noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
-        both = oracle.score(view.both(pairs), noise=noise).reshape(2, -1)
-        nearer = trust_public_pairs(both[0] - both[1], variance=2 * float(noise.variance))
-        view.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+        scores_twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
+        nearer = trust_public_pairs(scores_twice[0] - scores_twice[1], variance=2 * float(noise.variance))
+        screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
         precisions += 1 / float(noise.variance)
-        sums += np.where(nearer, both[1], both[0]) * precisions
-        looks = 1
-        if float(noise.variance) ** 0.5 <= ADAPTIVE_CONFIG.clear_score * view.total or len(among) <= len(
-            view.domain
+        sums += np.where(nearer, scores_twice[1], scores_twice[0]) * precisions
+        rounds = 1
+        if float(noise.variance) ** 0.5 <= ADAPTIVE_CONFIG.clear_score * screen.total or len(among) <= len(
+            screen.domain
         ):
             return sums / precisions, precisions**-0.5, taken
         among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
         noise = oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=len(among))
-        scores = oracle.score(view.candidates([pairs[number] for number in among.tolist()]), noise=noise)
+        scores = oracle.score(screen.candidates([pairs[number] for number in among.tolist()]), noise=noise)
         sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        looks, taken = looks + 1, taken + ADAPTIVE_CONFIG.score_share
+        rounds, taken = rounds + 1, taken + ADAPTIVE_CONFIG.score_share
         means = sums / precisions
         deviation = float(noise.variance) ** 0.5
         if (
-            deviation <= ADAPTIVE_CONFIG.clear_score * view.total
-            or looks == ADAPTIVE_CONFIG.max_score_rounds
-            or len(among) <= len(view.domain)
+            deviation <= ADAPTIVE_CONFIG.clear_score * screen.total
+            or rounds == ADAPTIVE_CONFIG.max_score_rounds
+            or len(among) <= len(screen.domain)
         ):
             return means, precisions**-0.5, taken
         among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
@@ -198,16 +200,16 @@ def _public_check_share(oracle: Oracle, *, pairs: int, total: float) -> Fraction
 
 
 def _plan_batch(
-    asked: Sequence[Clique], costs: Floats, *, view: PairScreen, columns: ColumnCosts, budget: float
+    asked: Sequence[Clique], costs: Floats, *, screen: PairScreen, columns: ColumnCosts, budget: float
 ) -> _BatchPlan:
     """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
-    tables = (*asked, *find_saving_triples(asked, domain=view.domain))
-    pairs = map_precisions(tables, asked, domain=view.domain)
+    tables = (*asked, *find_saving_triples(asked, domain=screen.domain))
+    pairs = map_precisions(tables, asked, domain=screen.domain)
     found, own = allocate(
         costs,
         tables=len(tables),
         pairs=pairs,
-        singles=map_precisions(tables, [(name,) for name in view.domain], domain=view.domain),
+        singles=map_precisions(tables, [(name,) for name in screen.domain], domain=screen.domain),
         columns=columns,
         budget=budget,
     )

@@ -35,13 +35,13 @@ class HistogramSketch:
         """The rows in all stretches."""
         return max(1.0, float(self.counts.sum()))
 
-    def quantiles(self, grid: DiscoveryGrid, stretch: CellRange, parts: int) -> list[int]:
+    def quantiles(self, grid: DiscoveryGrid, cells: CellRange, parts: int) -> list[int]:
         """Return the units that cut a stretch into parts of one weight, rows being spread evenly between edges."""
         units = grid.starts[self.edges].astype(np.float64)
         weight = np.concatenate([[0.0], np.cumsum(self.counts)])
         # A little is everywhere, so that no part is left without an inner.
         weight += np.linspace(0.0, 1e-3 * self.rows, len(weight))
-        low, high = (float(np.interp(grid.starts[cell], units, weight)) for cell in stretch)
+        low, high = (float(np.interp(grid.starts[cell], units, weight)) for cell in cells)
         wanted = low + (high - low) * np.arange(1, parts) / parts
         return [int(unit) for unit in np.interp(wanted, weight, units)]
 
@@ -57,13 +57,13 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
     # Cut at 0, the noise of many empty parts would look like rows.
     counts = project_to_simplex(counts, total=rows)
     known = dict(zip(parts, counts.tolist(), strict=True))
-    for look in range(1, len(DISCOVERY_CONFIG.sketch_parts)):
+    for number in range(1, len(DISCOVERY_CONFIG.sketch_parts)):
         least = max(DISCOVERY_CONFIG.heavy_share * rows, DISCOVERY_CONFIG.certain_deviations * variance**0.5)
         heavy = [part for part, count in known.items() if part[1] - part[0] > 1 and count > least]
         if not heavy:
             break
         parts = [inner for part in heavy for inner in grid.split_evenly(part, DISCOVERY_CONFIG.fan_out)]
-        counts, variance = ask(parts, look)
+        counts, variance = ask(parts, number)
         place = 0
         for part in heavy:
             held = len(grid.split_evenly(part, DISCOVERY_CONFIG.fan_out))
@@ -75,25 +75,25 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
     return HistogramSketch(edges, np.array([known[part] for part in order]))
 
 
-def choose_bin_edges(grid: DiscoveryGrid, drawn: HistogramSketch, *, deviation: float) -> list[int]:
+def choose_bin_edges(grid: DiscoveryGrid, sketch: HistogramSketch, *, deviation: float) -> list[int]:
     """Return the cells at which bins begin: of about one weight, so heavy that noise of this deviation is small in it.
 
     A cell that holds as many rows as a bin should is a bin by itself.
     """
     weight = max(
-        drawn.rows / DISCOVERY_CONFIG.target_bins, 2 * DISCOVERY_CONFIG.certain_deviations * deviation
+        sketch.rows / DISCOVERY_CONFIG.target_bins, 2 * DISCOVERY_CONFIG.certain_deviations * deviation
     )
     while True:
-        cuts = _cut_at_weight(grid, drawn, weight=weight)
+        cuts = _cut_at_weight(grid, sketch, weight=weight)
         if len(cuts) <= DISCOVERY_CONFIG.max_bins:
             return cuts
         weight *= 1.15
 
 
-def _cut_at_weight(grid: DiscoveryGrid, drawn: HistogramSketch, *, weight: float) -> list[int]:
+def _cut_at_weight(grid: DiscoveryGrid, sketch: HistogramSketch, *, weight: float) -> list[int]:
     pieces: list[tuple[CellRange, float]] = []
     for first, last, count in zip(
-        drawn.edges[:-1].tolist(), drawn.edges[1:].tolist(), drawn.counts, strict=True
+        sketch.edges[:-1].tolist(), sketch.edges[1:].tolist(), sketch.counts, strict=True
     ):
         times = min(int(count / weight + 0.5), last - first)
         inner = grid.split_evenly((first, last), times) if times > 1 else [(first, last)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from populace.core.marginals import Clique, Counts
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
@@ -70,7 +70,7 @@ def condition_on_areas(model: Model, clique: Clique, rows: Counts) -> Model:
     scale = np.full(rows.shape, FORBIDDEN)
     np.log(wanted / np.maximum(here, 1e-300), out=scale, where=rows > 0)
     potentials = dict(model.potentials)
-    potentials[clique] = potentials[clique] + scale if clique in potentials else scale
+    add_potential(potentials, clique, scale)
     share = float(rows.sum()) / model.total
     return replace(
         model,

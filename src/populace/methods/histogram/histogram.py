@@ -8,11 +8,10 @@ from fractions import Fraction
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.histogram.histogram_model import histogram_model
-from populace.methods.method import DeltaUse, FitInput, Method, WorkloadUse
+from populace.methods.method import DeltaUse, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
@@ -84,17 +83,12 @@ def _require_max_rows(rows: int | None) -> int:
     return rows
 
 
-def fit_histogram(given: FitInput) -> Model:
-    """Return the model of one histogram over all columns."""
-    return histogram_model(given.items, space=given.space)
-
-
 HISTOGRAM = Method(
     name="histogram",
     title="Laplace histogram",
     reference="Dwork, McSherry, Nissim and Smith 2006",
     measure=measure_histogram,
-    fit=fit_histogram,
+    fit=lambda given: histogram_model(given.items, space=given.space),
     check=check_histogram,
     delta=DeltaUse.NONE,
     workload=WorkloadUse.NONE,

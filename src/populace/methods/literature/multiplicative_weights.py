@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.factor import AxisMap, Table
-from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, observe, separable_part
+from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.observations import Observation, observe
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -63,6 +63,7 @@ class MultiplicativeWeights:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.groupings: Mapping[str, Grouping] = {}
         self.total = 1.0
         self._columns: Clique = tuple(domain)
         self._shares: Table = np.full(domain.shape(domain), 1 / domain.cells(domain))
@@ -76,7 +77,7 @@ class MultiplicativeWeights:
         """Take in measurements; they count from the next refit on."""
         self._items += measurements
         observed = observe(self._items, domain=self.domain, groupings={})
-        self.total = max(1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total)
+        self.total = estimate_total(observed, domain=self.domain)
         self._observed = {o.clique: o for o in observed}
         self._turns.extendleft([c for c in self._observed if c and c not in self._potentials])
         self._potentials = {c: np.zeros(self.domain.shape(c)) for c in self._turns} | self._potentials

@@ -6,7 +6,6 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from fractions import Fraction
 
-from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
@@ -19,7 +18,8 @@ from populace.methods.literature.multiplicative_weights import (
 )
 from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
+from populace.methods.selection.candidates import MAX_TREE_CELLS, workload_candidates
+from populace.methods.selection.choose_in_rounds import choose_in_rounds
 from populace.methods.workload import Workload
 
 
@@ -60,24 +60,16 @@ def measure_mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> t
     measured = measure_columns(oracle, share=MWEM_CONFIG.column_share)
     estimate = start_estimate(oracle, measured)
     rounds = MWEM_CONFIG.rounds_per_column * len(oracle.domain)
-    each = (1 - MWEM_CONFIG.column_share) / rounds
-    noise = oracle.budget.measure_noise(each * MWEM_CONFIG.measured_share, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - MWEM_CONFIG.measured_share), choices=1)
-    max_cells = max_tree_cells(wanted)
-    for number in range(rounds):
-        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
-        candidates = answer_candidates(estimate, wanted, noise=noise, max_cells=max_cells)
-        if not candidates.marginals:
-            return measured + _measure_columns_again(oracle, share=each * (rounds - number))
-        chosen = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
-        measured += found
-        if number < rounds - 1:
-            estimate.add(found)
-            estimate.refit()
-    return measured
+    return measured + choose_in_rounds(
+        oracle,
+        estimate,
+        wanted,
+        share=1 - MWEM_CONFIG.column_share,
+        rounds=rounds,
+        measured_share=MWEM_CONFIG.measured_share,
+        max_cells=max_tree_cells(wanted),
+        progress=progress,
+    )
 
 
 def max_tree_cells(wanted: Sized) -> int:
@@ -103,12 +95,6 @@ def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> Multipl
     estimate.add(measured)
     estimate.refit()
     return estimate
-
-
-def _measure_columns_again(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
-    """Measure all columns once more, with what no marginal is worth."""
-    columns = [Marginal((name,)) for name in oracle.domain]
-    return oracle.measure(columns, noise=oracle.budget.measure_noise(share, marginals=len(columns)))
 
 
 MWEM = Method(

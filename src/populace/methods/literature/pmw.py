@@ -27,6 +27,7 @@ from populace.methods.selection.candidates import (
     round_table,
     workload_candidates,
 )
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
@@ -90,7 +91,7 @@ def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
             estimate.refit()
     if left:
         again = far or [Marginal((name,)) for name in oracle.domain]
-        measured += oracle.measure(again, noise=oracle.budget.measure_noise(left, marginals=len(again)))
+        measured += measure_evenly(oracle, again, share=left)
     return measured
 
 

@@ -22,6 +22,7 @@ from populace.methods.selection.candidates import (
     compare_candidates,
     mean_absolute_noise,
 )
+from populace.methods.selection.measure_batch import choose_and_measure, measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
@@ -77,10 +78,7 @@ def measure_privbayes(
         candidates = parent_candidates(estimator, network, apart, noise=noise)
         if not candidates.marginals:
             break
-        number = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[number or 0]], noise=noise)
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
         measured += found
         left -= (1 - PRIVBAYES_CONFIG.column_share) / rounds
         network.append(found[0].marginal.clique)
@@ -90,8 +88,7 @@ def measure_privbayes(
             estimator.add(found)
             estimator.refit()
     if left:
-        alone = [Marginal((name,)) for name in apart or oracle.domain]
-        measured += oracle.measure(alone, noise=oracle.budget.measure_noise(left, marginals=len(alone)))
+        measured += measure_evenly(oracle, [Marginal((name,)) for name in apart or oracle.domain], share=left)
     return measured
 
 
@@ -115,9 +112,7 @@ def parent_candidates(
         if left < 0 or len(cliques) == MAX_CANDIDATES:
             break
         cliques.append(clique)
-    return compare_candidates(
-        estimator, dict.fromkeys(cliques, 1), noise=noise, groupings=estimator.groupings
-    )
+    return compare_candidates(estimator, dict.fromkeys(cliques, 1), noise=noise)
 
 
 def _child_parent_sets(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.constraints.support import Lookup, class_lookups
+from populace.inference.fit.group_shares import share_by_group
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model_space import ModelSpace
@@ -67,7 +68,8 @@ def fit_baseline(columns: Sequence[Measurement], *, space: ModelSpace, total: fl
     inside = {}
     for name in constrained:
         of_class = model.grouped_marginal((name,)) / model.total
-        inside[name] = _share_in_class(counts[name], lookups[name], totals=total * of_class)
+        groups = [np.flatnonzero(lookups[name] == number) for number in range(len(of_class))]
+        inside[name] = share_by_group(counts[name], groups, totals=total * of_class)
         shares[name] = of_class[lookups[name]] * inside[name]
     return IndependenceBaseline(
         columns=shares,
@@ -87,16 +89,6 @@ def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
     counts = np.zeros(groupings[name].size)
     np.add.at(counts, groupings[name].lookup, item.counts)
     return counts
-
-
-def _share_in_class(counts: Shares, classes: Lookup, *, totals: Shares) -> Shares:
-    """Return the share of every code in its class, from noisy counts made to have the class's rows."""
-    shares = np.empty(counts.shape)
-    for number, total in enumerate(totals):
-        here = classes == number
-        kept = project_to_simplex(counts[here], total=float(total))
-        shares[here] = kept / kept.sum() if kept.sum() > 0 else 1 / here.sum()
-    return shares
 
 
 def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:

@@ -50,7 +50,7 @@ def _measured_intervals(found: CountIntervals) -> Iterator[CountInterval]:
 def _summarize_interval(
     interval: CountInterval, deviations: Mapping[Marginal, float], *, total: float
 ) -> CountPrecision:
-    open_cells = interval.reach[interval.reach > 0]
+    open_cells = interval.half_width[interval.half_width > 0]
     margin = float(np.median(open_cells)) if open_cells.size else 0.0
     return CountPrecision(
         columns=interval.marginal.clique,

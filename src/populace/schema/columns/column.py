@@ -169,8 +169,7 @@ class Column(ABC):
         if words or not all(self.type.holds(value) for value in self._value_range()):
             what = quote_names(words) if words else "every value of it"
             raise self.error(
-                f": the type {self.type} cannot hold {what}.",
-                hint="leave type out, or choose one that can",
+                f": the type {self.type} cannot hold {what}.", hint="leave type out, or choose one that can"
             )
 
     def _check_texts(self) -> None:
@@ -257,8 +256,7 @@ class Column(ABC):
             )
         if not self.map:
             raise self.error(
-                "is a function without a map.",
-                hint='give map = "file.json", or map = { "source" = "value" }',
+                "is a function without a map.", hint='give map = "file.json", or map = { "source" = "value" }'
             )
         self._check_keys(len(self.function_of))
         if strange := sorted({text for text in self.map.values() if self.code(text) is None}):
@@ -340,8 +338,7 @@ class CategoricalColumn(Column):
             )
         if duplicate := find_repeated(self.values):
             raise self.error(
-                f": value {quote_names(duplicate)} is listed twice.",
-                hint="list each value once",
+                f": value {quote_names(duplicate)} is listed twice.", hint="list each value once"
             )
         object.__setattr__(self, "places", {value: place for place, value in enumerate(self.values)})
 

@@ -25,7 +25,7 @@ from populace.schema.columns.datetime_format import (
 )
 from populace.schema.columns.heaping_classes import DayClasses, HeapingClasses
 from populace.schema.columns.range_columns import StepColumn
-from populace.schema.hints import did_you_mean
+from populace.schema.hints import suggest
 
 # Units of one length, in seconds, and units of the calendar, in months; each list from the longest.
 UNIT_SECONDS = {"week": 7 * DAY_SECONDS, "day": DAY_SECONDS, "hour": 3600, "minute": 60, "second": 1}
@@ -206,10 +206,9 @@ def compute_temporal_starts(
     match = _WIDTH.fullmatch(width)
     units = [unit for unit in (*UNIT_MONTHS, *UNIT_SECONDS) if _fits(kind, unit)]
     if match is None or match[2] not in units or match[1] == "0":
-        near = did_you_mean(width, units)
         raise SchemaError(
             f"column {name!r} has width {width!r}.",
-            hint=f"did you mean {near!r}?" if near else "give one of " + ", ".join(units) + ', or "7 days"',
+            hint=suggest(width, units, otherwise="give one of " + ", ".join(units) + ', or "7 days"'),
         )
     times = int(match[1] or 1)
     if match[2] in UNIT_SECONDS:

@@ -37,7 +37,7 @@ from populace.schema.conditions.syntax_tree import (
     Or,
 )
 from populace.schema.exact_numbers import parse_number
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 Codes = npt.NDArray[Any]
 
@@ -88,10 +88,9 @@ class ColumnLayout:
         """Return a condition made ready for codes; `place` says for messages where it stands."""
         for name in condition_columns(expression):
             if name not in self.columns:
-                near = did_you_mean(name, self.columns)
                 raise SchemaError(
                     f"{place}: there is no column {name!r} in {expression}.",
-                    hint=f"did you mean {near!r}?" if near else "texts stand in single quotes",
+                    hint=suggest(name, self.columns, otherwise="texts stand in single quotes"),
                 )
         try:
             tests = {atom: self._test(atom) for atom in condition_atoms(expression)}

@@ -15,7 +15,7 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column, Key
 from populace.schema.conditions.code_semantics import CodeSemantics
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 Table = npt.NDArray[np.int64]
 
@@ -91,10 +91,9 @@ def _add(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
 
 
 def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> SchemaError:
-    near = did_you_mean(name, columns)
     return SchemaError(
         f"{place} names {name!r}, which is no column.",
-        hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+        hint=suggest(name, columns, otherwise="name a column of the schema"),
     )
 
 

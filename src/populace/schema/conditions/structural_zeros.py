@@ -17,7 +17,7 @@ from populace.schema.conditions.column_layout import ColumnLayout, Condition
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import NO_RULES, Allowed, Rule, Rules
 from populace.schema.conditions.syntax_tree import Not
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 Labels = npt.NDArray[np.int64]
 Witness = dict[str, int]
@@ -142,12 +142,14 @@ def _forbidden(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> Ze
     for name, text in zero.replacement.items():
         column = layout.columns.get(name)
         if column is None or name in layout.functions or len(column.variables) > 1:
-            near = did_you_mean(name, layout.columns) if column is None else None
+            known = layout.columns if column is None else ()
             raise SchemaError(
                 f"{place}: else names {name!r}, which is no column that is read as it is.",
-                hint=f"did you mean {near!r}?"
-                if near
-                else "give values to columns of the condition that are neither functions nor split",
+                hint=suggest(
+                    name,
+                    known,
+                    otherwise="give values to columns of the condition that are neither functions nor split",
+                ),
             )
         code = layout.view(name).scale.code(text)
         if code is None:

@@ -14,12 +14,12 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.copula.copula_model import copula_model
-from populace.methods.method import MAX_COLUMNS, FitInput, Method, WorkloadUse
+from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.privacy_loss import Currency
@@ -69,10 +69,7 @@ def measure_copula(
     groups = count_groups(rows, deviation=float(noise.variance) ** 0.5)
     progress("measuring pairs", 0.5)
     if not groups:
-        columns = [Marginal((name,)) for name in oracle.domain]
-        return measured + oracle.measure(
-            columns, noise=oracle.budget.measure_noise(share, marginals=len(columns))
-        )
+        return measured + measure_all_columns(oracle, share=share)
     seen = group_for_pairs(measured[1:], ordered=oracle.ordered, most=groups)
     names = [name for name in oracle.domain if oracle.domain[name] > 1]
     asked = [
@@ -173,17 +170,12 @@ def _frequent_groups(shares: Table, *, most: int) -> list[int]:
     return [int(group) for group in groups]
 
 
-def fit_copula(given: FitInput) -> Model:
-    """Return the model of a Gaussian copula, or of its pairs under rules and totals."""
-    return copula_model(given.items, space=given.space, progress=given.progress)
-
-
 COPULA = Method(
     name="copula",
     title="Gaussian copula",
     reference="Li, Xiong and Jiang 2014",
     measure=measure_copula,
-    fit=fit_copula,
+    fit=lambda given: copula_model(given.items, space=given.space, progress=given.progress),
     workload=WorkloadUse.NONE,
     max_columns=MAX_COLUMNS,
     own_model=True,

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
-from populace.methods.method import MAX_COLUMNS, FitInput, Method
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import compare_candidates, mean_absolute_noise, workload_candidates
+from populace.methods.selection.candidates import workload_candidates
+from populace.methods.selection.choose_in_rounds import choose_in_rounds
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
-from populace.privacy.accounting.mechanisms import Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,37 +55,15 @@ def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
     rounds = min(GEM_CONFIG.max_rounds, GEM_CONFIG.rounds_per_column * len(oracle.domain), asked)
-    each = (1 - GEM_CONFIG.column_share) / rounds
-    noise = oracle.budget.measure_noise(each * GEM_CONFIG.measured_share, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - GEM_CONFIG.measured_share), choices=1)
-    for number in range(rounds):
-        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
-        candidates = answer_candidates(mixture, wanted, noise=noise)
-        if not candidates.marginals:
-            columns = [Marginal((name,)) for name in oracle.domain]
-            left = oracle.budget.measure_noise(each * (rounds - number), marginals=len(columns))
-            return measured + oracle.measure(columns, noise=left)
-        chosen = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
-        measured += found
-        if number < rounds - 1:
-            mixture.add(found)
-            mixture.refit()
-    return measured
-
-
-def answer_candidates(mixture: GemEstimator, wanted: dict[Clique, int], *, noise: Noise) -> Candidates:
-    """Return the marginals whose noise does not exceed any distance there can be, twice the rows, with the answers."""
-    most = 2 * mixture.total / mean_absolute_noise(noise)
-    worth = {clique: weight for clique, weight in wanted.items() if mixture.domain.cells(clique) <= most}
-    return compare_candidates(mixture, worth, noise=noise, groupings=mixture.groupings)
-
-
-def fit_gem(given: FitInput) -> Model:
-    """Return the mixture of a generator that is trained on all measurements."""
-    return gem_model(given.items, space=given.space)
+    return measured + choose_in_rounds(
+        oracle,
+        mixture,
+        wanted,
+        share=1 - GEM_CONFIG.column_share,
+        rounds=rounds,
+        measured_share=GEM_CONFIG.measured_share,
+        progress=progress,
+    )
 
 
 GEM = Method(
@@ -95,7 +71,7 @@ GEM = Method(
     title="Generative networks with the exponential mechanism",
     reference="Liu, Vietri and Wu 2021",
     measure=measure_gem,
-    fit=fit_gem,
+    fit=lambda given: gem_model(given.items, space=given.space),
     max_columns=MAX_COLUMNS,
     own_model=True,
 )

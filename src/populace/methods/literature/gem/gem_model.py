@@ -17,13 +17,13 @@ from populace.inference.constraints.rule_potentials import (
     intersect_hard_tables,
 )
 from populace.inference.constraints.support import class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.objective import Objective
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
@@ -60,8 +60,8 @@ class GemEstimator:
         self._space = space
         self.groupings, self.domain = space.groupings, space.grouped_domain
         self.total = 1.0
-        self._layout = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self._layout.allowed)
+        self._potentials = RulePotentials(space)
+        self._known = carry_totals(space, allowed=self._potentials.allowed)
         self._items: list[Measurement] = []
         self._observed: tuple[Observation, ...] = ()
         self._generator: GeneratorNetwork | None = None
@@ -73,12 +73,10 @@ class GemEstimator:
         observed = observe(self._items, domain=self._space.domain, groupings=self.groupings)
         # A cell in which no row can be holds noise alone.
         observed = tuple(
-            Observation(o.clique, o.values * self._layout.allowed(o.clique), o.variance) for o in observed
+            Observation(o.clique, o.values * self._potentials.allowed(o.clique), o.variance) for o in observed
         )
         if self._known.rows is None:
-            self.total = max(
-                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
-            )
+            self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(self._known.rows))
         self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
@@ -86,15 +84,15 @@ class GemEstimator:
     def refit(self, *, steps: int = ROUND_STEPS) -> None:
         """Go on training the generator, with all measurements so far."""
         if self._generator is None:
-            self._generator = GeneratorNetwork(self._columns(), components=self._room())
-        self._generator.train([*self._answers(), *self._ruled()], rows=self.total, steps=steps)
+            self._generator = GeneratorNetwork(self._columns(), components=self._max_components())
+        self._generator.train([*self._answers(), *self._rule_tables()], rows=self.total, steps=steps)
         self._shares = self._generator.shares()
 
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        table = (self._generator.table(self._shares, clique) + _TRACE) * self._layout.allowed(clique)
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed(clique)
         return np.asarray(self.total * table / table.sum())
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
@@ -113,8 +111,8 @@ class GemEstimator:
         """
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        component, layout = self._numbered(self._generator.components)
-        structure = layout.structure(self._cliques(component))
+        component, potentials_layout = self._component_variable(self._generator.components)
+        structure = potentials_layout.structure(self._cliques(component))
         potentials: dict[Clique, Table] = {
             (name, component): np.log(self._generator.column(self._shares, name).T + _TRACE)
             for name in self.domain
@@ -123,8 +121,7 @@ class GemEstimator:
         if hard or self._known.tables:
             potentials = self._scaled(potentials, structure=structure)
         for clique, allowed in hard.items():
-            forbidden = np.where(allowed, 0.0, FORBIDDEN)
-            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         model = Model(
             domain=self._space.domain,
             groupings=self.groupings,
@@ -165,7 +162,7 @@ class GemEstimator:
             if o.clique
         ]
 
-    def _ruled(self) -> list[TrainingTable]:
+    def _rule_tables(self) -> list[TrainingTable]:
         """Return what rules forbid as answers: classes of codes that no row has together."""
         lookups = class_lookups(self._space)
         precise = max((float(1 / o.variance.min()) for o in self._observed), default=1.0)
@@ -181,13 +178,13 @@ class GemEstimator:
             if not rule.allowed.all()
         ]
 
-    def _room(self) -> int:
+    def _max_components(self) -> int:
         """Return how many components a model under the rules and totals has room for."""
-        component, layout = self._numbered(1)
-        tree, domain = layout.tree(self._cliques(component))
+        component, potentials_layout = self._component_variable(1)
+        tree, domain = potentials_layout.tree(self._cliques(component))
         return max(1, min(MAX_COMPONENTS, MAX_MODEL_CELLS // tree.cells(domain)))
 
-    def _numbered(self, components: int) -> tuple[str, RulePotentials]:
+    def _component_variable(self, components: int) -> tuple[str, RulePotentials]:
         """Return the name of a hidden variable for the components, and what finds where rules stand beside it."""
         component = unused_name("component", self._space.domain)
         domain = Domain({**self._space.domain.sizes, component: components})
