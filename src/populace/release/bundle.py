@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,10 +33,8 @@ from populace.release.synthetic_rows import SyntheticRows
 from populace.release.table_files import (
     TableFormat,
     encode_table,
-    find_frame_library,
     parse_table_format,
     read_table,
-    table_format_like,
     to_native,
     write_table,
 )
@@ -76,34 +74,6 @@ class Release:
     format: TableFormat = TableFormat.CSV
     ledger: Path | None = None
     drawn: SyntheticRows | None = None
-
-    @classmethod
-    def create(
-        cls,
-        drawn: Sequence[SyntheticRows],
-        *,
-        measurements: Measurements,
-        model: Model,
-        seed: int,
-        rows_asked: int | None,
-        selection: RowSelection | None = None,
-        like: object = None,
-        ledger: Path | None = None,
-    ) -> Self:
-        """Return a release of the rows of one or more implicates, of the same kind as `like`: a path or a frame."""
-        return cls(
-            synthetic=drawn[0].table,
-            measurements=measurements,
-            model=model,
-            seed=seed,
-            rows_asked=rows_asked,
-            selection=selection,
-            further=tuple(each.table for each in drawn[1:]),
-            drawn=drawn[0],
-            library=find_frame_library(like),
-            format=table_format_like(like),
-            ledger=ledger,
-        )
 
     def __repr__(self) -> str:
         told = self.statement
@@ -233,7 +203,7 @@ class Release:
         return cls(
             synthetic=first,
             measurements=measurements,
-            model=Model.load(folder),
+            model=Model.read_files(folder),
             seed=manifest.sampling_seed,
             rows_asked=manifest.rows_asked,
             selection=manifest.selection,
@@ -296,7 +266,7 @@ def write_release(
         for name, table in zip(names, (release.synthetic, *release.further), strict=True):
             write_table(table, place / name)
         measurements.save(place, beside=release.intervals.columns())
-        release.model.save(place)
+        release.model.write_files(place)
 
     def describe(place: Path) -> Manifest:
         return describe_release(

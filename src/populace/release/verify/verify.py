@@ -185,7 +185,7 @@ class _ReleaseParts:
             schema=Schema.parse(text, released=True),
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
-            model=Model.load(folder),
+            model=Model.read_files(folder),
         )
         # Written again, they must be what they are: nothing more, nothing less, and no number spelt as something else.
         model = {"gradual": False, **read_object(folder / "model.json", inner="total")[0]}
@@ -277,7 +277,7 @@ class _SyntheticTables:
         # Machines differ in the last digits of intervals: those of the file were compared before, and are written.
         beside = read_intervals(self.folder)
         self.parts.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
-        self.parts.model.save(place)
+        self.parts.model.write_files(place)
         for name, table in zip(list_tables(self.manifest), self.tables, strict=True):
             write_table(table, place / name)
 
