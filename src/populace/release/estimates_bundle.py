@@ -101,7 +101,7 @@ class Estimates:
         """The sum of all weights, where a query gives it, and the standard deviation of its noise."""
         if self.design.weights is None and self.design.base is None:
             return None
-        replay = SurveyReplay(self.transcript, schema=self.schema, budget=self.record.budget)
+        replay = SurveyReplay(self.transcript, schema=self.schema)
         return estimate_weight_total(replay, plan=self.plan)
 
     @property
