@@ -34,7 +34,7 @@ def note_before_run(request: RunRequest) -> None:
 
 def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
     """Note on stderr where the numbers asked for promise little."""
-    from populace.release.statement.statement import format_exact
+    from populace.core.number_format import format_exact
 
     if epsilon > WEAK_EPSILON:
         shown = format_exact(epsilon)
