@@ -331,7 +331,7 @@ REFUSED = {
     "values": ('kind = "categorical"\nvalues = ["a"]', "unknown key 'inside'"),
     "months": (
         'kind = "date"\nmin = "2000-01-01"\nmax = "2009-12-31"\nwidth = "year"\nformat = "%Y-%m"',
-        "does not tell the day",
+        "does not include the day",
     ),
 }
 
@@ -437,5 +437,5 @@ def test_bins_of_months_cannot_be_learnt():
     text = (
         '[columns.x]\nkind = "date"\nmin = "2000-01-01"\nmax = "2009-12-31"\nbins = "learn"\nformat = "%Y-%m"'
     )
-    with pytest.raises(SchemaError, match="does not tell the day"):
+    with pytest.raises(SchemaError, match="does not include the day"):
         Schema.parse(text)
