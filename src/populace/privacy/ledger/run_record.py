@@ -227,11 +227,10 @@ class RunRecord:
     def check_cap(self) -> None:
         """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside."""
         check_delta_reserve(self.keys, delta=self.delta)
-        left = self.delta - self.keys
-        if not is_covered(self.cap, currency=self.currency, epsilon=self.epsilon, delta=left):
-            raise underpriced_error(
-                f"run {self.run} booked a cap of {float(self.cap):.6g}, too high for (ε, δ)"
-            )
+        epsilon, delta = self.epsilon, self.delta - self.keys
+        if not is_covered(self.cap, currency=self.currency, epsilon=epsilon, delta=delta):
+            booked = f"a cap of {float(self.cap):.6g}, above what (ε, δ) allows"
+            raise underpriced_error(f"run {self.run} booked {booked}")
 
     def check_spend(self, record: SpendRecord) -> None:
         """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
