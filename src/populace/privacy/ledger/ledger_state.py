@@ -151,18 +151,9 @@ class LedgerState:
                 hint="give it more with `populace ledger grant`",
             )
         epsilon, delta = _parse_amount(event.body)
+        neighbours = Neighbours(event.body["neighbours"])
         self.accounts[event.dataset] = Account(
-            dataset=event.dataset,
-            neighbours=Neighbours(event.body["neighbours"]),
-            unit=None,
-            id=None,
-            epsilon=epsilon,
-            delta=delta,
-            taken_epsilon=Fraction(0),
-            taken_delta=Fraction(0),
-            void=False,
-            rehearsal=False,
-            runs=(),
+            dataset=event.dataset, neighbours=neighbours, epsilon=epsilon, delta=delta
         )
 
     def _grant(self, event: Event) -> None:
