@@ -17,7 +17,6 @@ from populace.privacy.accounting.privacy_loss import Currency
 from populace.privacy.sensitivity.poststratification import binning_score_sensitivity
 from populace.schema.schema import Schema
 from populace.survey import estimate_notes as notes
-from populace.survey.calibration.bin_choice import make_bin_choice
 from populace.survey.calibration.contingency_table import ContingencyTable, count_from_totals
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
@@ -140,9 +139,8 @@ class CountPlan:
             for count in counts
         ]
         for control in calibration.choices:
-            binning_score_sensitivity(
-                make_bin_choice(control, base=calibration.base).binnings, populations=control.populations
-            )
+            binnings = control.bin_choice(calibration.base).binnings
+            binning_score_sensitivity(binnings, populations=control.populations)
         plan = cls(
             counts=tuple(counts),
             calibration=calibration,

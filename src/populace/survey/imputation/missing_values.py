@@ -138,7 +138,7 @@ class _NoisyTables:
         )
 
     def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
-        """Return the estimate of a wish from cells alone."""
+        """Return the estimate of an estimand from cells alone."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
@@ -150,16 +150,14 @@ class _NoisyTables:
     def estimate_imputed(
         self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
     ) -> Estimate:
-        """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
+        """Return the estimate of an estimand from an answer about filled rows, whose noise has these draws."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        frame = self.plan.frame
-        of_frame = cells_where(estimand.where, by=frame, schema=self.plan.schema)
+        of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
         size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
-        value = answer / size
         low, high = self._possible(estimand)
-        value = min(max(value, low), high)
+        value = min(max(answer / size, low), high)
         mechanism, step = self.mechanisms[CellSum.SIZE, None]
         return self._make_row(
             estimand,
@@ -205,7 +203,7 @@ class _NoisyTables:
         return float(self.plan.donors.low), float(self.plan.donors.high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
-        """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
+        """Return the joined cells of an estimand, or None where noise does not tell that there are rows."""
         plan, cut = self.plan, self._cut(inside)
         known = self._group_sums(CellSum.KNOWN, None, cut=cut)
         value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)
