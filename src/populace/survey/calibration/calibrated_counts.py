@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats, Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
 from populace.privacy.sensitivity.poststratification import (
     Bin,
@@ -26,7 +27,7 @@ from populace.privacy.sensitivity.poststratification import (
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.survey import estimate_notes as notes
 from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
-from populace.survey.calibration.contingency_table import ContingencyTable, Truth
+from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
     MIN_SMOOTH_EPSILON,
     SAMPLING_ERROR_SHARE,
@@ -36,7 +37,6 @@ from populace.survey.calibration.count_plan import (
     PopulationCount,
     Replacement,
 )
-from populace.survey.calibration.ipf import Floats
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
 from populace.survey.smooth_questions import WeightedQuestion

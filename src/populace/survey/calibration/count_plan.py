@@ -11,6 +11,7 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import is_drawable
 from populace.privacy.accounting.privacy_loss import Currency
@@ -27,8 +28,6 @@ from populace.survey.smooth_questions import BaseWeights
 BIN_CHOICE_SHARE = Fraction(1, 20)
 # Of what a count takes, where it is one number: the table that tells its sampling error.
 SAMPLING_ERROR_SHARE = Fraction(1, 4)
-# More people would not be told apart by the lattice of answers.
-MAX_PEOPLE = 2**50
 # In how many steps base weights of a design are told inside the barrier.
 BASE_STEPS = 2**12
 # Below this there is no use in noise that must hide its own scale.
@@ -208,7 +207,7 @@ class CountPlan:
             )
         if method is CountMethod.SMOOTH:
             self.smooth_epsilon(each * (1 - SAMPLING_ERROR_SHARE))
-        if finest.totals.people > MAX_PEOPLE:
+        if finest.totals.people > LIMITS.max_people:
             raise UsageError(
                 "the totals are too large for weighted counts.", hint="give populations in persons"
             )

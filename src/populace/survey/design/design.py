@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique
 from populace.schema.exact_numbers import to_fraction
@@ -28,8 +28,6 @@ from populace.survey.design.design_parts import (
 )
 from populace.survey.design.design_reader import load_text, read_design
 from populace.survey.sums import SumFactor
-
-Ints = npt.NDArray[np.int64]
 
 _PLACE = "[design]"
 
@@ -160,7 +158,7 @@ class Design:
         """The weight that every row of a stratum has by the sampling plan: 1 where it says nothing."""
         return self._by_stratum(self.base, default=Fraction(1))
 
-    def unsampled_fraction(self, sampled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def unsampled_fraction(self, sampled: Floats) -> Floats:
         """Return the part of each stratum that was not drawn, 1 − f, of so many psus (or rows) sampled.
 
         >>> schema = Schema.from_sizes({"REGION": 2})

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
@@ -36,19 +36,11 @@ from populace.survey.imputation.imputation_plan import (
     ImputationPlan,
     ValueRange,
 )
-from populace.survey.imputation.matching_cells import (
-    MergedCells,
-    Truth,
-    cells_where,
-    merge_small_cells,
-    min_rows,
-)
+from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
-
-Floats = npt.NDArray[np.float64]
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from populace.core.errors import SchemaError, UsageError
+from populace.core.limits import LIMITS
 from populace.schema.conditions.condition_parser import condition_atoms, parse_condition
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
 from populace.schema.conditions.syntax_tree import Missing
@@ -21,11 +22,6 @@ from populace.schema.toml_table import TomlTable
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design_reader import list_tables, load_text, load_toml
 
-MAX_GROUPS = 10_000
-# Each share depends on the noise of all values.
-MAX_VALUES = 500
-# Conditions on more combinations of codes than this are not tried out.
-_MAX_TRIED = 2**20
 _KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share")
 
 
@@ -147,15 +143,15 @@ class Query:
                 )
         if self.values:
             found = columns.scale(schema, self.column or "", place=self.place)
-            if found.levels > MAX_VALUES:
+            if found.levels > LIMITS.max_values:
                 raise self._error(
-                    f"{self.column!r} has {found.levels} values; {MAX_VALUES} is the most for shares.",
+                    f"{self.column!r} has {found.levels} values; {LIMITS.max_values} is the most for shares.",
                     hint="ask for the share that meets a condition (that), or give the column fewer bins",
                 )
         sizes = [columns.scale(schema, name, place=self.place).levels for name in self.by]
-        if np.prod([1, *sizes], dtype=object) > MAX_GROUPS:
+        if np.prod([1, *sizes], dtype=object) > LIMITS.max_groups:
             raise SchemaError(
-                f"{self.place} has {np.prod(sizes, dtype=object)} groups; {MAX_GROUPS} is the most.",
+                f"{self.place} has {np.prod(sizes, dtype=object)} groups; {LIMITS.max_groups} is the most.",
                 hint="name fewer columns, or columns with fewer values",
             )
         for text in (self.where, self.that):
@@ -368,7 +364,7 @@ def _check_condition(text: str, schema: Schema, *, place: str) -> None:
     """Refuse a condition that names no column, or that no row can meet whatever it holds."""
     condition = schema.layout.condition(parse_condition(text), place=place)
     sizes = [schema.variables[name].size for name in condition.variables]
-    if np.prod([1, *sizes], dtype=object) > _MAX_TRIED:
+    if np.prod([1, *sizes], dtype=object) > LIMITS.max_query_cells:
         return
     grid = np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij", sparse=True)
     if not np.any(condition(dict(zip(condition.variables, grid, strict=True)))):

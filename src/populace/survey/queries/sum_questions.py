@@ -18,16 +18,17 @@ from functools import cached_property, partial
 from itertools import combinations_with_replacement
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
-from populace.survey.queries.cells import Axis, DesignUnits, Floats
+from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.sums import CellWeights, Sum, SumFactor
 from populace.survey.survey_oracle import SumBatch
@@ -35,8 +36,6 @@ from populace.survey.variance import statistics_of_totals as functions
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
-MAX_SUM_CELLS = 2**20
-MAX_UNITS = 2**16
 # Of a query's budget, the part that shows how units differ, of which rows beside them may take some, and how rows do
 # where they are drawn.
 UNITS_SHARE = Fraction(1, 2)
@@ -150,7 +149,7 @@ class SumQuestion:
         return Sum(by=by, known=known, weights=self._unit_weights(0), positive=self.design.weight_columns)
 
     @cached_property
-    def possible(self) -> npt.NDArray[np.bool_]:
+    def possible(self) -> Truth:
         """Which groups rows that meet the condition can be in; all where that is too much to try out."""
         shape = tuple(axis.levels for axis in self.by)
         if self.query.where is None:
@@ -160,7 +159,7 @@ class SumQuestion:
         names = [axis.column for axis in self.by]
         others = [name for name in condition.variables if name not in names]
         sizes = (*shape, *(schema.domain[name] for name in others))
-        if math.prod(sizes) > MAX_SUM_CELLS:
+        if math.prod(sizes) > LIMITS.max_query_sum_cells:
             return np.ones(shape, dtype=np.bool_)
         grid = np.meshgrid(*map(np.arange, sizes), indexing="ij", sparse=True)
         holds = np.broadcast_to(condition(dict(zip([*names, *others], grid, strict=True))), sizes)
@@ -240,9 +239,9 @@ class SumQuestion:
         )
         if listed and len(set(design.stratum_base)) == 1:
             return None
-        if math.prod(sizes) > MAX_UNITS:
+        if math.prod(sizes) > LIMITS.max_design_cells:
             raise SchemaError(
-                f"the design has {math.prod(sizes)} pairs of strata and psus; {MAX_UNITS} is the most.",
+                f"the design has {math.prod(sizes)} pairs of strata and psus; {LIMITS.max_design_cells} is the most.",
                 hint="number psus within strata, 1, 2, 3 and so on",
             )
         values = np.full(sizes, Fraction(0), dtype=object)
@@ -271,9 +270,9 @@ class SumPlan:
             for each, own in asked.shares():
                 shares[each] = shares.get(each, Fraction(0)) + share * part * own
         for each in shares:
-            if (cells := math.prod(each.by.shape(design.schema.domain))) > MAX_SUM_CELLS:
+            if (cells := math.prod(each.by.shape(design.schema.domain))) > LIMITS.max_query_sum_cells:
                 raise SchemaError(
-                    f"the {each} has {cells} cells; {MAX_SUM_CELLS} is the most.",
+                    f"the {each} has {cells} cells; {LIMITS.max_query_sum_cells} is the most.",
                     hint="ask for fewer groups, or for columns with fewer values",
                 )
         second_shares = tuple(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.schema.hints import quote_names
 from populace.survey.design import survey_columns as columns
@@ -24,7 +25,7 @@ from populace.survey.estimate_result import Estimate, Group
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.variance import statistics_of_totals as functions
 from populace.survey.variance.confidence_intervals import LEVEL
-from populace.survey.variance.sampled_rows import Floats, Function, SampledRows, Truth
+from populace.survey.variance.sampled_rows import Function, SampledRows
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
 
