@@ -160,7 +160,7 @@ def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
     table = document.table(column, place=f"[missing.{column}]")
     table.allow(("how", "match", "widths", "k", "take", "ties", "default"))
     widths = table.table("widths", place=f"{table.place} widths")
-    k = table.whole("k")
+    k = table.integer("k")
     return ItemNonresponse(
         column=column,
         how=table.choice("how", default=MissingHandling.IGNORE),
