@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.methods.workload import Workload
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
@@ -62,7 +62,7 @@ def listed():
     def asked(given):
         return lambda schema: Workload.parse(QUERIES, schema=schema)
 
-    with patch.object(pipeline, "resolve_workload", asked):
+    with patch.object(measure_api, "resolve_workload", asked):
         yield
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from populace.api.synthesize import release_from
+from populace.api.generate import release_from
 from populace.methods.fit_measurements import fit
 from populace.schema.codec.table_codec import TableCodec
 from tests.audit.replay import check_sensitivities

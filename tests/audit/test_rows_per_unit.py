@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.api import reservation
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.cli.main import main
 from populace.privacy.accounting.gaussian_dp import discrete_gaussian_mu_squared
 from populace.privacy.noise.entropy import RehearsalEntropy

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from populace.api import reservation
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.measurements.measurements import Measurements
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise

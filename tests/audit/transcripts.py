@@ -19,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from populace.api import measure as measure_api
 from populace.api import reservation
-from populace.api import synthesize as pipeline
 from populace.core.errors import OverBudget, PopulaceError
 from populace.core.marginals import Candidates, Marginal
 from populace.methods.registry import find_method
@@ -247,17 +247,17 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
         witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
         return witnesses[-1]
 
-    def insistent(oracle: Any, **options: Any) -> Any:
-        found = method.measure(oracle, **options)
+    def insistent(oracle: Any, *options: Any) -> Any:
+        found = method.measure(oracle, *options)
         witnesses[-1].insist()
         return found
 
     with (
         patch.object(reservation, "Ledger", Workspace),
-        patch.object(pipeline, "Barrier", barrier),
+        patch.object(measure_api, "Barrier", barrier),
         patch("populace.methods.registry.METHODS", {case.method: replace(method, measure=insistent)}),
     ):
-        found = pipeline.measure(
+        found = measure_api.measure(
             case.frame(table),
             schema=case.schema,
             epsilon=case.epsilon,

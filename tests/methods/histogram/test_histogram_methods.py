@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, release_from, synthesize
+from populace.api.generate import release_from
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Domain, Marginal
 from populace.inference.constraints.conditional_model import condition_model
@@ -217,8 +219,13 @@ def test_no_row_that_is_rare_is_told(tmp_path):
         assert "The table is empty, however many rows were asked for." in told
         assert "Rows are here only if" not in told
     release = release_from(found, fit(found), rows=20)
-    page = build_report(release.statement, measurements=found, codes=release.compared)
-    assert page.summary == ("No row was frequent enough to be told.",)
+    page = build_report(
+        release.statement,
+        measurements=found,
+        intervals=release.intervals,
+        codes=release.compared_codes,
+    )
+    assert page.summary == ("No row was frequent enough to be released.",)
 
 
 def test_domains_are_learnt_before_rows_are_told(tmp_path):

@@ -10,12 +10,13 @@ public and paid for by then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats, Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
 from populace.privacy.sensitivity.poststratification import (
     Bin,
@@ -25,9 +26,8 @@ from populace.privacy.sensitivity.poststratification import (
 )
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.survey import estimate_notes as notes
-from populace.survey.calibration.bin_choice import choose_binning
 from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
-from populace.survey.calibration.contingency_table import ContingencyTable, Truth
+from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
     MIN_SMOOTH_EPSILON,
     SAMPLING_ERROR_SHARE,
@@ -37,7 +37,7 @@ from populace.survey.calibration.count_plan import (
     PopulationCount,
     Replacement,
 )
-from populace.survey.calibration.ipf import Floats
+from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
 from populace.survey.smooth_questions import WeightedQuestion
 from populace.survey.sums import CellWeights, Sum, SumFactor
@@ -53,20 +53,6 @@ _MIN_SMOOTH_RATIO = 1.5
 _WEIGHT_BITS = 16
 
 
-def estimate_counts(
-    oracle: SurveyOracle,
-    counts: Sequence[PopulationCount],
-    *,
-    calibration: Calibration,
-    share: Fraction = Fraction(1),
-) -> tuple[Estimate, ...]:
-    """Return counts of the population for a share of the oracle's budget, with their errors and intervals."""
-    plan = CountPlan.of(
-        counts, calibration=calibration, schema=oracle.schema, budget=oracle.budget, share=share
-    )
-    return answer_count_plan(oracle, plan=plan)
-
-
 def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimate, ...]:
     """Return the counts of a plan: those that the totals decide as they are, the others from the sample."""
     asked: Iterator[Estimate] = iter(() if plan.decided else _ask_counts(oracle, plan))
@@ -79,11 +65,7 @@ def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimat
 def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
     """Choose bins, count the sample, and ask for each count that the totals do not decide."""
     calibration = plan.calibration
-    each_choice = plan.choice_share / max(1, len(calibration.choices))
-    binnings = [
-        choose_binning(oracle, control, base=calibration.base, budget=plan.budget, share=each_choice)
-        for control in calibration.controls
-    ]
+    binnings = [_choose_binning(oracle, plan, control) for control in calibration.controls]
     table = ContingencyTable.of(calibration.controls, schema=plan.schema, binnings=binnings)
     first, each = plan.split_share(cells=int(table.possible.sum()))
     sample = CalibratedSample(
@@ -97,6 +79,15 @@ def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
         return tuple(make_suppressed_row(count.name, group=count.group) for count in plan.unknown)
     asking = _CountAsking(oracle=oracle, plan=plan, sample=sample, share=each)
     return tuple(asking.estimate(count) for count in plan.unknown)
+
+
+def _choose_binning(oracle: SurveyOracle, plan: CountPlan, control: ControlTotals) -> Binning | None:
+    """Return the set of bins of one control, chosen by the exponential mechanism where there are several."""
+    if len(control.binnings) < 2:
+        return control.binnings[0] if control.binnings else None
+    mechanism = plan.budget.choice(plan.choice_share / len(plan.calibration.choices), choices=1)
+    question = control.bin_choice(plan.calibration.base)
+    return control.binnings[oracle.choose_bins(question, mechanism=mechanism)]
 
 
 def _ask_table(
@@ -148,7 +139,7 @@ class _CountAsking:
         method, smooth = self._choose_method(among)
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
-        found = sample.counted(table, among=among)
+        found = sample.count(table, among=among)
         if method is CountMethod.TABLE:
             return _make_row(count, found, value=found.value, noise=found.table_noise(), method=method)
         if method is CountMethod.SUM or smooth is None:

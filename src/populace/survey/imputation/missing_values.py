@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
@@ -36,19 +36,11 @@ from populace.survey.imputation.imputation_plan import (
     ImputationPlan,
     ValueRange,
 )
-from populace.survey.imputation.matching_cells import (
-    MergedCells,
-    Truth,
-    cells_where,
-    merge_small_cells,
-    min_rows,
-)
+from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
-
-Floats = npt.NDArray[np.float64]
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
@@ -75,14 +67,16 @@ def estimate_missing(
         raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
     frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
     size = oracle.bound_size(frequency, noise=noise.size)
-    changed = ChangedRows(told=size, noise=noise.size, most=tables.most_missing, served=tables.served).draws()
+    changed = ChangedRows(
+        noisy_size=size, noise=noise.size, most=tables.most_missing, served=tables.served
+    ).draws()
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
         draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
-        found.append(tables.filled(estimand, inside, answer=float(answer), draws=draws))
+        found.append(tables.estimate_imputed(estimand, inside, answer=float(answer), draws=draws))
     return tuple(found)
 
 
@@ -136,7 +130,7 @@ class _NoisyTables:
         )
 
     def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
-        """Return the estimate of a wish from cells alone."""
+        """Return the estimate of an estimand from cells alone."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
@@ -145,17 +139,17 @@ class _NoisyTables:
             estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
         )
 
-    def filled(self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats) -> Estimate:
-        """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
+    def estimate_imputed(
+        self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
+    ) -> Estimate:
+        """Return the estimate of an estimand from an answer about filled rows, whose noise has these draws."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        frame = self.plan.frame
-        of_frame = cells_where(estimand.where, by=frame, schema=self.plan.schema)
+        of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
         size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
-        value = answer / size
         low, high = self._possible(estimand)
-        value = min(max(value, low), high)
+        value = min(max(answer / size, low), high)
         mechanism, step = self.mechanisms[CellSum.SIZE, None]
         return self._make_row(
             estimand,
@@ -201,17 +195,17 @@ class _NoisyTables:
         return float(self.plan.donors.low), float(self.plan.donors.high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
-        """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
+        """Return the joined cells of an estimand, or None where noise does not tell that there are rows."""
         plan, cut = self.plan, self._cut(inside)
-        told = self._group_sums(CellSum.KNOWN, None, cut=cut)
+        known = self._group_sums(CellSum.KNOWN, None, cut=cut)
         value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)
-        if told is None or np.any(told.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
+        if known is None or np.any(known.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
-        every = self._group_sums(CellSum.ALL, None, cut=cut) or told
+        every = self._group_sums(CellSum.ALL, None, cut=cut) or known
         return ImputationCells(
             cut=cut,
             every=every,
-            known=told,
+            known=known,
             value=self._group_sums(*value, cut=cut),
             square=None if estimand.between else self._group_sums(CellSum.SQUARE, None, cut=cut),
             donors=plan.donors.k if plan.how is MissingHandling.IMPUTE else None,

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import DataError, UsageError
 from populace.schema.codec.cell_texts import to_floats
 from populace.schema.codec.table_codec import TableCodec
@@ -22,9 +22,6 @@ from populace.survey.design.design import Design
 from populace.survey.variance.design_variance import SampledUnits, StratumFactors, replicate_variance
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Truth = npt.NDArray[np.bool_]
 Function = Callable[[Floats], ValueAndGradient]
 
 
@@ -116,7 +113,7 @@ class SampledRows:
         named = () if self.design.replicates is None else self.design.replicates.columns
         return np.array([self.numbers(name) for name in named])
 
-    def summed(self, terms: Floats) -> Floats:
+    def _sum_by_unit(self, terms: Floats) -> Floats:
         """Return weighted terms (rows × terms) summed by units of the first stage."""
         weighted = self.weight[:, None] * terms
         if not self.design.clustered:
@@ -130,11 +127,11 @@ class SampledRows:
     ) -> Floats:
         """Return the variances of the numbers of a statistic of one group, whose members have the terms."""
         if self.design.replicates is not None:
-            told = function(self.replicates @ terms).values
-            return replicate_variance(found.values[0], replicates=told, design=self.design.replicates)
+            replicates = function(self.replicates @ terms).values
+            return replicate_variance(found.values[0], replicates=replicates, design=self.design.replicates)
         present = np.bincount(self.stratum[members], minlength=len(self.units.strata.sizes)) > 0
         units = replace(self.units, strata=replace(self.units.strata, present=present))
-        variance: Floats = units.variances(found, sums=self.summed(terms)[:, None]).spread[0]
+        variance = units.variance(np.einsum("uk,nk->un", self._sum_by_unit(terms), found.gradient[0]))
         if self.within is not None:
             rows, drawn = self.within
             scores = (self.weight[:, None] * terms) @ found.gradient[0].T
