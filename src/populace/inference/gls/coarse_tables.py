@@ -104,7 +104,7 @@ def split_coarse_tables(
     ((Measurement(y, 2 cells, variance 8),), [0, 0, 1])
     """
     order = list(domain)
-    seen = domain.grouped(groupings.values())
+    seen = domain.group(groupings.values())
     plain: list[Measurement] = []
     tables: dict[Marginal, list[Measurement]] = {}
     for item in measurements:
@@ -141,7 +141,7 @@ def _mean_coarse_table(
 def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:
     """Return the table of some columns, in their order, that a table adds up to."""
     counts = sum_onto(item.counts, item.marginal.clique, names)
-    kept = Marginal.grouped(tuple(names), {each.column: each for each in item.marginal.groupings})
+    kept = Marginal.with_groupings(tuple(names), {each.column: each for each in item.marginal.groupings})
     return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
 
 

@@ -112,7 +112,7 @@ class CountIntervals:
         unknown = [name for name in columns if name not in self._domain]
         if unknown:
             raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
-        grouped = Marginal.grouped(columns, self._pool.groupings)
+        grouped = Marginal.with_groupings(columns, self._pool.groupings)
         for marginal in dict.fromkeys((Marginal(columns), grouped)):
             if (found := self._pool.estimate(marginal)) is not None:
                 return self._interval(marginal, *found)

@@ -92,7 +92,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
     effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.grouped(groupings.values()), total=rows
+        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
     )
     total = max(1.0, effects.total)
     counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
