@@ -151,10 +151,10 @@ def test_the_release_tells_of_it(fitted: tuple[Measurements, Model], tmp_path: P
 def test_the_report_compares_all_rows(fitted: tuple[Measurements, Model]) -> None:
     """Measurements are of everybody: old people alone would look far off."""
     release = release_from(*fitted, where="age >= 65", seed=1)
-    ages = np.asarray(release.compared["age"])
+    ages = np.asarray(release.compared_codes["age"])
     assert (ages < 65).mean() == pytest.approx(0.65, abs=0.05)
     plain = release_from(*fitted, seed=1)
-    assert len(plain.compared["age"]) == plain.synthetic.num_rows
+    assert len(plain.compared_codes["age"]) == plain.synthetic.num_rows
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_report_compares_all_rows(fitted: tuple[Measurements, Model]) -> Non
     [
         ("agee >= 65", "where: there is no column 'agee'", "did you mean 'age'?"),
         ("age => 65", "where:", "did you mean >=?"),
-        ("sex == 'x'", "'x' is no value of column 'sex'", "'f', 'm'"),
+        ("sex == 'x'", "'x' is not a value of column 'sex'", "'f', 'm'"),
         ("pay >= 150", "lies on both sides", "edge"),
         ("age < 15 and work == 'full'", "the rules of the schema forbid it", "can occur"),
         ("age < 15 and age > 20", "no values that its columns can have", "can occur"),

@@ -95,7 +95,7 @@ class TemporalColumn(StepColumn):
             self._check_format(form)
         if self.density is not None and self.resolution is None:
             raise self.error(
-                f"has inside, and its format {self.format!r} does not tell the day.",
+                f"has inside, and its format {self.format!r} does not include the day.",
                 hint="leave inside out, or give a format with %d",
             )
         self._check_density(binned=self.binned)
@@ -111,7 +111,7 @@ class TemporalColumn(StepColumn):
                 )
         if not self._tells_bins_apart(form):
             raise self.error(
-                f": texts in the format {self.format!r} do not tell its bins apart.",
+                f": texts in the format {self.format!r} do not distinguish its bins.",
                 hint="give a format with more digits, or let min and wider bins begin where such a text does",
             )
 
@@ -243,7 +243,7 @@ def find_temporal_width(column: TemporalColumn) -> str | None:
     if isinstance(column.starts, range):
         length = column.starts.step * kind.unit
         unit = next(unit for unit in UNIT_SECONDS if length % UNIT_SECONDS[unit] == 0 and _fits(kind, unit))
-        return _counted(length // UNIT_SECONDS[unit], unit)
+        return _count_units(length // UNIT_SECONDS[unit], unit)
     for unit, months in UNIT_MONTHS.items():
         if not _fits(kind, unit):
             continue
@@ -257,11 +257,11 @@ def find_temporal_width(column: TemporalColumn) -> str | None:
                 kind, first=column.min, last=column.max, months=months, times=times
             )
             if again == list(column.starts):
-                return _counted(times, unit)
+                return _count_units(times, unit)
     return None
 
 
-def _counted(times: int, unit: str) -> str:
+def _count_units(times: int, unit: str) -> str:
     return unit if times == 1 else f"{times} {unit}s"
 
 
