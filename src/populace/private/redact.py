@@ -50,17 +50,17 @@ def redact_errors(kind: Kind) -> Kind:
 
 def _redact_method(method: Callable[P, R]) -> Callable[P, R]:
     @wraps(method)
-    def _asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def _ask(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
         except BaseException as failure:
             if os.environ.get("POPULACE_DEBUG") == "1":
                 raise
-            told = _redact(failure)
+            redacted = _redact(failure)
         # Out here nothing is being handled, so nothing becomes the context of what is raised.
-        raise told
+        raise redacted
 
-    return _asked
+    return _ask
 
 
 def _redact(failure: BaseException) -> BaseException:
@@ -114,7 +114,7 @@ def redact_row_errors(what: str) -> Iterator[None]:
         raise _no_memory(f"reading {what}", charged=True) from None
     except OSError as error:
         if error.errno is None:
-            raise _damaged(what) from None
+            raise _damage_error(what) from None
         raise ResourceError(
             f"{what} cannot be read: {error.strerror}. What was charged stays charged.",
             hint="check the disk and the file",
@@ -124,7 +124,7 @@ def redact_row_errors(what: str) -> Iterator[None]:
             raise
         if isinstance(environment_cause(failure), MemoryError):
             raise _no_memory(f"reading {what}", charged=True) from None
-        raise _damaged(what) from None
+        raise _damage_error(what) from None
 
 
 def _no_memory(what: str, *, charged: bool = False) -> ResourceError:
@@ -142,7 +142,7 @@ def _no_table(what: str) -> DataError:
     )
 
 
-def _damaged(what: str) -> ResourceError:
+def _damage_error(what: str) -> ResourceError:
     return ResourceError(
         f"the rows of {what} cannot be read to the end. What was charged stays charged.",
         hint="check that it is a whole, undamaged CSV or Parquet file, or a frame that can be collected",

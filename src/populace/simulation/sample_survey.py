@@ -111,7 +111,7 @@ def draw_answers(people: Population, *, rows: Numbers, rng: np.random.Generator)
         refused=0.008 + 0.02 * (age >= 65) + 0.012 * (work == "unemployed"),
         unknown=0.006 + 0.05 * (work == "other") + 0.01 * (age >= 80),
     )
-    amounts = _rounded(people.lives.income[rows], lots=rng.random(rows.size))
+    amounts = _round_income(people.lives.income[rows], lots=rng.random(rows.size))
     found["income"] = mask_outside(adult, amounts.astype(np.str_))
     schooled = np.isin(found["education"], ["bachelor", "advanced"])
     hidden = np.isin(found["education"], ["refused", "unknown"])
@@ -129,7 +129,7 @@ def draw_answers(people: Population, *, rows: Numbers, rng: np.random.Generator)
     return found
 
 
-def _rounded(income: Numbers, *, lots: Floats) -> Numbers:
+def _round_income(income: Numbers, *, lots: Floats) -> Numbers:
     """Round as people do, to five thousands, thousands or hundreds; neither zero nor the sign changes."""
     large = np.abs(income)
     step = np.select([(lots < 0.35) & (large >= 10_000), lots < 0.7, lots < 0.9], [5_000, 1_000, 100], 1)

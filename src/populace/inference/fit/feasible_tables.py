@@ -80,7 +80,7 @@ def fit_feasible_tables(
             off = max(np.abs(nearest - cut).sum(), np.abs(cut - before).sum())
             if off <= tolerance * total:
                 break
-    return system.explained(np.maximum(nearest, 0.0))
+    return system.split_by_clique(np.maximum(nearest, 0.0))
 
 
 def _blocks(observations: Sequence[Observation], *, objective: Objective) -> list[_Block]:
@@ -192,7 +192,7 @@ class _System:
         found: Table = free + self._invert(self._send @ multipliers)
         return found
 
-    def explained(self, tables: Table) -> dict[Clique, Table]:
+    def split_by_clique(self, tables: Table) -> dict[Clique, Table]:
         """Return the table of every observed clique."""
         flat = self._observe @ tables
         return {

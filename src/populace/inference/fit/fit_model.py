@@ -143,7 +143,7 @@ class _Tables:
                         self.effects.marginal(clique),
                         baseline=baseline,
                         deviation=self.effects.interactions[clique].weight ** -0.5,
-                        allowed=estimator.potentials.allowed(clique),
+                        allowed=estimator.potentials.allowed_cells(clique),
                         rng=rng,
                     )
                     found[clique] = rake_to_columns(table, beside=baseline)
@@ -154,12 +154,12 @@ class _Tables:
                 fine = found.get(clique)
                 if fine is None:
                     fine = rake_to_parts(estimator.table(clique), clique, known=known)
-                baseline = each.summed(fine)
+                baseline = each.sum_groups(fine)
                 table = denoise(
                     each.values,
                     baseline=baseline,
                     deviation=each.variance**0.5,
-                    allowed=each.possible(estimator.potentials.allowed(clique)),
+                    allowed=each.possible(estimator.potentials.allowed_cells(clique)),
                     rng=rng,
                 )
                 found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))

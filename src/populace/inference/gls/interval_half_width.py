@@ -64,8 +64,10 @@ def _half_widths(ratios: tuple[float, ...], deviation: float, laplace: bool, lev
     )
     rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
 
-    def within(reach: Table) -> Table:
-        return 1 - 2 * _normal_cdf((-reach[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+    def within(half_width: Table) -> Table:
+        return (
+            1 - 2 * _normal_cdf((-half_width[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+        )
 
     if deviation < _SMOOTH_DEVIATION or level > _MAX_NEWTON_LEVEL:
         found = _bisect(within, level=level, most=(6 * np.sqrt(ratio) + 1) * deviation + 1)

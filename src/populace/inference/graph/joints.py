@@ -74,7 +74,7 @@ class JointTables:
                 self._beliefs[home]
             )
         meeting = self._meeting(clique)
-        columns, table = self._gathered(meeting, clique, given=())
+        columns, table = self._gather(meeting, clique, given=())
         return table.transpose([columns.index(column) for column in clique])
 
     def _meeting(self, clique: Clique) -> int:
@@ -91,11 +91,11 @@ class JointTables:
         key = node, wanted
         if key not in self._messages:
             separator = self._tree.separators[node]
-            columns, table = self._gathered(node, wanted, given=separator)
+            columns, table = self._gather(node, wanted, given=separator)
             self._messages[key] = table.transpose([columns.index(column) for column in (*separator, *wanted)])
         return self._messages[key]
 
-    def _gathered(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
+    def _gather(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
         """Return a table of the wanted columns, and of those given, from a node and the branches below it."""
         branches: dict[int, list[str]] = {}
         for column in wanted:
@@ -104,7 +104,7 @@ class JointTables:
         separators = [set(self._tree.separators[child]) for child in branches]
         kept = {*given, *wanted}
         columns: Clique = tuple(c for c in self._tree.nodes[node] if c in kept.union(*separators))
-        table = self._given(node, columns) if given else self._sum(node, columns)
+        table = self._conditional(node, columns) if given else self._sum(node, columns)
         for number, (child, below) in enumerate(branches.items()):
             later = kept.union(*separators[number + 1 :])
             columns, table = self._through(table, columns, child=child, below=tuple(below), later=later)
@@ -144,7 +144,7 @@ class JointTables:
             self._sums[key] = slot.collapse(self._beliefs[node])
         return self._sums[key]
 
-    def _given(self, node: int, columns: Clique) -> Table:
+    def _conditional(self, node: int, columns: Clique) -> Table:
         """Return the probabilities of some columns of a node given its separator, which stands first among them."""
         table = self._sum(node, columns)
         separator = self._tree.separators[node]

@@ -92,7 +92,7 @@ class MultiplicativeWeights:
 
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns."""
-        return self.total * self._collapsed(clique)
+        return self.total * self._collapse(clique)
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
         """Return the expected counts of many cliques; what they have in common is summed once."""
@@ -120,7 +120,7 @@ class MultiplicativeWeights:
             domain=self.domain, groupings={}, potentials=dict(self._potentials), total=self.total, within={}
         )
 
-    def _collapsed(self, clique: Clique) -> Table:
+    def _collapse(self, clique: Clique) -> Table:
         return AxisMap.of(clique, inside=self._columns, domain=self.domain).collapse(self._shares)
 
     def _update(self, seen: Observation) -> None:

@@ -126,7 +126,7 @@ def group_rare_columns(
     found = {}
     for item in columns:
         name, size = item.marginal.clique[0], item.counts.size
-        asked, coarse = rounds.column(name), rounds.coarsened(name)
+        asked, coarse = rounds.column(name), rounds.coarse_groupings(name)
         known = [oracle.rules.classes[name]] if name in oracle.rules.classes else []
         apart = (
             common_refinement([*known, *coarse]).lookup if known or coarse else np.zeros(size, dtype=np.int64)

@@ -244,8 +244,8 @@ def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
     if not checkpoint_seq(connection):
         return None
     for seq, digest, state, seal in connection.execute("select seq, hash, state, seal from checkpoint"):
-        told = isinstance(state, str) and isinstance(digest, str)
-        if not told or seal != seal_checkpoint(seq, digest, state):
+        has_checkpoint = isinstance(state, str) and isinstance(digest, str)
+        if not has_checkpoint or seal != seal_checkpoint(seq, digest, state):
             raise damage_error("its checkpoint was altered")
         return Checkpoint(seq, digest, state)
     return None

@@ -91,8 +91,8 @@ class SplitKey:
 
         `labels` is the rule by which persons get their labels: other labels are another split.
         """
-        told = f"{split.neighbours.value} {[str(share) for share in split.shares]} {labels}".encode()
-        return hashlib.blake2b(told, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
+        described = f"{split.neighbours.value} {[str(share) for share in split.shares]} {labels}".encode()
+        return hashlib.blake2b(described, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
 
     def __repr__(self) -> str:
         return "SplitKey(secret)"

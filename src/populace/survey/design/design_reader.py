@@ -182,7 +182,7 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
         )
     scales = {name: columns.scale(schema, name, place=table.place) for name in names}
     groupings = _read_groupings(table, scales)
-    by = Marginal.grouped(names, groupings)
+    by = Marginal.with_groupings(names, groupings)
     shape = tuple(groupings[name].size if name in groupings else scales[name].size for name in names)
     if np.prod(shape, dtype=object) > MAX_CONTROL_CELLS:
         raise SchemaError(

@@ -94,7 +94,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
     effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.grouped(groupings.values()), total=rows
+        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
     )
     total = max(1.0, effects.total)
     counts = {name: _column_counts(name, effects, total=total) for name in domain}

@@ -61,7 +61,7 @@ class GemEstimator:
         self.groupings, self.domain = space.groupings, space.grouped_domain
         self.total = 1.0
         self._potentials = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self._potentials.allowed)
+        self._known = carry_totals(space, allowed=self._potentials.allowed_cells)
         self._items: list[Measurement] = []
         self._observed: tuple[Observation, ...] = ()
         self._generator: GeneratorNetwork | None = None
@@ -73,13 +73,14 @@ class GemEstimator:
         observed = observe(self._items, domain=self._space.domain, groupings=self.groupings)
         # A cell in which no row can be holds noise alone.
         observed = tuple(
-            Observation(o.clique, o.values * self._potentials.allowed(o.clique), o.variance) for o in observed
+            Observation(o.clique, o.values * self._potentials.allowed_cells(o.clique), o.variance)
+            for o in observed
         )
         if self._known.rows is None:
             self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(self._known.rows))
-        self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
+        self._observed = self._known.add_to_observations(observed, weight=_TOTALS_WEIGHT)
 
     def refit(self, *, steps: int = ROUND_STEPS) -> None:
         """Go on training the generator, with all measurements so far."""
@@ -92,7 +93,9 @@ class GemEstimator:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed(clique)
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed_cells(
+            clique
+        )
         return np.asarray(self.total * table / table.sum())
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
@@ -119,7 +122,7 @@ class GemEstimator:
         }
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         if hard or self._known.tables:
-            potentials = self._scaled(potentials, structure=structure)
+            potentials = self._scale_potentials(potentials, structure=structure)
         for clique, allowed in hard.items():
             add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         model = Model(
@@ -193,7 +196,7 @@ class GemEstimator:
     def _cliques(self, component: str) -> list[Clique]:
         return [*((name, component) for name in self.domain), *self._known.tables]
 
-    def _scaled(
+    def _scale_potentials(
         self, potentials: Mapping[Clique, Table], *, structure: ConstrainedDomain
     ) -> dict[Clique, Table]:
         """Return potentials whose model has the mixture's columns as far as rules let it, and the public totals."""
