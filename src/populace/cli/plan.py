@@ -12,6 +12,7 @@ from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, progress, say
 from populace.cli.notes import note_weak_guarantee
 from populace.core.errors import UsageError
+from populace.core.number_format import format_percent
 
 if TYPE_CHECKING:
     from populace.planning.plan import Plan
@@ -147,8 +148,8 @@ def plan(
 
 def format_plan(found: Plan) -> Iterator[str]:
     """Yield the plan as people read it."""
+    from populace.core.number_format import format_exact
     from populace.planning.simulated.simulated_run import ASSUMED_BINS, ASSUMED_VALUES
-    from populace.release.statement.statement import format_exact
 
     domain = found.schema.domain
     yield (
@@ -351,15 +352,6 @@ def list_some(names: Sequence[str]) -> str:
 def format_range(error: PredictionRange) -> str:
     """Return an error with its spread."""
     return f"{format_percent(error.mean)} ({format_percent(error.low)} – {format_percent(error.high)})"
-
-
-def format_percent(share: float) -> str:
-    """Return a share as a percentage of two digits.
-
-    >>> format_percent(0.1234), format_percent(0.00123), format_percent(0.0)
-    ('12 %', '0.12 %', '0 %')
-    """
-    return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 def draw_bar(share: float) -> str:

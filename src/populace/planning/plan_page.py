@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.simulated_run import ASSUMED_BINS, ASSUMED_VALUES
@@ -21,9 +19,9 @@ from populace.planning.verdict import (
     MIN_COLUMNS_LEFT,
 )
 from populace.release.report import charts
+from populace.release.report.html_templates import load_templates
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
-from populace.release.statement.statement import format_exact
 
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
@@ -43,41 +41,31 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 def render_plan(plan: Plan) -> str:
     """Return the page of a plan."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("populace.release.report"), autoescape=True, undefined=StrictUndefined
-    )
-    environment.filters.update(percent=percent, exact=format_exact)
     stages = [
         BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.shares.items()
     ]
-    return environment.get_template("plan.html").render(
-        plan=plan,
-        budget=Markup(_draw_svg(charts.budget_chart(stages))),
-        columns=Markup(_draw_svg(chart_column_errors(plan))),
-        pairs=Markup(_draw_svg(chart_pair_errors(plan))) if plan.by_pair else None,
-        named=select_pairs(plan),
-        rehearsals=plan.rehearsals,
-        coarse=COARSE_SIZES[-1],
-        thin=MAX_ERROR_ENOUGH,
-        too_small=MAX_ERROR_FEW,
-        no_use=MAX_RELATIVE_PAIR_ERROR,
-        counted=counted,
-        least=MIN_COLUMNS_LEFT,
-        values=ASSUMED_VALUES,
-        bins=ASSUMED_BINS,
+    return (
+        load_templates()
+        .get_template("plan.html")
+        .render(
+            plan=plan,
+            budget=Markup(_draw_svg(charts.budget_chart(stages))),
+            columns=Markup(_draw_svg(chart_column_errors(plan))),
+            pairs=Markup(_draw_svg(chart_pair_errors(plan))) if plan.by_pair else None,
+            named=select_pairs(plan),
+            rehearsals=plan.rehearsals,
+            coarse=COARSE_SIZES[-1],
+            thin=MAX_ERROR_ENOUGH,
+            too_small=MAX_ERROR_FEW,
+            no_use=MAX_RELATIVE_PAIR_ERROR,
+            counted=counted,
+            least=MIN_COLUMNS_LEFT,
+            values=ASSUMED_VALUES,
+            bins=ASSUMED_BINS,
+        )
     )
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage of two digits, however small.
-
-    >>> percent(0.1234), percent(0.0000123)
-    ('12 %', '0.0012 %')
-    """
-    return f"{np.format_float_positional(float(f'{100 * share:.2g}'), trim='-')} %"
 
 
 def counted(number: int, what: str) -> str:
@@ -108,7 +96,7 @@ def chart_pair_errors(plan: Plan) -> dict[str, Any]:
         }
         for pair, told in every[::step]
     ]
-    shades = {"domain": ["yes", "no"], "range": [charts.SPENT_FILL, charts.SYNTHETIC]}
+    shades = {"domain": ["yes", "no"], "range": [charts.ACCENT, charts.BAR]}
     return {
         "description": "Error of pairs that noise alone will cause if they are measured, by number of cells.",
         "width": WIDTH - 160,
@@ -129,7 +117,7 @@ def chart_pair_errors(plan: Plan) -> dict[str, Any]:
                 "scale": {"type": "log"},
                 "title": "share of rows in the wrong cell, if measured",
                 "axis": {
-                    "format": ".2~%",
+                    "labelExpr": charts.PERCENT_EXPR,
                     "values": _log_ticks([_log_scale_error(told) for _, told in every], between=(2, 5)),
                 },
             },
@@ -163,8 +151,14 @@ def chart_column_errors(plan: Plan) -> dict[str, Any]:
         "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None, "axis": names}},
         "layer": [
             {
-                "mark": {"type": "bar", "fill": charts.SYNTHETIC, "height": 10},
-                "encoding": {"x": {"field": "error", **share, "axis": {"format": ".1~%", "tickCount": 6}}},
+                "mark": {"type": "bar", "fill": charts.BAR, "height": 10},
+                "encoding": {
+                    "x": {
+                        "field": "error",
+                        **share,
+                        "axis": {"labelExpr": charts.PERCENT_EXPR, "tickCount": 6},
+                    }
+                },
             },
             {
                 "mark": {"type": "rule", "color": charts.INK},

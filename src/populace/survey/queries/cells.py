@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique, Grouping, Marginal
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _PLACE = "[design]"
 

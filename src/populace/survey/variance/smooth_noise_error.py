@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from populace.core.array_types import Floats, Ints
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
 from populace.privacy.smooth.smooth_distributions import (
@@ -28,8 +28,6 @@ from populace.privacy.smooth.smooth_distributions import (
 )
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.survey.variance.confidence_intervals import DRAWS
-
-Floats = npt.NDArray[np.float64]
 
 _GRID_POINTS = 2048
 # How much of what is thought beforehand follows counts, and how far off by a factor e^… they may be.
@@ -164,5 +162,5 @@ def _power_quantiles(power: float, exponent: float, two_sided_quantile: Floats) 
 
 
 @lru_cache(maxsize=8)
-def _permutation(number: int) -> npt.NDArray[np.int64]:
+def _permutation(number: int) -> Ints:
     return np.random.default_rng([2026, number]).permutation(DRAWS)

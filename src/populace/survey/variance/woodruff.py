@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Marginal
-from populace.survey.queries.cells import Floats
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import CellWeights, Sum
 from populace.survey.variance.quantiles import QuantileBins
