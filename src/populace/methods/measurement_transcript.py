@@ -66,11 +66,11 @@ class MeasurementTranscript:
         with suppress(Exception):
             return {
                 "measurements": self.measurements(),
-                "answers": () if self.final else self._note_answers(),
+                "answers": () if self.final else self._other_answers(),
             }
-        return {"answers": (*self._note_answers(), *(_answer_record(each) for each in self.tables.entries))}
+        return {"answers": (*self._other_answers(), *(_answer_record(each) for each in self.tables.entries))}
 
-    def _note_answers(self) -> tuple[AnswerRecord, ...]:
+    def _other_answers(self) -> tuple[AnswerRecord, ...]:
         return tuple(
             AnswerRecord(
                 verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)

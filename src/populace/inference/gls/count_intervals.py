@@ -142,22 +142,22 @@ class CountIntervals:
         }
 
     def _interval(self, marginal: Marginal, values: Table, variance: Table) -> CountInterval:
-        known = self._known_counts(marginal)
+        known = self._public_counts(marginal)
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
-        allowed = self._allowed_cells(marginal)
+        allowed = self._possible_cells(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
         half_width = interval_half_width(
             variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
         )
         if self._bias:
             half_width = np.where(
-                variance > 0, half_width + self._bias * self._sum_estimates(marginal), half_width
+                variance > 0, half_width + self._bias * self._count_summed_cells(marginal), half_width
             )
         return CountInterval(
             marginal=marginal, estimate=values, error=np.sqrt(variance), half_width=half_width
         )
 
-    def _sum_estimates(self, marginal: Marginal) -> Table:
+    def _count_summed_cells(self, marginal: Marginal) -> Table:
         """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
         holding = (item for item in self._items if set(marginal.clique) <= set(item.marginal.clique))
         least = min(holding, key=lambda item: item.counts.size, default=None)
@@ -170,7 +170,7 @@ class CountIntervals:
             cells = np.multiply.outer(cells, np.bincount(codes))
         return np.where(cells > 1, cells, 0.0)
 
-    def _known_counts(self, marginal: Marginal) -> Table | None:
+    def _public_counts(self, marginal: Marginal) -> Table | None:
         """Return the counts of a marginal if they are public."""
         for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
@@ -200,7 +200,7 @@ class CountIntervals:
     def _possible(self) -> Support | None:
         return Support(self._space.rules) if self._space.rules.rules else None
 
-    def _allowed_cells(self, marginal: Marginal) -> Allowed:
+    def _possible_cells(self, marginal: Marginal) -> Allowed:
         """Say of every cell whether the rules let a row be in it."""
         shape = marginal.shape(self._domain)
         constrained = [

@@ -1,4 +1,4 @@
-"""`measure_nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
+"""`nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
 
 from __future__ import annotations
 

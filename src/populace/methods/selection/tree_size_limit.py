@@ -28,7 +28,7 @@ class TreeSizeLimit:
     ) -> list[int]:
         """Return the numbers of pairs that can join the chosen ones without making the model too large.
 
-        A bound on what a pair adds decides: `CliqueCost.count_added_cells`.
+        A bound on what a pair adds decides: `Additions.added`.
         """
         if self._free:
             return list(among)
@@ -36,4 +36,4 @@ class TreeSizeLimit:
         if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
             return list(among)
         additions = CliqueCost((), domain=domain, tree=tree)
-        return [number for number in among if additions.count_added_cells(pairs[number]) <= MAX_ADDED_CELLS]
+        return [number for number in among if additions.added_cells(pairs[number]) <= MAX_ADDED_CELLS]
