@@ -142,9 +142,9 @@ class _NoisePerturbation:
         cliques = {tuple(sorted(each.marginal.clique, key=order.__getitem__)) for each in plain}
         cliques.discard(())
         largest = [one for one in sorted(cliques) if not any(set(one) < set(two) for two in cliques)]
-        grouped = domain.grouped(seen.values())
+        grouped = domain.group(seen.values())
         cells = {
-            clique: cell_indices(Marginal.grouped(clique, seen), codes=codes, domain=domain)
+            clique: cell_indices(Marginal.with_groupings(clique, seen), codes=codes, domain=domain)
             for clique in largest
         }
         rows = len(next(iter(codes.values())))
@@ -171,7 +171,7 @@ class _NoisePerturbation:
         ]
         seen = observe(noise, domain=self.domain, groupings=self.groupings)
         effects = estimate_gls(
-            [separable_part(o) for o in seen], domain=self.domain.grouped(self.groupings.values())
+            [separable_part(o) for o in seen], domain=self.domain.group(self.groupings.values())
         )
         targets = {}
         for clique, table in self.tables.items():

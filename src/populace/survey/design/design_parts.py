@@ -155,7 +155,7 @@ class ItemNonresponse:
     def cells(self, schema: Schema) -> Marginal:
         """Return the cells of rows that count as alike."""
         scales = {name: columns.scale(schema, name, place=self.place) for name in self.match}
-        return Marginal.grouped(
+        return Marginal.with_groupings(
             self.match,
             {
                 name: columns.wide(scales[name], width, place=self.place)

@@ -203,7 +203,7 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
     ]
     alone = Binning(name="alone", bins=tuple((cell,) for cell in range(cells)))
     return ControlTotals(
-        by=Marginal.grouped(names, groupings),
+        by=Marginal.with_groupings(names, groupings),
         populations=tuple(_read_populations(table, groups, scales).ravel().tolist()),
         binnings=tuple(binnings) or (alone,),
     )

@@ -132,7 +132,7 @@ class ImputationPlan:
         for estimand in self.estimands:
             if estimand.where is not None:
                 named |= set(layout.condition(parse_condition(estimand.where), place="where").variables)
-        return Marginal.grouped(
+        return Marginal.with_groupings(
             tuple(name for name in match.clique if name in named),
             {grouping.column: grouping for grouping in match.groupings},
         )

@@ -69,7 +69,7 @@ class DesignUnits:
         """Return the cells that sums are asked for: units, and within them what the axes tell apart."""
         clique = (*self.columns, *(axis.column for axis in axes if axis.column not in self.columns))
         groupings = {axis.column: axis.grouping for axis in axes if axis.grouping is not None}
-        return Marginal.grouped(clique, groupings)
+        return Marginal.with_groupings(clique, groupings)
 
     def arrange(self, answer: Floats, axes: Sequence[Axis]) -> Floats:
         """Return the cells of an answer as units × axes, without special codes.

@@ -22,8 +22,8 @@ from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
 from populace.privacy.smooth.smooth_distributions import (
     Cauchy,
     LaplaceLogNormal,
-    NoiseDistribution,
     PolyPlace,
+    SmoothDistribution,
     Student,
 )
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
@@ -127,7 +127,7 @@ def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, move
 
 
 @lru_cache(maxsize=64)
-def distribution_draws(mechanism: NoiseDistribution) -> Floats:
+def distribution_draws(mechanism: SmoothDistribution) -> Floats:
     """Return evenly spread draws of a law of smooth noise, in floating point: for intervals, never for noise."""
     even = (np.arange(DRAWS) + 0.5) / DRAWS
     inside = np.abs(2 * even - 1)  # P[|X| ≤ x]
@@ -137,7 +137,7 @@ def distribution_draws(mechanism: NoiseDistribution) -> Floats:
     return found
 
 
-def _tail_quantiles(mechanism: NoiseDistribution, two_sided_quantile: Floats) -> Floats:
+def _tail_quantiles(mechanism: SmoothDistribution, two_sided_quantile: Floats) -> Floats:
     """Return the x with P[|X| > x] = exceeded."""
     match mechanism:
         case Cauchy():

@@ -27,7 +27,7 @@ def sums_below_quantiles(question: SumQuestion, totals: Floats) -> tuple[Sum, ..
     """
     query, schema = question.query, question.design.schema
     bins = QuantileBins.of(query, schema)
-    by = Marginal.grouped(
+    by = Marginal.with_groupings(
         (*(axis.column for axis in question.by), bins.axis.column),
         {} if bins.axis.grouping is None else {bins.axis.column: bins.axis.grouping},
     )
