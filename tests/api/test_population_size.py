@@ -44,8 +44,8 @@ def test_weights_that_are_off_are_noted(
     note_population_mismatch(found)
     assert ("check the weights" in capsys.readouterr().err) is noted
     last = found.document().summary[-1]
-    assert "stand for about" in last
-    assert ("the design says" in last) is (population is not None)
+    assert "represent about" in last
+    assert ("the design declares" in last) is (population is not None)
 
 
 def test_a_design_may_shrink_weights() -> None:
