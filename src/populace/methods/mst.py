@@ -1,4 +1,4 @@
-"""`measure_mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
+"""`mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
 
 from __future__ import annotations
 
