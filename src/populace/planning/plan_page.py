@@ -8,18 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from populace.core.marginals import Clique
+from populace.core.number_format import format_percent
+from populace.planning import plan_summary as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
-from populace.planning.simulated.simulated_run import ASSUMED_BINS, ASSUMED_VALUES
-from populace.planning.verdict import (
-    COARSE_SIZES,
-    MAX_ERROR_ENOUGH,
-    MAX_ERROR_FEW,
-    MAX_RELATIVE_PAIR_ERROR,
-    MIN_COLUMNS_LEFT,
-)
 from populace.release.report import charts
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
@@ -28,8 +21,10 @@ from populace.release.statement.statement import format_exact
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MAX_PAIRS_SHOWN, MAX_POINTS = 10, 2000
+# Points with a label: so many of the smallest errors and of the largest, at places of their own.
+LABELLED = 3
 WIDTH, MAX_DECADES = 760, 3
-# Room beside a chart for names: so many pixels a letter, up to so many in all; longer names are cut.
+# Space beside a chart for names: so many pixels a letter, up to so many in all; longer names are cut.
 LETTER_PIXELS, MAX_LABEL_PIXELS = 7, 260
 
 
@@ -49,115 +44,109 @@ def render_plan(plan: Plan) -> str:
     environment = Environment(
         loader=PackageLoader("populace.release.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters.update(percent=percent, exact=format_exact)
+    environment.filters.update(percent=format_percent, exact=format_exact, range=summary.format_range)
     stages = [
-        BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.shares.items()
+        BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.budget.items()
     ]
     return environment.get_template("plan.html").render(
         plan=plan,
-        budget=Markup(_draw_svg(charts.budget_chart(stages))),
+        verdict=summary.summarize_verdict(plan),
+        pairs_measured=summary.describe_pairs(plan),
+        more=[*summary.summarize_target(plan), *summary.summarize_public_table(plan)],
+        assumptions=summary.summarize_assumptions(plan),
+        groups_note=summary.GROUPS_NOTE,
+        named=summary.select_pairs(plan, each=MAX_PAIRS_SHOWN),
         columns=Markup(_draw_svg(chart_column_errors(plan))),
         pairs=Markup(_draw_svg(chart_pair_errors(plan))) if plan.by_pair else None,
-        named=select_pairs(plan),
-        rehearsals=plan.rehearsals,
-        coarse=COARSE_SIZES[-1],
-        thin=MAX_ERROR_ENOUGH,
-        too_small=MAX_ERROR_FEW,
-        no_use=MAX_RELATIVE_PAIR_ERROR,
-        counted=counted,
-        least=MIN_COLUMNS_LEFT,
-        values=ASSUMED_VALUES,
-        bins=ASSUMED_BINS,
+        budget=Markup(_draw_svg(charts.budget_chart(stages))),
     )
 
 
-def percent(share: float) -> str:
-    """Return a share as a percentage of two digits, however small.
-
-    >>> percent(0.1234), percent(0.0000123)
-    ('12 %', '0.0012 %')
-    """
-    return f"{np.format_float_positional(float(f'{100 * share:.2g}'), trim='-')} %"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "pair"), counted(1200, "pair")
-    ('1 pair', '1,200 pairs')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def select_pairs(plan: Plan) -> list[tuple[str, PairError]]:
-    """Return the pairs of the smallest and of the largest errors, in the order of these."""
-    every = [(" × ".join(pair), told) for pair, told in plan.by_pair.items()]
-    return every if len(every) <= 2 * MAX_PAIRS_SHOWN else every[:MAX_PAIRS_SHOWN] + every[-MAX_PAIRS_SHOWN:]
-
-
 def chart_pair_errors(plan: Plan) -> dict[str, Any]:
-    """Return the chart of what pairs err by if they are measured, by their cells; of very many it shows some."""
+    """Return the chart of the errors of pairs if they are measured, by their cells; of very many it shows some."""
     every = list(plan.by_pair.items())
     step = -(-len(every) // MAX_POINTS)
+    labels = _choose_labels(plan)
+    middle = math.sqrt(every[0][1].cells * max(error.cells for _, error in every))
     values = [
         {
-            "pair": " × ".join(pair),
-            "cells": told.cells,
-            "error": _log_scale_error(told),
-            "likely": "yes" if told.measured else "no",
+            "cells": error.cells,
+            "error": _log_scale_error(error),
+            "measured": "yes" if error.measured else "no",
+            "label": labels.get(pair, ""),
+            "right": error.cells > middle,
         }
-        for pair, told in every[::step]
+        for pair, error in every
+        if pair in labels or every.index((pair, error)) % step == 0
     ]
     shades = {"domain": ["yes", "no"], "range": [charts.SPENT_FILL, charts.SYNTHETIC]}
+    text = {"type": "text", "fontSize": 11, "color": charts.INK, "dy": -8}
+    measured = {"field": "measured", "type": "nominal", "scale": shades, "title": "measured in a simulation"}
     return {
-        "description": "Error of pairs that noise alone will cause if they are measured, by number of cells.",
-        "width": WIDTH - 160,
-        "height": 260,
+        "description": "Expected error of pairs if they are measured, by number of cells.",
+        "width": WIDTH - 100,
+        "height": 280,
         "data": {"values": values},
-        "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.7},
         "encoding": {
             "x": {
                 "field": "cells",
                 "type": "quantitative",
                 "scale": {"type": "log", "nice": True},
                 "title": "cells of the pair",
-                "axis": {"format": ",", "values": _log_ticks([told.cells for _, told in every])},
+                "axis": {"format": ",", "values": _log_ticks([error.cells for _, error in every])},
             },
             "y": {
                 "field": "error",
                 "type": "quantitative",
                 "scale": {"type": "log"},
-                "title": "share of rows in the wrong cell, if measured",
+                "title": "expected error, if measured",
                 "axis": {
                     "format": ".2~%",
-                    "values": _log_ticks([_log_scale_error(told) for _, told in every], between=(2, 5)),
+                    "values": _log_ticks([_log_scale_error(error) for _, error in every], between=(2, 5)),
                 },
             },
-            "color": {
-                "field": "likely",
-                "type": "nominal",
-                "scale": shades,
-                "title": "measured in a rehearsal",
-                "legend": {"orient": "top"},
-            },
         },
+        "layer": [
+            {
+                "mark": {"type": "point", "filled": True, "size": 26, "opacity": 0.8},
+                "encoding": {"color": measured | {"legend": {"orient": "top"}}},
+            },
+            *(
+                {
+                    "transform": [{"filter": f"datum.label != '' && datum.right == {str(right).lower()}"}],
+                    "mark": text | {"align": "right" if right else "left"},
+                    "encoding": {"text": {"field": "label"}},
+                }
+                for right in (False, True)
+            ),
+        ],
         "config": charts.CONFIG,
     }
 
 
+def _choose_labels(plan: Plan) -> dict[Clique, str]:
+    """Return the names of pairs of the smallest and of the largest errors, one at each place of the chart."""
+    places: dict[tuple[int, float], Clique] = {}
+    for pair, error in plan.by_pair.items():
+        places.setdefault((error.cells, error.error.mean), pair)
+    pairs = list(places.values())
+    chosen = pairs if len(pairs) <= 2 * LABELLED else pairs[:LABELLED] + pairs[-LABELLED:]
+    return {pair: " × ".join(pair) for pair in chosen}
+
+
 def chart_column_errors(plan: Plan) -> dict[str, Any]:
-    """Return the chart of the errors of columns, the largest first, with their spread."""
+    """Return the chart of the errors of columns, the largest first, with their ranges."""
     worst = sorted(plan.by_column.items(), key=lambda entry: -entry[1].mean)[:MAX_COLUMNS_SHOWN]
     values = [
         {"column": name, "error": error.mean, "low": error.low, "high": error.high} for name, error in worst
     ]
-    share = {"type": "quantitative", "title": "share of rows that noise alone puts into the wrong code"}
+    share = {"type": "quantitative", "title": "expected error (total variation)"}
     # Letters are wider in some browsers than where the chart is laid out.
-    room = min(MAX_LABEL_PIXELS, LETTER_PIXELS * max(len(name) for name, _ in worst) + 10)
-    names = {"labelLimit": MAX_LABEL_PIXELS * 3 // 4, "minExtent": room}
+    beside = min(MAX_LABEL_PIXELS, LETTER_PIXELS * max(len(name) for name, _ in worst) + 10)
+    names = {"labelLimit": MAX_LABEL_PIXELS * 3 // 4, "minExtent": beside}
     return {
-        "description": "Error of columns that noise alone will cause.",
-        "width": WIDTH - room - 20,
+        "description": "Expected error of columns.",
+        "width": WIDTH - beside - 20,
         "height": {"step": 18},
         "data": {"values": values},
         "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None, "axis": names}},
@@ -175,9 +164,9 @@ def chart_column_errors(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _log_scale_error(told: PairError) -> float:
+def _log_scale_error(pair: PairError) -> float:
     """Return the error of a pair where a logarithm has a place for it: it has none for nothing."""
-    return max(told.error.mean, 1e-6)
+    return max(pair.error.mean, 1e-6)
 
 
 def _log_ticks(values: Sequence[float], *, between: tuple[int, ...] = ()) -> list[float]:
