@@ -166,8 +166,11 @@ def plan(
     def terms(spent: Fraction) -> RunTerms:
         return RunTerms.of(schema, epsilon=spent, delta=offered, method=chosen, workload=own_workload)
 
-    def simulate(terms: RunTerms, **more: Any) -> SimulationEnsemble:
-        return simulate_ensemble(terms, rows=population, seed=seed, known_shares=known, **more)
+    def simulate(terms: RunTerms, *, pairs: bool = False) -> SimulationEnsemble:
+        steps = progress if pairs else silent
+        return simulate_ensemble(
+            terms, rows=population, seed=seed, pairs=pairs, known_shares=known, progress=steps
+        )
 
     needed = None
     if target_error is not None:
@@ -181,7 +184,7 @@ def plan(
             hint="ask for less, for fewer or coarser columns, or for a larger population",
         )
     asked = terms(spent)
-    found = simulate(asked, pairs=True, progress=progress)
+    found = simulate(asked, pairs=True)
     by_column, outcome = found.by_column, found.outcome
 
     def predict(coarse: Mapping[str, int], drop: Sequence[str]) -> PlanOutcome:
