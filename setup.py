@@ -15,9 +15,16 @@ setup(
             "populace._native._kernels",
             sources=[
                 f"src/populace/_native/{name}.c"
-                for name in ("cleaning", "elimination", "kernels", "moves", "plan", "scaling")
+                for name in (
+                    "cell_move_plan",
+                    "cell_moves",
+                    "denoise",
+                    "junction_ipf",
+                    "kernels",
+                    "variable_elimination",
+                )
             ],
-            depends=["src/populace/_native/kernels.h", "src/populace/_native/plan.h"],
+            depends=["src/populace/_native/kernels.h", "src/populace/_native/cell_move_plan.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,
             py_limited_api=SHARED,

@@ -277,7 +277,7 @@ def held_against_law(study: Study, schema: Schema, rng: np.random.Generator) -> 
             (np.array(held.answer) - rows.exact(each)) ** 2
             / float(mechanism_from_json(held.mechanism).variance)
         ).ravel()
-        for each, held in zip(asked, found.tape, strict=False)
+        for each, held in zip(asked, found.transcript, strict=False)
     ]
     every = np.concatenate(squares)
     return float(every.mean()), len(every)

@@ -31,6 +31,7 @@ from populace.api.synthesize import measure
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
 from populace.methods.literature.gem import gem_model as mixture
 from populace.methods.literature.gem import gem_network as generator
@@ -90,7 +91,7 @@ def apart(found: Measurements) -> Model:
 
 
 def joined(found: Measurements) -> Model:
-    return fit_model(found.items, domain=found.schema.domain)
+    return fit_model(found.items, space=ModelSpace(domain=found.schema.domain))
 
 
 WAYS: dict[str, Callable[[Measurements], Model]] = {

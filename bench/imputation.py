@@ -169,12 +169,12 @@ class Simulated:
     def smooth(self, question, *, mechanism, lattice):
         """Return an answer about filled rows with Student's noise."""
         value, bound = self.filled.answer(question)
-        if not isinstance(mechanism.mechanism, Student):
+        if not isinstance(mechanism.distribution, Student):
             raise TypeError("only Student's noise is simulated")
         noise = (
             float(bounds(bound)[1])
             / float(mechanism.s)
-            * self._rng.standard_t(float(mechanism.mechanism.degrees))
+            * self._rng.standard_t(float(mechanism.distribution.degrees))
         )
         return round((value + Fraction(noise)) / lattice) * lattice
 
@@ -227,10 +227,10 @@ class Study:
         rows, income = self.population.survey(rng, rows=self.rows)
         oracle = Simulated(rows, budget=self.budget, rng=rng)
         found = {
-            NAMES[each]: estimate_missing(oracle, plan, laws=self.laws[each])
+            NAMES[each]: estimate_missing(oracle, plan, noise=self.laws[each])
             for each, plan in self.plans.items()
         }
-        found["at once"] = estimate_missing(oracle, self.plans[MissingHandling.MODEL], laws=self.at_once)
+        found["at once"] = estimate_missing(oracle, self.plans[MissingHandling.MODEL], noise=self.at_once)
         exact, lost = [], int(np.isnan(rows.numbers["INCOME"]).sum())
         globally, whole = [], []
         for estimand in estimands():
@@ -295,9 +295,9 @@ class Tables:
         silent = self.study.population.silent
         print(f"incomes missing: {silent.mean():.1%} of all persons")
         mechanism = self.study.laws[MissingHandling.IMPUTE].answers[0]
-        ratio = mechanism.deviation / SOURCE
+        ratio = mechanism.standard_deviation / SOURCE
         print(
-            f"smooth noise: {mechanism.mechanism}, s.d. {mechanism.deviation:.3f}·S for each answer; the "
+            f"smooth noise: {mechanism.distribution}, s.d. {mechanism.standard_deviation:.3f}·S for each answer; the "
             f"source's {SOURCE:.3f}·S; "
             f"ratio {ratio:.3f} {'' if ratio <= 0.36 else '*** above 0.36'}"
         )

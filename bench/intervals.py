@@ -36,6 +36,7 @@ from populace.api.synthesize import measure as measure_run
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
 from populace.inference.gls.count_intervals import CountInterval, CountIntervals, intervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -172,7 +173,7 @@ def look(
     """Book every interval of one run under its kind."""
 
     def held(interval: CountInterval) -> np.ndarray:
-        return np.abs(truth(interval.marginal) - interval.estimate) <= interval.reach
+        return np.abs(truth(interval.marginal) - interval.estimate) <= interval.half_width
 
     def tell(kind: str, shown: np.ndarray, *, only: bool = True) -> None:
         if not way:
@@ -183,7 +184,7 @@ def look(
     tell("number of rows", held(found.of()).reshape(1))
     for marginal in dict.fromkeys(m for m in found.measured if m.clique):
         interval = found.at(marginal)
-        sure = interval.reach > 0
+        sure = interval.half_width > 0
         shown, merged = held(interval), np.zeros(sure.shape, dtype=bool)
         for axis, name in enumerate(marginal.clique):
             if name in groups and marginal.grouping(name) in (None, groups[name]):
@@ -213,12 +214,12 @@ def simulate(name: str, table: Study, *, runs: int, compare: bool = False) -> bo
     begun = time.perf_counter()
     truth = partial(count, table.codes, domain=table.domain)
     for items, groups in table.runs(runs, seed=1):
-        found = CountIntervals(items, domain=table.domain, laplace=table.laplace)
+        found = CountIntervals(items, space=ModelSpace(domain=table.domain), laplace=table.laplace)
         look(covered, found, groups, truth)
         city = found.of("city")
-        worst += np.abs(truth(city.marginal) - city.estimate) <= city.reach
+        worst += np.abs(truth(city.marginal) - city.estimate) <= city.half_width
         if compare:
-            fixed = CountIntervals(items, domain=table.domain, groups=GroupingOrigin.FIXED)
+            fixed = CountIntervals(items, space=ModelSpace(domain=table.domain), groups=GroupingOrigin.FIXED)
             look(covered, fixed, groups, truth, way="as if fixed")
     print(f"\n{name}: {runs} runs, {(time.perf_counter() - begun) / runs * 1000:.0f} ms each")
     good = covered.tell()
@@ -234,7 +235,7 @@ def whole(method: str, *, runs: int) -> bool:
     zeros = [zero for zero in described.zeros if "education" in zero.when]
     columns = {name: described.columns[name] for name in COLUMNS}
     income = columns["income"]
-    shared = income.shared() | {"origin": Origin.DECLARED, "labels": {}, "beyond": income.beyond}
+    shared = income.common_fields() | {"origin": Origin.DECLARED, "labels": {}, "beyond": income.beyond}
     columns["income"] = UnknownBins(min=Fraction(income.min), max=Fraction(income.max), whole=True, **shared)
     schema, covered = replace(described, columns=columns, zeros=zeros), Covered()
     cells = {name: table[name] for name in schema.columns}
@@ -268,7 +269,9 @@ def adult() -> bool:
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        cells = sum(interval.estimate.size for interval in CountIntervals(items, domain=domain))
+        cells = sum(
+            interval.estimate.size for interval in CountIntervals(items, space=ModelSpace(domain=domain))
+        )
         times.append(time.perf_counter() - begun)
     print(
         f"\nAdult, {len(items)} tables of {cells:,} cells: intervals of all cells in {1000 * min(times):.0f} ms"

@@ -35,6 +35,8 @@ from populace.api.synthesize import synthesize
 from populace.core.marginals import Marginal
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
+from populace.methods.literature.mwem import MwemConfig
+from populace.methods.mst import MstConfig
 from populace.private.public_table import read_public
 from populace.schema.schema import Schema
 
@@ -43,11 +45,14 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "auto": ("auto", {}),
     "aim": ("aim", {}),
     "mst": ("mst", {}),
-    "mst, apart": ("mst", {"mst.rare_groups": lambda *_, **__: ()}),
-    "mst, columns 6%": ("mst", {"mst.COLUMN_SHARE": Fraction(6, 100)}),
+    "mst, apart": ("mst", {"mst.group_rare_codes": lambda *_, **__: ()}),
+    "mst, columns 6%": ("mst", {"mst.MST_CONFIG": MstConfig(column_share=Fraction(6, 100))}),
     "privbayes": ("privbayes", {}),
     "mwem": ("mwem", {}),
-    "mwem, columns 50%": ("mwem", {"mwem.COLUMN_SHARE": Fraction(50, 100)}),
+    "mwem, columns 50%": (
+        "mwem",
+        {"literature.mwem.MWEM_CONFIG": MwemConfig(column_share=Fraction(50, 100))},
+    ),
     "field-groups": ("field-groups", {}),
     "independent": ("independent", {}),
 }
@@ -78,7 +83,7 @@ def once(table: Table, *, method: str, epsilon: str, place: Path) -> dict[str, f
     name, changed = METHODS[method]
     with ExitStack() as patches:
         for place_of, value in changed.items():
-            patches.enter_context(patch(f"populace.strategy.{place_of}", value))
+            patches.enter_context(patch(f"populace.methods.{place_of}", value))
         release = synthesize(
             table.rows, schema=schema, epsilon=epsilon, delta=table.delta, method=name, dataset="bench",
             ledger=place / "ledger.db",

@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.observations import observe
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 
@@ -130,7 +131,7 @@ def fit_by_populace(items: list[Measurement], domain: Domain) -> dict[str, Any]:
     seconds = []
     for _ in range(2):
         begun = time.perf_counter()
-        model = fit_least_squares(items, domain=domain)
+        model = fit_least_squares(items, space=ModelSpace(domain=domain))
         tables = [model.grouped_marginal(item.marginal.clique) for item in items]
         seconds.append(time.perf_counter() - begun)
     return {"first": seconds[0], "second": seconds[1], "tables": tables}

@@ -30,7 +30,7 @@ from error import SHARED, here
 
 from populace.api.synthesize import synthesize
 from populace.release.synthetic_rows import draw_table
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 
 COLUMN = "PINCP"
@@ -101,7 +101,7 @@ def main() -> None:
                 column = known.columns[COLUMN]
                 if not isinstance(column, RangeColumn):
                     raise SystemExit("the income is no range")
-                even = known.replaced({COLUMN: replace(column, within=None)})
+                even = known.replace_columns({COLUMN: replace(column, density=None)})
                 for name, way in (("learnt", known), ("even", even)):
                     rng = np.random.default_rng(run)
                     table = draw_table(way, release.model, rows=release.synthetic.num_rows, rng=rng)

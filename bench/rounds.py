@@ -40,6 +40,7 @@ from populace.core.marginals import Clique, Domain, Marginal
 from populace.inference.fit.estimator import Estimator
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.graph.clique_cost import CliqueCost
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -88,7 +89,7 @@ def case(
 def rounds(codes: dict[str, np.ndarray], domain: Domain, *, seed: int) -> bool:
     columns, pairs = case(codes, domain, seed=seed)
     groupings = {g for pair in pairs for g in pair.marginal.groupings}
-    estimator = Estimator(domain, groupings=groupings)
+    estimator = Estimator(ModelSpace(domain=domain).group(groupings))
     estimator.add(columns)
     estimator.refit()
     refits, tables = [], []
@@ -97,8 +98,10 @@ def rounds(codes: dict[str, np.ndarray], domain: Domain, *, seed: int) -> bool:
         refits.append(timed(estimator.refit)[0])
         tables.append(timed(lambda: estimator.tables(list(combinations(domain, 2))))[0])
     items = [*columns, *pairs]
-    seconds, model = timed(lambda: fit_least_squares(items, domain=domain))
-    long, best = timed(lambda: fit_least_squares(items, domain=domain, steps=3000, tolerance=1e-9))
+    seconds, model = timed(lambda: fit_least_squares(items, space=ModelSpace(domain=domain)))
+    long, best = timed(
+        lambda: fit_least_squares(items, space=ModelSpace(domain=domain), steps=3000, tolerance=1e-9)
+    )
     more = model.loss(items) / best.loss(items) - 1
     print(
         f"seed {seed}: {model.tree.cells(model.full_domain):,} cells; refit {statistics.median(refits[-5:]):.3f} s, "
@@ -124,7 +127,7 @@ def aim(codes: dict[str, np.ndarray], domain: Domain, *, seed: int) -> bool:
                 noise=ExactNoise(RehearsalEntropy(seed)),
             )
         )
-    model = fit_least_squares(found.items, domain=domain)
+    model = fit_least_squares(found.items, space=ModelSpace(domain=domain))
     error = statistics.mean(
         0.5 * float(np.abs(model.marginal(p) / model.total - count(codes, Marginal(p), domain) / rows).sum())
         for p in combinations(domain, 2)

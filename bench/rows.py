@@ -29,6 +29,7 @@ from mst_vs_mbi import count, measure, read, spanning_tree
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.sampling.draw_rows import draw_rows
 from populace.sampling.fit_rows import fit_rows
 
@@ -126,7 +127,7 @@ def main() -> None:
     good = True
     for seed in SEEDS:
         items, _ = measure(codes, domain, pairs, seed=seed, merge=True)
-        model, rng = fit_least_squares(items, domain=domain), np.random.default_rng(seed)
+        model, rng = fit_least_squares(items, space=ModelSpace(domain=domain)), np.random.default_rng(seed)
         own = statistics.mean(
             0.5 * np.abs(model.marginal(pair) / model.total - table).sum() for pair, table in truth.items()
         )

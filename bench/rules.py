@@ -225,11 +225,11 @@ def measured(name: str, epsilon: str, *, runs: int, place: Path) -> dict[str, ob
         released(ruled, schema=plain, epsilon=epsilon, out=place / f"without-{number}")
         for number in range(runs)
     ]
-    lost = ruled.broken(read(place / "without-0" / "synthetic.csv"))
+    lost = ruled.count_violations(read(place / "without-0" / "synthetic.csv"))
     return {
         "rows": len(table),
-        "broken": ruled.broken(table),
-        "small": sum(sum(ruled.broken(read(out / "synthetic.csv")).values()) for out in outs),
+        "broken": ruled.count_violations(table),
+        "small": sum(sum(ruled.count_violations(read(out / "synthetic.csv")).values()) for out in outs),
         "lost": sum(lost.values()),
         "draw": [wall, cpu],
         "with": found,

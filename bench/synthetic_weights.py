@@ -21,6 +21,7 @@ from weighting import Census
 
 from populace.core.marginals import Marginal, tabulate
 from populace.inference.fit.fit_model import fit_model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.privacy.accounting.budget import Budget
 from populace.sampling.draw_rows import draw_rows
@@ -99,7 +100,7 @@ def run(world: World, *, epsilon: Fraction, replicates: int, rng: np.random.Gene
         exact = tabulate(pair, codes=rows, domain=domain)
         drawn = np.rint(rng.normal(scale=deviation, size=exact.shape)).astype(np.int64)
         measured.append(Measurement(pair, exact + drawn, noise.variance))
-    model = fit_model(measured, domain=domain)
+    model = fit_model(measured, space=ModelSpace(domain=domain))
     size = round(model.total)
     (codes,) = draw_rows(model, rows=size, rng=rng)
     found = make_replicate_weights(

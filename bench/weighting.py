@@ -170,7 +170,7 @@ class Drawn:
 
     def smooth(self, question: WeightedQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         value, bound = answer(self.read(), question, self.schema)
-        even = np.sort(distribution_draws(mechanism.mechanism))
+        even = np.sort(distribution_draws(mechanism.distribution))
         drawn = np.interp(self.rng.random(), (np.arange(even.size) + 0.5) / even.size, even)
         noisy = float(value) + float(bounds(bound)[1]) / float(mechanism.s) * drawn
         return lattice * round(noisy / lattice)
@@ -246,7 +246,7 @@ def study(
         for way, kept in found.items():
             if way is None or run % 4 == 0:
                 oracle = Drawn(census, rows, rng=rng)
-                kept.append(estimate_counts(oracle, COUNTS, weighting=replace(weighting, way=way)))
+                kept.append(estimate_counts(oracle, COUNTS, calibration=replace(weighting, method=way)))
         others[:, run] = naive(census, rows, rng=rng)
     return {way: gathered(kept, census.truths) for way, kept in found.items()}, others
 

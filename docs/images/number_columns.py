@@ -22,7 +22,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG
 from populace.release.synthetic_rows import draw_table
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 
 PICTURE = Path(__file__).with_suffix(".png")
@@ -55,7 +55,7 @@ def incomes() -> dict[str, np.ndarray]:
     column = schema.columns[COLUMN]
     if not isinstance(column, RangeColumn):
         raise SystemExit("the income is no range")
-    even = schema.replaced({COLUMN: replace(column, within=None)})
+    even = schema.replace_columns({COLUMN: replace(column, density=None)})
     found = {"real rows": numbers_of(DATA)}
     for name, way in ((f"release, ε = {EPSILON}", schema), ("the same, drawn evenly inside bins", even)):
         table = draw_table(way, release.model, rows=release.synthetic.num_rows, rng=np.random.default_rng(1))

@@ -11,10 +11,10 @@ from populace.privacy.accounting.budget import Budget
 from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
-from populace.survey.imputation.imputation_plan import ImputationNoise
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.variance.public_estimates import estimate_public_rows
+from tests.helpers.survey_oracle import plan_queries
 
 SCHEMA = Schema.parse("""
 [columns.AGE]
@@ -46,46 +46,41 @@ map = { 1 = "once", 2 = "twice", R = "R" }
 MEAN = '[[query]]\nname = "mean pay"\nstatistic = "mean"\ncolumn = "PAY"\nby = ["AGE"]\n'
 
 
-def ways(how, *, design=""):
+def planned(how, *, design="", epsilon=40, delta="0"):
     return QueryPlan.of(
         Design.parse(
             f'[design]\n{design}\n[missing.PAY]\nhow = "{how}"\nmatch = ["AGE"]\n',
             schema=SCHEMA,
         ),
         Queries.parse(MEAN, schema=SCHEMA),
+        budget=Budget.of(Fraction(epsilon), Fraction(delta), unit=SCHEMA.unit),
     )
 
 
 @pytest.mark.parametrize("design", ['weights = "W"', 'psu = "AGE"'])
 def test_nobody_is_told_to_leave_weights_or_psus_out(design):
     with pytest.raises(UsageError, match="cannot be filled yet in samples with weights or psus") as refused:
-        ways("model", design=design)
+        planned("model", design=design)
     assert 'how = "ignore"' in refused.value.hint
     assert "leave" not in refused.value.hint
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-9"])
 def test_imputed_answers_say_what_they_would_take(delta):
-    ((filling, share),) = ways("impute").filled
     with pytest.raises(UsageError, match="query 'mean pay': each of 4 imputed answers") as refused:
-        ImputationNoise.of(
-            filling, budget=Budget.of(Fraction(3), Fraction(delta), unit=SCHEMA.unit), share=share
-        )
+        planned("impute", epsilon=3, delta=delta)
     hint = refused.value.hint
     assert "an epsilon of 3.24 with --delta 0" in hint
     assert 'how = "model"' in hint
-    assert ImputationNoise.of(
-        filling, budget=Budget.of(Fraction("3.24"), Fraction(0), unit=SCHEMA.unit), share=share
-    )
+    assert planned("impute", epsilon="3.24")
 
 
 def test_two_queries_and_a_share_count_in_what_they_would_take():
     more = MEAN + '[[query]]\nname = "poor"\nstatistic = "proportion"\nthat = "PAY <= 10"\n'
     queries = Queries.parse(more + '[[query]]\nstatistic = "count"\n', schema=SCHEMA)
     design = Design.parse('[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]\n', schema=SCHEMA)
-    ((filling, share),) = QueryPlan.of(design, queries).filled
     with pytest.raises(UsageError, match="queries 'mean pay', 'poor': each of 5") as refused:
-        ImputationNoise.of(filling, budget=Budget.of(Fraction(5), Fraction(0), unit=SCHEMA.unit), share=share)
+        plan_queries(design, queries, epsilon=5)
     assert "an epsilon of 5.95 with" in refused.value.hint
 
 
@@ -119,21 +114,23 @@ def test_answers_that_would_not_be_filled_are_not_asked_for(name, how):
     column, text, about = ASKED[name]
     queries = Queries.parse(f"[[query]]\n{text}\n", schema=SCHEMA)
     with pytest.raises(UsageError, match=f"answers of '{column}' are not filled {about}") as refused:
-        QueryPlan.of(declared(column, how), queries)
+        plan_queries(declared(column, how), queries)
     assert f'that = "{column} >= …"' in refused.value.hint
     assert f'how = "ignore" under [missing.{column}]' in refused.value.hint
-    assert QueryPlan.of(declared(column, "ignore"), queries).plan is not None
+    assert plan_queries(declared(column, "ignore"), queries).sums is not None
 
 
 @pytest.mark.parametrize("where", ["PAY is missing", "PAY is not missing and PAY >= 10", "AGE >= 2"])
 def test_who_did_not_answer_can_be_asked(where):
     queries = Queries.parse(f'[[query]]\nstatistic = "count"\nwhere = "{where}"\n', schema=SCHEMA)
-    assert QueryPlan.of(declared("PAY", "model"), queries).plan is not None
+    assert plan_queries(declared("PAY", "model"), queries).sums is not None
 
 
 def test_the_statement_says_filled_only_where_answers_are():
     silent = '[[query]]\nstatistic = "count"\nwhere = "PAY is missing"\n'
-    told = " ".join(list_survey_limitations(declared("PAY", "model"), Queries.parse(silent, schema=SCHEMA)))
+    told = " ".join(
+        list_survey_limitations(plan_queries(declared("PAY", "model"), Queries.parse(silent, schema=SCHEMA)))
+    )
     assert "filled" not in told
 
 
@@ -152,6 +149,6 @@ def test_a_column_in_the_place_of_sizes_of_strata_is_refused():
 
 
 def test_a_cap_that_no_weight_reaches_is_refused():
-    with pytest.raises(SchemaError, match="most_weight is 51, and 'W' goes to 50 in the schema"):
-        Design(schema=SCHEMA, weights="W", most_weight=51)
-    assert Design(schema=SCHEMA, weights="W", most_weight=50).heaviest == 50
+    with pytest.raises(SchemaError, match="max_weight is 51, and 'W' goes to 50 in the schema"):
+        Design(schema=SCHEMA, weights="W", max_weight=51)
+    assert Design(schema=SCHEMA, weights="W", max_weight=50).weight_bound == 50

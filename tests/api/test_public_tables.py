@@ -19,6 +19,7 @@ from populace.core.marginals import Domain, Marginal
 from populace.core.progress import silent
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.fit.public_prior import shrink_counts_to_public
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.adaptive.adaptive import measure_adaptive
@@ -65,7 +66,7 @@ def fitted(rows, public, *, epsilon, seed):
     answers = measure_adaptive(oracle, workload=Workload.pairs(oracle.domain), progress=silent)
     items = [answer for answer in answers if isinstance(answer, Measurement)]
     lent = next((answer for answer in answers if isinstance(answer, PublicMarginals)), None)
-    model = fit_model(items, domain=oracle.domain, public=lent)
+    model = fit_model(items, space=ModelSpace(domain=oracle.domain), public=lent)
     count = len(rows["a"])
     far = [
         np.abs(model.marginal(pair) / model.total - oracle.count(Marginal(pair)) / count).sum()

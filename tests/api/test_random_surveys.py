@@ -43,7 +43,16 @@ def test_many_random_surveys_are_told_saved_and_verified(first, tmp_path):
 def test_random_surveys_are_of_all_sizes_and_kinds():
     found = [draw_survey(seed) for seed in range(300)]
     assert {len(each.rows["age"]) for each in found} == set(SIZES)
-    for word in ("replicates", "psu =", "fpc", "base", "[[totals]]", "impute", '"model"', "most_effect"):
+    for word in (
+        "replicates",
+        "psu =",
+        "fpc",
+        "base",
+        "[[totals]]",
+        "impute",
+        '"model"',
+        "max_design_effect",
+    ):
         assert sum(word in each.design for each in found) > 3, word
     for word in ("quantile", "correlation", "ratio", "by =", "where"):
         assert sum(word in each.queries for each in found) > 10, word
@@ -109,7 +118,7 @@ def test_smooth_noise_is_found_for_every_epsilon(epsilon):
     for part in SMOOTHNESS_GRID[-1:] if epsilon == MAX_EPSILON else SMOOTHNESS_GRID:
         noise = budget.smooth_noise(Fraction(1), t=Fraction(round(held * part)))
         assert noise.price <= held
-        assert noise.deviation < 1e-6
+        assert noise.standard_deviation < 1e-6
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

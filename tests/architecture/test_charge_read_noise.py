@@ -58,7 +58,9 @@ class Street:
             rehearsal=True,
             keys=Fraction(1, 10**10),
         )
-        table = PrivateTable(self._read, schema=SCHEMA, teller=self._tell, surveyor=self._survey)
+        table = PrivateTable(
+            self._read, schema=SCHEMA, read_tallies=self._tell, read_survey_rows=self._survey
+        )
         return kind(table, run=SpyRun(self, run), noise=SpyNoise(self))
 
     def _read(self) -> SpyEngine:
@@ -151,7 +153,7 @@ CHOICE = BinChoice(by=Marginal(("a",)), binnings=(FAR,), populations=TOTALS)
 
 def smooth_law(noise: DiscreteGaussian) -> SmoothNoise:
     s = Fraction(9) if noise is LITTLE_NOISE else Fraction(1, 100)
-    return SmoothNoise(mechanism=PolyPlace(Fraction(3)), s=s, t=COUNT.beta)
+    return SmoothNoise(distribution=PolyPlace(Fraction(3)), s=s, t=COUNT.beta)
 
 
 def candidates() -> Candidates:

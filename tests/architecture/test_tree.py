@@ -18,6 +18,18 @@ Rule = Callable[[Texts], list[str]]
 # rule, and what is planted: the text that is added to each file
 RULES: list[tuple[Rule, dict[str, str]]] = [
     (
+        tree_rules.method_names_elsewhere,
+        {"cli/notes.py": "def is_copula(method):\n    return method == 'copula'"},
+    ),
+    (tree_rules.method_names_elsewhere, {"planning/plan.py": "SLOW_METHODS = ('gem',)"}),
+    (tree_rules.method_names_elsewhere, {"release/bundle.py": "WORDS = {'mst': 'a tree'}"}),
+    (
+        tree_rules.method_names_elsewhere,
+        {
+            "release/bundle.py": "def word(method):\n    match method:\n        case 'aim':\n            return 1"
+        },
+    ),
+    (
         tree_rules.import_cycles,
         {
             "schema/unit.py": "from populace.planning import plan",
@@ -61,3 +73,35 @@ def test_imports_for_types_and_late_ones_make_no_cycle() -> None:
 
 def test_words_of_identifiers() -> None:
     assert tree_rules.words_of("_max_HTTPRows_perUnit") == ["max", "http", "rows", "per", "unit"]
+
+
+# Tests of several rooms together, by what they are.
+KINDS = {
+    "architecture",
+    "audit",
+    "cli",
+    "digests",
+    "faults",
+    "golden",
+    "helpers",
+    "properties",
+    "real",
+    "slow",
+}
+KINDS |= {"statistical"}
+
+
+def test_tests_mirror_the_source() -> None:
+    """Every folder of tests is a room of the package, and a test that is named for a module lies in its room."""
+    rooms = {path.rpartition("/")[0] for path in SOURCE}
+    homes = {
+        path.rpartition("/")[2]: path.rpartition("/")[0] for path in SOURCE if not path.startswith("cli/")
+    }
+    misplaced = []
+    for path in sorted((house_rules.ROOT / "tests").rglob("test_*.py")):
+        place = path.relative_to(house_rules.ROOT / "tests")
+        room = str(place.parent).replace("native", "_native")
+        home = homes.get(place.name.removeprefix("test_"), room)
+        if place.parts[0] not in KINDS and (room not in rooms or home != room):
+            misplaced.append(str(place))
+    assert misplaced == []

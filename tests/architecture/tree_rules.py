@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from populace.methods.registry import METHODS
+
 from .house_rules import Texts, nodes
 
 # ------------------------------------------------------------------------------------------------- methods by name
@@ -23,9 +25,9 @@ OTHER_MEANINGS = {
 }
 
 
-def method_names_elsewhere(texts: Texts, names: frozenset[str]) -> list[str]:
+def method_names_elsewhere(texts: Texts) -> list[str]:
     """Only the registry knows methods by their names: nothing else compares one, or lists it."""
-    found = []
+    names, found = frozenset(METHODS), []
     for path, text in texts.items():
         if path == REGISTRY or not any(name in text for name in names):
             continue

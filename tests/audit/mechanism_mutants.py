@@ -22,6 +22,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
 from populace.private.read import rows_to_codes as read
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 Mutant = Callable[[], Any]
 
@@ -62,7 +63,7 @@ def rows_forgotten_after_the_look() -> Iterator[None]:
         budget = replace(door.budget, unit=one)
         less = []
         for marginals, noise in batches:
-            share = door.budget.measure_share(noise, marginals=len(marginals))
+            share = measure_share(door.budget, noise, marginals=len(marginals))
             less.append((marginals, budget.measure_noise(share, marginals=len(marginals))))
         with patch.object(door._table, "schema", replace(schema, unit=one)):
             return genuine(door, less)

@@ -83,7 +83,7 @@ TOTALS = (Fraction(10), Fraction(20))
 COUNT = WeightedQuestion(by=A, binning=APART, populations=TOTALS, beta=LN_2)
 CHOICE = BinChoice(by=A, binnings=(APART, Binning(name="whole", bins=((0, 1),))), populations=TOTALS)
 KEYS = PartitionSelection(DiscreteLaplace(Fraction(1)), 60)
-SMOOTH = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
+SMOOTH = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
 EXPONENTIAL = Exponential(Fraction(1, 10))
 
 # For each question how far one row that comes or goes moves an answer; 0 marks counts, which swaps move by √2 in L2.
@@ -118,8 +118,8 @@ def booked(
     table = PrivateTable(
         lambda: MemoryEngine({**CODES, "city": np.zeros(3, np.uint8)}, domain=schema.domain),
         schema=schema,
-        teller=lambda: {"city": Tally(np.array(["Bonn", "Ulm"]), np.array([500, 900]))},
-        surveyor=lambda: SurveyRows(
+        read_tallies=lambda: {"city": Tally(np.array(["Bonn", "Ulm"]), np.array([500, 900]))},
+        read_survey_rows=lambda: SurveyRows(
             codes=CODES, numbers={name: own.astype(np.float64) for name, own in CODES.items()}
         ),
     )

@@ -324,9 +324,9 @@ def test_learning_asks_the_same_of_neighbours(
 
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     first = run(valid, recorder)
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     second = run([*valid, b"\xff\xfe"], player)
     player.finish()
-    check_sensitivities(recorder.tape, player.tape, record=first.record)
+    check_sensitivities(recorder.transcript.entries, player.transcript.entries, record=first.record)
     assert first.schema == second.schema
     assert [each.counts.tolist() for each in first.items] == [each.counts.tolist() for each in second.items]

@@ -11,7 +11,7 @@ from populace.api.synthesize import release_from
 from populace.audit.replay import LeakError
 from populace.methods.fit_measurements import fit
 from populace.private.barrier import Barrier
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from tests.audit.test_discovery_replay import CANARIES, SCHEMA, People, neighbour_pairs, random_row
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Twin, run_twin
@@ -35,8 +35,8 @@ def check(twin: Twin) -> None:
     for name in ("age", "income"):
         column = twin.first.schema.columns[name]
         assert isinstance(column, RangeColumn)
-        assert column.within is not None
-        assert column.within.known
+        assert column.density is not None
+        assert column.density.known
         asked = [s for s in twin.first.record.spends if s.spend.what == f"bins of {name!r}"]
         assert len(asked) in (2, 3), "stretches, classes, and finer stretches where there are rows"
 
@@ -53,7 +53,7 @@ def test_neighbours_agree_on_what_lies_inside_bins(count, text):
         check(twin)
         column = twin.first.schema.columns["age"]
         assert isinstance(column, RangeColumn)
-        seen += column.within is not None and len(column.within.starts) > 12
+        seen += column.density is not None and len(column.density.starts) > 12
     assert seen > count / 4, "the replay hardly learnt anything"
 
 

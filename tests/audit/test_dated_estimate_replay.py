@@ -138,11 +138,11 @@ CASES = [
 def test_surveys_with_dates_agree_to_the_byte(form: str, row: str, asked: str, tmp_path: Path) -> None:
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     first = run(FORMS[form](ROWS, tmp_path / "people"), recorder, asked=asked, ledger=tmp_path / "first.db")
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     beside = FORMS[form]([*ROWS, HOSTILE[row]], tmp_path / "people")
     second = run(beside, player, asked=asked, ledger=tmp_path / "second.db")
     player.finish()
-    check_sensitivities(recorder.tape, player.tape, record=first.record)
+    check_sensitivities(recorder.transcript.entries, player.transcript.entries, record=first.record)
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
     # The name of the run and the hash of its ledger are random; all else is written down alike.
     same = replace(second, record=first.record)
@@ -152,4 +152,4 @@ def test_surveys_with_dates_agree_to_the_byte(form: str, row: str, asked: str, t
         lambda each: dump_json(each.statement),
     ):
         assert written(first) == written(same)
-    assert first.tape == second.tape
+    assert first.transcript == second.transcript

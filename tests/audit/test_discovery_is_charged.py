@@ -5,7 +5,7 @@ All of it is exact, on recorded answers and with fixed seeds: there are no false
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -137,7 +137,7 @@ def unfounded(twin: Twin) -> list[Measurement]:
     """Return the measurements that no recorded answer, with its own variance, stands behind."""
     answers = [
         (meeting.mechanism.variance, meeting.answer.reshape(-1).tolist())
-        for meeting in twin.first_tape
+        for meeting in twin.first_transcript
         if not isinstance(meeting.answer, int | dict)
     ]
     return [
@@ -223,8 +223,8 @@ def test_groups_are_told_as_the_noise_left_them(tmp_path):
         for mechanism in LAWS:
             told = barrier.discover_bins("x", groups=groups.astype(np.int64), noise=mechanism)
             asked += 1
-            assert len(recorder.tape) == asked, f"{name}: one question meets noise once"
-            met = recorder.tape[-1]
+            assert len(recorder.transcript.entries) == asked, f"{name}: one question meets noise once"
+            met = recorder.transcript.entries[-1]
             assert met.mechanism == mechanism, name
             assert met.exact.tolist() == np.bincount(groups, weights=cells).tolist(), name
             assert told.tolist() == met.answer.tolist(), name
@@ -248,24 +248,28 @@ def test_every_declared_decimal_can_be_drawn(high, decimals):
     unit = Fraction(1, 10**decimals)
     assert grid.unit == unit
     mechanism = BinDensity(
-        starts=(0,), weights=(1,), steps=grid.steps, rounds=((1,) * len(grid.steps),), unit=unit
+        starts=(0,), weights=(1,), steps=grid.steps, class_weights=((1,) * len(grid.steps),), unit=unit
     )
     drawn = draw_values(
-        pay.learnt((), inside=mechanism), np.zeros(4000, np.int64), rng=np.random.default_rng(1)
+        replace(pay.with_domain(()), density=mechanism),
+        np.zeros(4000, np.int64),
+        rng=np.random.default_rng(1),
     )
     digits = np.rint(drawn * 10**decimals).astype(np.int64) % 10
     assert np.abs(drawn * 10**decimals - np.rint(drawn * 10**decimals)).max() < 1e-2
     assert {*digits.tolist()} == {*range(10)}
 
 
-TEN = BinDensity(starts=(0, 6), weights=(6, 4), steps=(1,), rounds=((1,), (1,)))
-DAYS = BinDensity(starts=(0, 6), weights=(6, 4), rounds=((6, 2, 0, 0, 1), (4, 1, 0, 0, 0)))
+TEN = BinDensity(starts=(0, 6), weights=(6, 4), steps=(1,), class_weights=((1,), (1,)))
+DAYS = BinDensity(starts=(0, 6), weights=(6, 4), class_weights=((6, 2, 0, 0, 1), (4, 1, 0, 0, 0)))
 COLUMNS = {
-    "integer": IntegerColumn(name="x", min=0, max=9, starts=(0, 6), within=TEN),
+    "integer": IntegerColumn(name="x", min=0, max=9, starts=(0, 6), density=TEN),
     # The upper edge of the last bin belongs to it.
-    "numeric": DecimalColumn(name="x", edges=(Fraction(0), Fraction(6), Fraction(9)), decimals=0, within=TEN),
-    "time": TimeColumn(name="x", min=0, max=9, starts=(0, 6), within=TEN),
-    "date": DateColumn(name="x", min=0, max=9, starts=(0, 6), within=DAYS),
+    "numeric": DecimalColumn(
+        name="x", edges=(Fraction(0), Fraction(6), Fraction(9)), decimals=0, density=TEN
+    ),
+    "time": TimeColumn(name="x", min=0, max=9, starts=(0, 6), density=TEN),
+    "date": DateColumn(name="x", min=0, max=9, starts=(0, 6), density=DAYS),
 }
 
 

@@ -115,13 +115,13 @@ def neighbour_pairs(count: int, *, seed: int, most: int = 250) -> list[tuple[Peo
 
 def check(twin: Twin) -> None:
     assert twin.first.schema == twin.second.schema, "the learnt domains follow from the answers alone"
-    assert twin.first.schema.draft.digest == twin.first.record.schema_digest
+    assert twin.first.schema.declared.digest == twin.first.record.schema_digest
     check_twin(twin)
     record = twin.first.record
     booked = sum((spend.delta for spend in record.spends), Fraction(0))
     assert 0 < booked == record.used_delta_reserve <= record.keys < record.delta
     record.check()
-    told = [meeting for meeting in twin.first_tape if isinstance(meeting.mechanism, PartitionSelection)]
+    told = [meeting for meeting in twin.first_transcript if isinstance(meeting.mechanism, PartitionSelection)]
     for name, meeting in zip(("city", "job"), told, strict=True):
         column = record_column(twin, name)
         assert set(column.values) == set(meeting.answer)
@@ -152,7 +152,7 @@ def check_pairs(count: int, *, method: str, seed: int) -> None:
         check(twin)
         values += len(record_column(twin, "city").values) > 1
         bins += record_column(twin, "age").levels > 4
-        losses.append(privacy_loss(twin.first_tape, twin.second_tape))
+        losses.append(privacy_loss(twin.first_transcript, twin.second_transcript))
     assert min(values, bins) > count / 4, "the replay hardly learnt anything"
     # Of an (ε, δ) promise, a loss above ε + ln 2, or an infinite one, has probability 2δ at most: the events on which
     # it is that large differ in probability by half of theirs or more. False alarms: one in a million.

@@ -65,10 +65,10 @@ def twins(
 ) -> tuple[Estimates, Estimates, list, list]:
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     first = run(rows, recorder, name=name, folder=folder)
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     second = run(other, player, name=name, folder=folder)
     player.finish()
-    return first, second, recorder.tape, player.tape
+    return first, second, recorder.transcript.entries, player.transcript.entries
 
 
 def added(row: dict[str, object], *, count: int) -> tuple[pa.Table, pa.Table]:
@@ -90,17 +90,17 @@ SOME = [*((name, "loud") for name in RUNS), ("psus", "wild"), ("psus", "mute"), 
 )
 def test_neighbours_agree_under_frozen_outputs(name: str, row: str, tmp_path: Path) -> None:
     small, large = added(ROWS[row], count=40)
-    first, second, tape, other = twins(small, large, name=name, folder=tmp_path)
-    check_sensitivities(tape, other, record=first.record)
+    first, second, transcript, other = twins(small, large, name=name, folder=tmp_path)
+    check_sensitivities(transcript, other, record=first.record)
     assert first.rows == second.rows
-    assert first.tape == second.tape
+    assert first.transcript == second.transcript
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
 
 
 def test_an_empty_table_and_one_row_agree_too(tmp_path: Path) -> None:
     small, large = added(LOUD, count=0)
-    first, second, tape, other = twins(small, large, name="psus", folder=tmp_path)
-    check_sensitivities(tape, other, record=first.record)
+    first, second, transcript, other = twins(small, large, name="psus", folder=tmp_path)
+    check_sensitivities(transcript, other, record=first.record)
     assert first.rows == second.rows
 
 
@@ -108,9 +108,9 @@ def test_two_rows_are_seen_to_move_further(tmp_path: Path) -> None:
     """The same check fails where a unit moves more than one row can."""
     rows = small_survey.rows(40)
     more = pa.concat_tables([rows, pa.Table.from_pylist([LOUD, LOUD], schema=rows.schema)])
-    first, _, tape, other = twins(rows, more, name="psus", folder=tmp_path)
+    first, _, transcript, other = twins(rows, more, name="psus", folder=tmp_path)
     with pytest.raises(LeakError, match="further"):
-        check_sensitivities(tape, other, record=first.record)
+        check_sensitivities(transcript, other, record=first.record)
 
 
 def test_a_question_that_depends_on_rows_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +122,11 @@ def test_a_question_that_depends_on_rows_is_seen(tmp_path: Path, monkeypatch: py
         RUNS, "psus", (small_survey.DESIGN, small_survey.QUERIES + COUNT.replace("old", "more"))
     )
     with pytest.raises(LeakError):
-        run(large, ReplayingNoise(recorder.tape), name="psus", folder=tmp_path)
+        run(large, ReplayingNoise(recorder.transcript.entries), name="psus", folder=tmp_path)
 
 
 def test_tapes_hold_what_met_noise(tmp_path: Path) -> None:
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(7)))
     found = run(small_survey.rows(5), recorder, name="psus", folder=tmp_path)
-    assert all(isinstance(meeting, NoisyAnswer) for meeting in recorder.tape)
-    assert len(recorder.tape) == len(found.tape)
+    assert all(isinstance(meeting, NoisyAnswer) for meeting in recorder.transcript.entries)
+    assert len(recorder.transcript.entries) == len(found.transcript)

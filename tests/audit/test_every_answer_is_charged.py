@@ -58,7 +58,7 @@ ROWS, AGES = Sum(by=A), Sum(by=B, factors=(SumFactor(column="b", low=Fraction(0)
 APART = Binning(name="apart", bins=((0,), (1,)))
 TOTALS = (Fraction(10), Fraction(20))
 COUNT = WeightedQuestion(by=A, binning=APART, populations=TOTALS, beta=LN_2)
-SMOOTH = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
+SMOOTH = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1, 10**6), t=LN_2)
 CHOICE = BinChoice(by=A, binnings=(APART, Binning(name="whole", bins=((0, 1),))), populations=TOTALS)
 CHOSEN = Exponential(Fraction(1, 10))
 
@@ -174,8 +174,8 @@ class Asked:
         table = PrivateTable(
             lambda: MemoryEngine({**CODES, "city": np.zeros(3, np.uint8)}, domain=SCHEMA.domain),
             schema=SCHEMA,
-            teller=lambda: {"city": Tally(np.array(["Bonn", "Köln", "Ulm"]), counts)},
-            surveyor=lambda: SurveyRows(
+            read_tallies=lambda: {"city": Tally(np.array(["Bonn", "Köln", "Ulm"]), counts)},
+            read_survey_rows=lambda: SurveyRows(
                 codes=CODES, numbers={name: own.astype(np.float64) for name, own in CODES.items()}
             ),
         )

@@ -139,23 +139,23 @@ class Script:
     """Says one number about the first column, and nothing of interest about anything else."""
 
     def __init__(self, number):
-        self.number, self.tape = number, []
+        self.number, self.transcript = number, []
 
     def add(self, exact, *, mechanism):
-        answer = np.zeros_like(exact) if self.tape else np.array([0, self.number])
-        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer))
+        answer = np.zeros_like(exact) if self.transcript else np.array([0, self.number])
+        self.transcript.append(NoisyAnswer(exact.copy(), mechanism, answer))
         return answer
 
 
 def met(number):
     """Return the laws of all that met noise after this first answer; every time one cell had moved by one row."""
-    tapes = []
+    transcripts = []
     for table in (EMPTY, ONE):
         source = Script(number)
         whole_run(CASE, table, source)
-        tapes.append(source.tape)
+        transcripts.append(source.transcript)
     laws = []
-    for one, other in zip(*tapes, strict=True):
+    for one, other in zip(*transcripts, strict=True):
         assert one.mechanism == other.mechanism
         assert np.abs(other.exact - one.exact).sum() == 1
         laws.append(one.mechanism)

@@ -19,7 +19,7 @@ def losses(method, *, runs, pair=(EMPTY, ONE), **options):
     found, cap = [], None
     for seed in range(runs):
         twin = run_twin(pair, method=method, ledgers=None, seed=seed, **options)
-        found.append(privacy_loss(twin.first_tape, twin.second_tape))
+        found.append(privacy_loss(twin.first_transcript, twin.second_transcript))
         cap = float(twin.first.record.cap)
     return np.array(found), cap
 
@@ -86,7 +86,7 @@ def test_choice_law_on_enumerated_neighbours(method):
             chosen = [b.spend for b in twin.first.record.spends if isinstance(b.spend.mechanism, Exponential)]
             picks = [
                 (one, other)
-                for one, other in zip(twin.first_tape, twin.second_tape, strict=True)
+                for one, other in zip(twin.first_transcript, twin.second_transcript, strict=True)
                 if isinstance(one.answer, int)
             ]
             for spend, (one, other) in zip(chosen, picks, strict=True):

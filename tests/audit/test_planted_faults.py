@@ -5,6 +5,7 @@ Every fault changes one line of one function.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from populace.core.errors import InternalError, PopulaceError
 from populace.privacy.accounting import partition_selection as stability
 from populace.privacy.accounting import privacy_loss as loss
-from populace.privacy.accounting.mechanisms import Exponential
+from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential
 from populace.privacy.accounting.partition_selection import delta_price, reveal_probability
 from populace.privacy.accounting.spend_record import SpendRecord, _min_sensitivity
 from populace.privacy.ledger.ledger import Ledger
@@ -55,12 +56,37 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "for sums, noise in batches\n",
         "for sums, noise in batches[-1:]\n",
     ),
-    ("verb discover_rows", Barrier.discover_rows, SPEND, "self._table._engine or " + SPEND),
-    ("verb discover_values", Barrier.discover_values, SPEND, "self._table._tallies or " + SPEND),
-    ("verb smooth", Barrier.smooth, SPEND, "self._table._rows or " + SPEND),
-    ("verb bound_size", Barrier.bound_size, SPEND, "self._table._rows or " + SPEND),
-    ("verb choose_bins", Barrier.choose_bins, SPEND, "self._table._rows or " + SPEND),
-    ("verb discover_bins", Barrier.discover_bins, SPEND, "self._table._engine or " + SPEND),
+    (
+        "verb discover_rows",
+        Barrier.discover_rows,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_values",
+        Barrier.discover_values,
+        SPEND,
+        "self._table._read_tallies.cache_info().currsize or " + SPEND,
+    ),
+    ("verb smooth", Barrier.smooth, SPEND, "self._table._read_survey_rows.cache_info().currsize or " + SPEND),
+    (
+        "verb bound_size",
+        Barrier.bound_size,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb choose_bins",
+        Barrier.choose_bins,
+        SPEND,
+        "self._table._read_survey_rows.cache_info().currsize or " + SPEND,
+    ),
+    (
+        "verb discover_bins",
+        Barrier.discover_bins,
+        SPEND,
+        "self._table._read_engine.cache_info().currsize or " + SPEND,
+    ),
     # Noise that is shared.
     (
         "verb score",
@@ -287,3 +313,12 @@ def test_a_fault_is_seen(check, held, old, new, tmp_path):
         check_split(tmp_path) if check == "split" else CHECKS[check]()
     # A fault that cannot run is none.
     assert not isinstance(found.value, InternalError)
+
+
+def test_nothing_that_a_fault_computed_is_kept():
+    """Thresholds are kept, and come from tails through two functions that are kept as well."""
+    asked = {"delta": Fraction(1, 1000), "unit": PrivacyUnit()}
+    right = stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked)
+    with seeded(stability._tail, "(1 + (-ball", "(9 + (-ball"):
+        assert stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked) < right
+    assert stability.min_threshold(DiscreteLaplace(Fraction(2)), **asked) == right

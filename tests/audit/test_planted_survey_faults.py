@@ -45,6 +45,7 @@ from populace.survey.smooth_questions import (
 )
 from populace.survey.sums import Sum
 from tests.helpers import small_survey
+from tests.helpers.survey_oracle import plan_queries
 
 SCHEMA = Schema.parse("""
 [columns.PLACE]
@@ -177,7 +178,7 @@ def filled(**changes):
     return Donors(column="PAY", **told | changes)
 
 
-LAW = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+LAW = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 
 
 def asked_of(table, question):
@@ -266,7 +267,9 @@ def test_a_rehearsal_without_its_stamps_is_still_one(tmp_path):
 def test_a_statement_names_all_of_the_design_that_is_public(strata, psu, fpc):
     schema = Schema.parse(small_survey.SCHEMA)
     design = Design.parse(f"[design]\n{strata}{psu}{fpc}", schema=schema)
-    words = list_survey_limitations(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))[0]
+    words = list_survey_limitations(
+        plan_queries(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))
+    )[0]
     assert ("the strata (“stratum”)" in words) == bool(strata)
     assert ("the primary sampling units (“psu”)" in words) == bool(psu)
     assert ("the sizes of what was sampled from" in words) == bool(fpc)

@@ -282,10 +282,12 @@ def test_synthetic_rows_follow_the_noisy_count_for_frames_too(tmp_path, library)
         "pandas": lambda t: t.to_pandas(),
         "polars": lambda t: pytest.importorskip("polars").from_arrow(t),
     }[library]
-    tape = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
+    recorder = RecordingNoise(ExactNoise(RehearsalEntropy(3)))
     ask = {"schema": schema, "epsilon": "0.1", "delta": "1e-6", "seed": 1}
-    one = synthesize(native(frame(200)), **ask, noise=tape, ledger=tmp_path / "1.db")
-    two = synthesize(native(frame(201)), **ask, noise=ReplayingNoise(tape.tape), ledger=tmp_path / "2.db")
+    one = synthesize(native(frame(200)), **ask, noise=recorder, ledger=tmp_path / "1.db")
+    two = synthesize(
+        native(frame(201)), **ask, noise=ReplayingNoise(recorder.transcript.entries), ledger=tmp_path / "2.db"
+    )
     assert one.synthetic.equals(two.synthetic)
     assert one.synthetic.num_rows == max(0, round(one.model.total))
 

@@ -90,12 +90,12 @@ class Silent:
         pytest.fail(f"{name} was asked")
 
 
-def many(oracle: SurveyOracle, *, counts=200, way=None, people=10**6):
+def many(oracle: SurveyOracle, *, counts=200, method=None, people=10**6):
     totals = ControlTotals(by=Marginal(("SEX",)), populations=(Fraction(people, 2),) * 2, binnings=())
     return estimate_counts(
         oracle,
         [PopulationCount(name=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
-        weighting=Calibration(controls=(totals,), way=way),
+        calibration=Calibration(controls=(totals,), method=method),
     )
 
 
@@ -107,7 +107,7 @@ def test_counts_whose_noise_cannot_be_drawn_are_refused_before_the_table(epsilon
 
 def test_counts_without_an_epsilon_for_smooth_noise_are_refused_before_the_table():
     with pytest.raises(UsageError, match="too small for noise that follows"):
-        many(Silent(1), way=CountMethod.SMOOTH)
+        many(Silent(1), method=CountMethod.SMOOTH)
     with pytest.raises(UsageError, match="totals are too large"):
         many(Silent(10), counts=2, people=2**60)
 

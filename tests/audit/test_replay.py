@@ -15,6 +15,7 @@ import pytest
 from populace.api.synthesize import release_from
 from populace.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
@@ -34,7 +35,7 @@ def check_twin(twin: Twin) -> None:
     first, second = twin.first, twin.second
     # The run's own name and place in the ledger are random; all else in the record must agree.
     assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
-    check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
+    check_sensitivities(twin.first_transcript, twin.second_transcript, record=first.record)
     check_conservation(twin)
     assert [first.released_rows is None, second.released_rows is None] == [
         first.record.method != "stability"
@@ -51,7 +52,7 @@ def check_twin(twin: Twin) -> None:
 def check_conservation(twin: Twin) -> None:
     """The loss implied by the laws that met the data ≤ what the ledger booked ≤ the cap; and nearly all is used."""
     record = twin.first.record
-    meetings = iter(twin.first_tape)
+    meetings = iter(twin.first_transcript)
     implied = 0
     for spend in (booked.spend for booked in record.spends):
         laws = [next(meetings).mechanism for _ in range(spend.answers if spend.verb == "measure" else 1)]
@@ -193,7 +194,7 @@ def test_a_person_of_many_rows_moves_no_more_than_three(method, relation, moved,
     check_twin(twin)
     furthest = max(
         distance(a, b)
-        for a, b in zip(twin.first_tape, twin.second_tape, strict=True)
+        for a, b in zip(twin.first_transcript, twin.second_transcript, strict=True)
         if not isinstance(a.answer, int)
     )
     assert furthest == moved
@@ -226,9 +227,9 @@ def test_a_value_that_slips_past_the_barrier_is_caught(tmp_path, monkeypatch):
 @pytest.mark.parametrize("verb", ["add", "pick"])
 def test_noise_that_is_not_the_booked_one_is_caught(verb):
     twin = run_twin(neighbour_pairs(24, seed=5)[20], method="mst", ledgers=None, seed=1)
-    tapes = [twin.first_tape, twin.second_tape]
+    transcripts = [twin.first_transcript, twin.second_transcript]
     place = next(
-        n for n, met in enumerate(tapes[0]) if isinstance(met.mechanism, Fraction) is (verb == "pick")
+        n for n, met in enumerate(transcripts[0]) if isinstance(met.mechanism, Fraction) is (verb == "pick")
     )
 
     def sharper(met: NoisyAnswer) -> NoisyAnswer:
@@ -239,7 +240,10 @@ def test_noise_that_is_not_the_booked_one_is_caught(verb):
         )
         return replace(met, mechanism=mechanism)
 
-    drawn = [[*tape[:place], sharper(tape[place]), *tape[place + 1 :]] for tape in tapes]
+    drawn = [
+        [*transcript[:place], sharper(transcript[place]), *transcript[place + 1 :]]
+        for transcript in transcripts
+    ]
     with pytest.raises(LeakError, match="is booked"):
         check_sensitivities(*drawn, record=twin.first.record)
 
@@ -278,7 +282,7 @@ def test_faults_of_told_rows_are_caught(fault, monkeypatch):
 
 def test_drawing_rows_reads_nothing_private(tmp_path):
     twin = run_twin(neighbour_pairs(1, seed=9)[0], method="mst", ledgers=tmp_path, seed=1)
-    model = fit_least_squares(twin.first.items, domain=schema().domain)
+    model = fit_least_squares(twin.first.items, space=ModelSpace(domain=schema().domain))
     first = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     second = draw_table(schema(), model, rows=50, rng=np.random.default_rng(1))
     assert first.equals(second)

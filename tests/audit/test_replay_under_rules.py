@@ -30,11 +30,11 @@ def test_neighbours_agree_under_rules(method, step):
     for number, pair in enumerate(neighbour_pairs(24, seed=6)[::step]):
         twin = run_twin(pair, method=method, ledgers=None, seed=number, text=RULED)
         first, second = twin.first, twin.second
-        check_sensitivities(twin.first_tape, twin.second_tape, record=first.record)
+        check_sensitivities(twin.first_transcript, twin.second_transcript, record=first.record)
         assert replace(second.record, run=first.record.run, digest=first.record.digest) == first.record
         for one, other in zip(first.items, second.items, strict=True):
             assert one.marginal == other.marginal
             np.testing.assert_array_equal(one.counts, other.counts)
         if number % 6 == 0:
             table = release_from(first, fit(first), rows=2000, seed=1).table
-            assert sum(TableCodec(first.schema).broken(table).values()) == 0
+            assert sum(TableCodec(first.schema).count_violations(table).values()) == 0

@@ -101,11 +101,11 @@ def test_a_whole_patient_is_covered(method, neighbours, pairs, monkeypatch):
         common = {"schema": schema(3, neighbours), "epsilon": "4", "delta": "1e-3", "method": method}
         recorder = RecordingNoise(ExactNoise(RehearsalEntropy(number)))
         one = measure(frame(first), noise=recorder, **common)
-        player = ReplayingNoise(recorder.tape)
+        player = ReplayingNoise(recorder.transcript.entries)
         measure(frame(second), noise=player, **common)
         player.finish()
-        check_sensitivities(recorder.tape, player.tape, record=one.record)
-        moved = np.abs(recorder.tape[1].exact - player.tape[1].exact).sum()
+        check_sensitivities(recorder.transcript.entries, player.transcript.entries, record=one.record)
+        moved = np.abs(recorder.transcript.entries[1].exact - player.transcript.entries[1].exact).sum()
         furthest = max(furthest, int(moved))
     # Tight: some patient does use all three rows, so a smaller declared distance would be caught.
     assert furthest == (6 if neighbours == "replace-one" else 3)

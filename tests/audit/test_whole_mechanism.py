@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from populace.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
+from populace.core.transcript import Transcript
 from populace.methods.method import DeltaUse
 from populace.methods.registry import METHODS as ALL
 from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
@@ -131,19 +132,19 @@ class Wild:
     """A noise source that says anything: what is there, nothing at all, less than nothing, far too much."""
 
     def __init__(self, seed):
-        self.rng, self.tape = np.random.default_rng(seed), []
+        self.rng, self.transcript = np.random.default_rng(seed), Transcript()
         self.spread = self.rng.choice([0, 1, 30, 1000])
 
     def add(self, exact, *, mechanism):
         spread = self.spread * float(mechanism.variance) ** 0.5
         answer = exact + np.rint(self.rng.normal(0.0, spread, exact.shape)).astype(np.int64)
         answer = (answer, answer, 0 * answer, -np.abs(answer))[self.rng.integers(4)]
-        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer.copy()))
+        self.transcript.record(NoisyAnswer(exact.copy(), mechanism, answer.copy()))
         return answer
 
     def pick(self, scores, *, rate):
         answer = int(self.rng.integers(len(scores)))
-        self.tape.append(NoisyAnswer(scores.copy(), rate, answer))
+        self.transcript.record(NoisyAnswer(scores.copy(), rate, answer))
         return answer
 
 
@@ -161,7 +162,7 @@ def test_no_answers_stop_a_run(case):
     for source in sources:
         for table in (common, decoy(case, 20, seed=1)):
             assert whole_run(case, table, source).items
-            source.tape.clear()
+            source.transcript = Transcript()
 
 
 HALF, TWICE = Fraction(1, 2), Fraction(2)
@@ -309,7 +310,7 @@ def test_the_loss_of_runs_that_reach_pairs_has_the_promised_mean_and_spread(come
     found, looked = [], 0
     for seed in range(300):
         story = whole_run(case, here, RecordingNoise(ExactNoise(RehearsalEntropy(seed))))
-        found.append(privacy_loss(story.tape, met(case, story, private)))
+        found.append(privacy_loss(story.transcript, met(case, story, private)))
         looked += any(step.verb == "score" for step in story.steps)
     assert looked == 300
     mu_squared = allowed(epsilon=4, delta=0.05)

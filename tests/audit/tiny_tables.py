@@ -114,8 +114,8 @@ class Twin:
 
     first: Measurements
     second: Measurements
-    first_tape: list[NoisyAnswer]
-    second_tape: list[NoisyAnswer]
+    first_transcript: list[NoisyAnswer]
+    second_transcript: list[NoisyAnswer]
 
 
 def run_twin(
@@ -136,7 +136,7 @@ def run_twin(
     folder = ledgers or Path("nowhere")
     with nullcontext() if ledgers else patch.object(reservation, "Ledger", Workspace):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)
-        player = ReplayingNoise(recorder.tape)
+        player = ReplayingNoise(recorder.transcript.entries)
         second = measure(pair[1].frame(), ledger=folder / f"{seed}-b.db", noise=player, **common)
     player.finish()
-    return Twin(first, second, recorder.tape, player.tape)
+    return Twin(first, second, recorder.transcript.entries, player.transcript.entries)

@@ -216,12 +216,12 @@ class Witness:
                 return
 
     def _ask(self, verb: str, asked: Any, options: Mapping[str, Any]) -> Any:
-        before, told, booked = len(self.source.tape), None, None
+        before, told, booked = len(self.source.transcript.entries), None, None
         try:
             told = getattr(self.door, verb)(asked, **options)
             booked = self.door._run.spends()[-1].spend
         finally:
-            met = tuple(self.source.tape[before:])
+            met = tuple(self.source.transcript.entries[before:])
             self.steps.append(Step(verb, asked, options, told, booked, met))
         return told
 
@@ -234,7 +234,7 @@ class Story:
     items: list[Any]
 
     @property
-    def tape(self) -> list[NoisyAnswer]:
+    def transcript(self) -> list[NoisyAnswer]:
         return [meeting for step in self.steps for meeting in step.meetings]
 
 
@@ -292,7 +292,7 @@ def recorded(case: Case, rows: int, *, seed: int) -> Story:
 
 def replay(case: Case, story: Story, table: Table) -> None:
     """Run the whole method on a table that gives the answers of a story; nothing may be asked or told otherwise."""
-    player = ReplayingNoise(story.tape)
+    player = ReplayingNoise(story.transcript)
     try:
         again = whole_run(case, table, player)
         player.finish()
@@ -307,13 +307,13 @@ def replay(case: Case, story: Story, table: Table) -> None:
 
 def met(case: Case, story: Story, table: PrivateTable) -> list[NoisyAnswer]:
     """Ask a table the questions of a story, give it the story's answers, and return what met the noise."""
-    player = ReplayingNoise(story.tape)
+    player = ReplayingNoise(story.transcript)
     door = Barrier(table, run=Tab(case), noise=player)
     for step in story.steps:
         if step.booked:
             getattr(door, step.verb)(step.asked, **step.options)
     player.finish()
-    return player.tape
+    return player.transcript.entries
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.design.survey_columns import cut
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.query_plan import QueryPlan
 from tests.cli.workspace import Workspace
+from tests.helpers.survey_oracle import plan_queries
 
 SCHEMA = Schema.from_sizes({"SEX": 2, "INC": 100})
 
@@ -46,7 +46,7 @@ def test_a_range_in_a_query_is_said_to_be_what_does_not_go_with_filling() -> Non
     design = Design.parse("[missing.INC]\nhow = 'model'\nmatch = ['SEX']\n", schema=SCHEMA)
     queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "INC"\nhigh = 50\n', schema=SCHEMA)
     with pytest.raises(UsageError, match="low and high do not go with"):
-        QueryPlan.of(design, queries)
+        plan_queries(design, queries)
 
 
 @pytest.mark.parametrize(("queries", "better"), [(1, True), (40, False)])

@@ -72,12 +72,12 @@ WORKLOAD_PLACES = {
 }
 DESIGN_PLACES = {
     "base": "[design]\nbase = {}\n",
-    "most_weight": '[design]\nweights = "weight"\nmost_weight = {}\n',
+    "max_weight": '[design]\nweights = "weight"\nmax_weight = {}\n',
     "share": '[design]\nweights = "weight"\nshare = {}\n',
     "sampled share": "[design]\nsampled = {}\n",
     "totals": '[[totals]]\nby = ["sex"]\ncounts = {{ f = {}, m = 10 }}\n',
     "psus": '[design]\nweights = "weight"\nstrata = "stratum"\npsu = "psu"\n[design.psus]\na = {}\nb = 2\n',
-    "most_effect": '[design]\nweights = "weight"\nmost_effect = {}\n',
+    "max_design_effect": '[design]\nweights = "weight"\nmax_design_effect = {}\n',
 }
 QUERY = '[[query]]\nname = "q"\n'
 QUERY_PLACES = {

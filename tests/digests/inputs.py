@@ -339,13 +339,16 @@ where = "income < 300"
 """
 DESIGNS = {
     "rows": ("[design]\n", QUERIES + OTHER_QUERIES),
-    "weights": ('[design]\nweights = "weight"\nmost_weight = 40\n', QUERIES + OTHER_QUERIES),
+    "weights": ('[design]\nweights = "weight"\nmax_weight = 40\n', QUERIES + OTHER_QUERIES),
     "strata": (
         '[design]\nstrata = "stratum"\nbase = { a = 20, b = 30.5 }\nfpc = { a = 4000, b = 0.1 }\n',
         QUERIES,
     ),
     "psus": ('[design]\nweights = "weight"\nstrata = "stratum"\npsu = "psu"\n', QUERIES + OTHER_QUERIES),
-    "design effect": ('[design]\nweights = "weight"\npsu = "psu"\nmost_effect = 4\nfpc = 60\n', QUERIES),
+    "design effect": (
+        '[design]\nweights = "weight"\npsu = "psu"\nmax_design_effect = 4\nfpc = 60\n',
+        QUERIES,
+    ),
     "lonely": (
         '[design]\nstrata = "stratum"\npsu = "psu"\npsus = { a = ["1"] }\nlonely = "adjust"\n',
         MEANS + COUNTS,

@@ -7,6 +7,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -25,7 +26,7 @@ def items():
 
 
 def test_fitted_tables_are_those_of_another_solver():
-    model = fit_least_squares(items(), domain=DOMAIN, tolerance=1e-9)
+    model = fit_least_squares(items(), space=ModelSpace(domain=DOMAIN), tolerance=1e-9)
     assert model.total == pytest.approx(101.65, rel=1e-12)
     assert model.loss(items()) == pytest.approx(6.502920868, abs=1e-7)
     np.testing.assert_allclose(
@@ -41,7 +42,7 @@ def test_fitted_tables_are_those_of_another_solver():
 
 
 def test_columns_that_never_met_are_independent_given_what_lies_between():
-    model = fit_least_squares(items(), domain=DOMAIN, tolerance=1e-9)
+    model = fit_least_squares(items(), space=ModelSpace(domain=DOMAIN), tolerance=1e-9)
     first, second = model.marginal(("a", "b")), model.marginal(("b", "c"))
     np.testing.assert_allclose(model.marginal(("a", "c")), (first / first.sum(axis=0)) @ second, atol=1e-6)
 
@@ -51,7 +52,7 @@ def test_codes_of_a_group_share_its_rows_by_their_noisy_counts():
     grouping = Grouping("x", (0, 1, 1, 1))
     fine = Measurement(Marginal(("x",)), np.array([80, 60, 50, -10]), Fraction(1))
     coarse = Measurement(Marginal(("x",), (grouping,)), np.array([84, 96]), Fraction(1))
-    model = fit_least_squares([fine, coarse], domain=Domain({"x": 4}))
+    model = fit_least_squares([fine, coarse], space=ModelSpace(domain=Domain({"x": 4})))
     # Precisions: group 0 has 1 + 1, group 1 has 1/3 + 1. Free of signs, least squares is each group's own mean.
     np.testing.assert_allclose(model.grouped_marginal(("x",)), [82.0, (100 / 3 + 96) / (4 / 3)], atol=1e-4)
     # 60 + 50 is 13 above the group's 97 rows: 6.5 come off each, and the negative code gets nothing.

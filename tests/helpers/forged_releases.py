@@ -194,12 +194,12 @@ class Forger:
             if "schema" in told:
                 told["schema"] = text
             if "schema_digest" in told:
-                told["schema_digest"] = schema.digest if name != "statement.json" else schema.draft.digest
+                told["schema_digest"] = schema.digest if name != "statement.json" else schema.declared.digest
             if "record" in told:
-                told["record"]["schema_digest"] = schema.draft.digest
+                told["record"]["schema_digest"] = schema.declared.digest
             for digests in told.get("parents", {}).values():
                 if "schema" in digests:
-                    digests["schema"] = schema.draft.digest
+                    digests["schema"] = schema.declared.digest
             path.write_text(dump_json(told), encoding="utf-8")
 
     def _parquet(self) -> str:

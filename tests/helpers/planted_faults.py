@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 @contextmanager
 def seeded(held: Any, old: str, new: str) -> Iterator[None]:
     """Let a function, method or property run with `new` in the place of `old`, which its text has just once."""
-    function, caches = _inner(held)
+    function = _inner(held)
     text = textwrap.dedent(inspect.getsource(function))
     assert text.count(old) == 1, f"{function.__qualname__} does not have {old!r} once"
     genuine = function.__code__
@@ -24,30 +25,31 @@ def seeded(held: Any, old: str, new: str) -> Iterator[None]:
     )
     changed = _code(_code(whole, "around"), function.__name__)
     assert changed.co_freevars == genuine.co_freevars, "a fault may not use other names of what is around it"
-    _clear(caches)
+    clear_caches()
     function.__code__ = changed
     try:
         yield
     finally:
         function.__code__ = genuine
-        _clear(caches)
+        clear_caches()
 
 
-def _inner(held: Any) -> tuple[FunctionType, list[Any]]:
-    """Return the function that is run in the end, and the caches around it."""
-    caches = []
+def clear_caches() -> None:
+    """Forget what the package has kept: a number that came from a fault, through whichever function, must not stay."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("populace."):
+            for held in list(vars(module).values()):
+                if hasattr(held, "cache_clear"):
+                    held.cache_clear()
+
+
+def _inner(held: Any) -> FunctionType:
+    """Return the function that is run in the end."""
     while not isinstance(held, FunctionType) or hasattr(held, "__wrapped__"):
-        if hasattr(held, "cache_clear"):
-            caches.append(held)
         held = (
             held.fget if isinstance(held, property) else getattr(held, "__wrapped__", None) or held.__func__
         )
-    return held, caches
-
-
-def _clear(caches: list[Any]) -> None:
-    for cache in caches:
-        cache.cache_clear()
+    return held
 
 
 def _code(whole: CodeType, name: str) -> CodeType:

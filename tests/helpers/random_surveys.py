@@ -186,7 +186,7 @@ def _design(rng: np.random.Generator, kind: str, *, strata: int, psus: int) -> s
     if kind == "psus":
         lines.append('psu = "psu"')
         if rng.random() < 0.3:
-            lines.append("most_effect = 4")
+            lines.append("max_design_effect = 4")
     if kind != "replicates" and kind != "totals" and rng.random() < 0.5:
         lines.append(f"fpc = {rng.choice(['0.5', '1', '4', '60', '5000'])}")
     if kind == "replicates":

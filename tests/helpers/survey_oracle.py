@@ -12,9 +12,13 @@ from populace.core.marginals import Counts, Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.schema.schema import Schema
+from populace.survey.answer_queries import answer_queries
 from populace.survey.design.design import Design
+from populace.survey.estimate_result import Estimate
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.sums import STEPS, Sum
-from populace.survey.survey_oracle import SumBatch
+from populace.survey.survey_oracle import SumBatch, SurveyOracle
 from populace.survey.variance.sampled_rows import SampledRows
 
 
@@ -78,3 +82,14 @@ class FakeSurvey:
         else:
             drawn = self._rng.laplace(0, float(mechanism.scale), shape)
         return np.asarray(np.rint(self._noise * drawn), dtype=np.int64)
+
+
+def plan_queries(design: Design, queries: Queries, *, epsilon: int = 40) -> QueryPlan:
+    """Return the plan of a run with a budget that is large enough for most of them."""
+    budget = Budget.of(Fraction(epsilon), Fraction(0), unit=design.schema.unit)
+    return QueryPlan.of(design, queries, budget=budget)
+
+
+def answer_directly(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
+    """Plan queries for the budget of an oracle, and ask it."""
+    return answer_queries(oracle, plan=QueryPlan.of(design, queries, budget=oracle.budget))

@@ -18,6 +18,7 @@ from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
 from populace.schema.conditions.rules import NO_RULES
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 
 class Workspace:
@@ -37,7 +38,7 @@ class Workspace:
         return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
 
     def measure(self, marginals, *, noise):
-        self.spent += self.budget.measure_share(noise, marginals=len(marginals))
+        self.spent += measure_share(self.budget, noise, marginals=len(marginals))
         self.asked.append([m.clique for m in marginals])
         self.noises.append(noise)
         deviation = self.loud * float(noise.variance) ** 0.5

@@ -11,6 +11,7 @@ import pytest
 
 from populace.api.synthesize import measure
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.mst import pair_candidates
 from populace.methods.registry import METHODS, find_method
@@ -152,9 +153,8 @@ def test_compression_never_joins_what_a_rule_tells_apart(merge, seed):
 def test_candidates_are_rounded_products_and_skip_one_group_columns():
     domain = Domain({"a": 2, "b": 3, "c": 2})
     columns = [column("a", [30, 70]), column("b", [100, 0, 0]), column("c", [50, 50])]
-    found = pair_candidates(
-        domain, columns, (Grouping("b", (0, 0, 0)),), total=100.0, noise=DiscreteGaussian(Fraction(9))
-    )
+    space = ModelSpace(domain=domain).group([Grouping("b", (0, 0, 0))])
+    found = pair_candidates(columns, space=space, total=100.0, noise=DiscreteGaussian(Fraction(9)))
     assert [m.clique for m in found.marginals] == [("a", "c")]
     assert found.estimates[0].tolist() == [[15, 15], [35, 35]]
     assert 0 < found.penalties[0] < 30

@@ -9,7 +9,8 @@ import pytest
 from populace.api.synthesize import measure, release_from
 from populace.core.errors import ResourceError, UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.inference.constraints.public_totals import check_constraints
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
 from populace.methods.mst import pair_candidates
@@ -155,9 +156,8 @@ COLUMNS = [column("a", [10, 30, 40, 20]), column("b", [45, 15, 40]), column("c",
 
 
 def test_estimates_of_joined_pairs_are_what_the_rules_imply():
-    found = pair_candidates(
-        DOMAIN, COLUMNS, (), rules=RULES, total=100.0, noise=DiscreteGaussian(Fraction(9))
-    )
+    space = ModelSpace(domain=DOMAIN, rules=RULES)
+    found = pair_candidates(COLUMNS, space=space, total=100.0, noise=DiscreteGaussian(Fraction(9)))
     estimates = dict(zip((m.clique for m in found.marginals), found.estimates, strict=True))
     assert estimates["a", "b"].tolist() == [[0, 0, 10], [0, 0, 30], [30, 10, 0], [15, 5, 0]]
     assert estimates["a", "c"].tolist() == [[5, 5], [15, 15], [20, 20], [10, 10]]
@@ -167,10 +167,10 @@ def test_estimates_of_joined_pairs_are_what_the_rules_imply():
 
 def test_columns_that_no_rule_joins_are_as_they_were():
     """Bit for bit: rules elsewhere, or none at all, change nothing for other pairs."""
-    plain = fit_baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=Rules(), total=100.0)
+    plain = fit_baseline(COLUMNS, space=ModelSpace(domain=DOMAIN), total=100.0)
     classes = {"b": RULES.classes["b"], "c": Grouping("c", (0, 1))}
     other = Rules(classes=classes, rules=(Rule(text="bc", clique=("b", "c"), allowed=np.eye(2, dtype=bool)),))
-    ruled = fit_baseline(COLUMNS, domain=DOMAIN, groupings={}, rules=other, total=100.0)
+    ruled = fit_baseline(COLUMNS, space=ModelSpace(domain=DOMAIN, rules=other), total=100.0)
     np.testing.assert_array_equal(plain.pair(("a", "b")), np.outer(plain.columns["a"], plain.columns["b"]))
     np.testing.assert_array_equal(ruled.columns["a"], plain.columns["a"])
 
@@ -179,13 +179,13 @@ def test_room_is_refused_only_where_a_large_cycle_would_close():
     domain = Domain({"a": 300, "b": 300, "c": 300, "d": 300})
     classes = {"a": Grouping("a", tuple(range(300))), "b": Grouping("b", tuple(range(300)))}
     rule = Rule(text="ab", clique=("a", "b"), allowed=np.tri(300, dtype=bool))
-    room = TreeSizeLimit(Rules(classes=classes, rules=(rule,)), domain=domain, groupings={})
+    limit = TreeSizeLimit(ModelSpace(domain=domain, rules=Rules(classes=classes, rules=(rule,))))
     pairs = [("a", "c"), ("b", "c"), ("c", "d"), ("a", "b")]
-    assert room.admissible([0, 1, 2, 3], pairs=pairs, chosen=[]) == [0, 1, 2, 3]
+    assert limit.admissible([0, 1, 2, 3], pairs=pairs, chosen=[]) == [0, 1, 2, 3]
     # a – b by the rule and a – c measured: b – c would need a table of all three.
     assert MAX_ADDED_CELLS < 300**3
-    assert room.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [2, 3]
-    free = TreeSizeLimit(Rules(), domain=domain, groupings={})
+    assert limit.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [2, 3]
+    free = TreeSizeLimit(ModelSpace(domain=domain))
     assert free.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [1, 2, 3]
 
 
@@ -195,4 +195,4 @@ def test_rules_that_cannot_be_modelled_are_refused_before_anything_is_spent(tmp_
         run(TEXT, tmp_path)
     assert not (tmp_path / "ledger.db").exists()
     with pytest.raises(UsageError, match="the rules know 4 codes"):
-        check_rules_satisfiable(RULES, domain=Domain({"a": 5, "b": 3, "c": 2}))
+        check_constraints(ModelSpace(domain=Domain({"a": 5, "b": 3, "c": 2}), rules=RULES))

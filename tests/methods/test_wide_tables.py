@@ -47,7 +47,7 @@ def test_a_workload_by_name_of_a_wide_table_is_no_list() -> None:
         check_noise_fits(
             MST, wanted, domain=schema.domain, budget=Budget.of(*SPENT.values(), unit=PrivacyUnit())
         )
-        assert (wanted.label, wanted.under(schema)) == ("triples", wanted)
+        assert (wanted.label, wanted.for_schema(schema)) == ("triples", wanted)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

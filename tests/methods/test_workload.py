@@ -156,15 +156,15 @@ def test_a_marginal_too_large_to_hold_is_refused() -> None:
 
 
 def test_a_workload_made_by_hand_is_checked() -> None:
-    made = Workload(weights={("SEX", "AGE"): 0.1}).under(SCHEMA)
+    made = Workload(weights={("SEX", "AGE"): 0.1}).for_schema(SCHEMA)
     assert dict(made.weights) == {("AGE", "SEX"): Fraction(1, 10)}
     for weights in ({(): 1}, {("a", "a"): 1}, {("a",): 0}, {("a",): float("inf")}):
         with pytest.raises(UsageError):
             Workload(weights=weights)
     with pytest.raises(UsageError, match="no column"):
-        Workload(weights={("AGE", "WAGE"): 1}).under(SCHEMA)
+        Workload(weights={("AGE", "WAGE"): 1}).for_schema(SCHEMA)
     with pytest.raises(UsageError, match="twice"):
-        Workload(weights={("AGE", "SEX"): 1, ("SEX", "AGE"): 2}).under(SCHEMA)
+        Workload(weights={("AGE", "SEX"): 1, ("SEX", "AGE"): 2}).for_schema(SCHEMA)
     with pytest.raises(TypeError):
         made.weights["AGE",] = 1  # type: ignore[index]
 

@@ -34,7 +34,7 @@ def test_both_find_the_same_tables(monkeypatch, most, by_edges):
 
 
 def test_costs_whose_products_overflow_are_left_to_python():
-    assert kernels.eliminate_columns([3], costs=[2**40, 2**40], by_edges=True) is None
+    assert kernels.eliminate_variables([3], costs=[2**40, 2**40], by_edges=True) is None
     tables, chordal = junction_tree.eliminate([3], costs=[2**40, 2**40], by_edges=True)
     assert (tables, chordal) == ([3], True)
 
@@ -50,7 +50,7 @@ def call(**changed):
         "tables": np.zeros((3, 1), np.uint64),
         "kept": np.zeros(3, np.uint8),
     } | changed
-    kernels._native.eliminate_columns(given["sets"], given["costs"], True, given["tables"], given["kept"])
+    kernels._native.eliminate_variables(given["sets"], given["costs"], True, given["tables"], given["kept"])
 
 
 def test_the_call_that_is_changed_below_is_right():

@@ -101,7 +101,7 @@ def test_walks_are_slots():
         for clique in permutations(inside, size):
             cells, other = DOMAIN.cells(clique), rng.random(DOMAIN.shape(clique))
             made, work = table.copy(), np.empty(2 * cells)
-            kernels.carry_cells(
+            kernels.scale_to_separator(
                 other.reshape(-1),
                 made.reshape(-1),
                 work,
@@ -125,7 +125,7 @@ def visit(**changed):
         "least": 0.0,
     } | changed
     table, work, potential = (call.pop(name) for name in ("table", "work", "potential"))
-    return kernels.settle_cells(table, work, potential, **call)
+    return kernels.scale_to_target(table, work, potential, **call)
 
 
 def test_the_visit_to_be_spoilt_works():
@@ -201,7 +201,9 @@ def test_arrays_written_to_share_no_memory_and_are_not_locked():
 def test_carrying_that_leads_outside_is_refused(cells, leaving, into):
     def carry(cells, leaving, into):
         source, target, work = np.ones(2), np.ones(6), np.empty(4)
-        kernels.carry_cells(source, target, work, leaving=np.array(leaving), into=np.array(into), cells=cells)
+        kernels.scale_to_separator(
+            source, target, work, leaving=np.array(leaving), into=np.array(into), cells=cells
+        )
 
     carry(2, [[2, 1]], [[2, 1], [3, 0]])
     with pytest.raises((ValueError, BufferError)):

@@ -40,8 +40,8 @@ SHORT = (*range(19), *range(31, 35), *range(63, 67))
 @needs_loops
 def test_every_loop_is_here():
     """A new one must be tried at every length as well."""
-    tried = {"count_columns", "screen_cells", "move_cells", "settle_cells", "carry_cells"}
-    tried |= {"eliminate_columns", "project_cells", "weigh_estimators"}
+    tried = {"count_columns", "screen_cells", "move_cells", "scale_to_target", "scale_to_separator"}
+    tried |= {"eliminate_variables", "project_onto_simplex", "weight_estimators"}
     assert {name for name in dir(kernels._native) if not name.startswith("_")} == tried
 
 
@@ -149,7 +149,7 @@ def test_tables_of_any_shape_are_summed_and_scaled_alike(clique, other):
         )
         given, made = rng.random(shape), table.copy()
         cells = domain.cells(clique)
-        kernels.carry_cells(
+        kernels.scale_to_separator(
             given.reshape(-1),
             made.reshape(-1),
             np.empty(2 * cells),
@@ -186,7 +186,7 @@ def test_tables_of_any_length_are_projected_alike(total):
     rng = np.random.default_rng(4)
     for cells in range(1, 131):
         table = rng.normal(0, 5, cells)
-        found = kernels.project_cells(table, total=total)
+        found = kernels.project_onto_simplex(table, total=total)
         np.testing.assert_allclose(found, projection._project_by_sorting(table, total=total), atol=1e-12 * 50)
 
 
@@ -198,7 +198,7 @@ def test_any_number_of_estimators_is_weighed_alike(count, monkeypatch):
     prior = rng.dirichlet(np.full(count, 3.0))
     products = errors @ errors.T
     monkeypatch.setattr(denoise, "_PRIOR", prior)
-    found = kernels.weigh_estimators(products, prior, rounds=denoise._ROUNDS, close=denoise._CLOSE)
+    found = kernels.weight_estimators(products, prior, rounds=denoise._ROUNDS, close=denoise._CLOSE)
     np.testing.assert_allclose(found, denoise._newton_weights(products), atol=1e-9)
 
 

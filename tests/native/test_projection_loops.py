@@ -77,9 +77,9 @@ def test_wrong_arrays_are_refused() -> None:
     native: Any = kernels._native
     for given, wanted in ((eight, nine), (whole, eight), (eight, whole), (eight, eight), (eight, eight[::2])):
         with pytest.raises(ValueError, match=r"\w"):
-            native.project_cells(given, wanted, 1.0)
+            native.project_onto_simplex(given, wanted, 1.0)
     with pytest.raises((ValueError, BufferError)):
-        native.project_cells(eight, frozen, 1.0)
+        native.project_onto_simplex(eight, frozen, 1.0)
     square, prior, out = np.zeros((6, 6)), np.full(6, 1 / 6), np.zeros(6)
     for first, second, third in (
         (square[:5], prior, out),
@@ -90,9 +90,9 @@ def test_wrong_arrays_are_refused() -> None:
         (np.zeros((17, 17)), np.ones(17), np.zeros(17)),
     ):
         with pytest.raises(ValueError, match=r"\w"):
-            native.weigh_estimators(first, second, third, 100, 1e-6)
+            native.weight_estimators(first, second, third, 100, 1e-6)
     with pytest.raises(TypeError):
-        native.weigh_estimators(square, prior, out)
+        native.weight_estimators(square, prior, out)
 
 
 def test_totals_are_right_where_subtraction_loses_digits() -> None:

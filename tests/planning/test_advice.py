@@ -194,9 +194,9 @@ class TestSmaller:
         assert found.columns["wage"].size == WAGES.columns["wage"].size
 
     def test_coarse_columns_need_not_be_learnt(self) -> None:
-        assert WAGES.open == ("town",)
-        assert reduce_schema(WAGES, coarse={"town": 8}, drop=[]).open == ()
-        assert reduce_schema(WAGES, coarse={"age": 8}, drop=[]).open == ("town",)
+        assert WAGES.columns_to_learn == ("town",)
+        assert reduce_schema(WAGES, coarse={"town": 8}, drop=[]).columns_to_learn == ()
+        assert reduce_schema(WAGES, coarse={"age": 8}, drop=[]).columns_to_learn == ("town",)
 
     def test_a_workload_of_ones_own_keeps_what_can_still_be_asked(self) -> None:
         whole = close_domains(WAGES)

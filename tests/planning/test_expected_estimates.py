@@ -12,8 +12,7 @@ import pytest
 from populace.cli.main import main
 from populace.core.errors import UsageError
 from populace.planning.expected_estimates import predict_errors
-from populace.survey.answer_queries import answer_queries
-from tests.helpers.survey_oracle import FakeSurvey
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly
 from tests.survey.test_answer_queries import SCHEMA, TABLE, asked
 
 SURVEY = Path(__file__).parents[2] / "examples/survey"
@@ -22,7 +21,7 @@ SURVEY = Path(__file__).parents[2] / "examples/survey"
 @pytest.mark.parametrize("name", ["rows", "psus"])
 def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     design, queries = asked(name)
-    found = answer_queries(
+    found = answer_directly(
         FakeSurvey(TABLE, schema=SCHEMA, epsilon="40", delta="1e-6"), design=design, queries=queries
     )
     expected = predict_errors(

@@ -161,7 +161,7 @@ def test_texts_are_told_as_they_will_be_read(tmp_path):
     barrier, _ = door(tmp_path, cities)
     found = barrier.discover_values("city", mechanism=CERTAIN)
     assert found == {"M\u00fcnchen": 10, "Ulm": 12, "y" * 200: 9}
-    learnt = Schema.parse(SCHEMA.format(unit="")).columns["city"].learnt(sorted(found))
+    learnt = Schema.parse(SCHEMA.format(unit="")).columns["city"].with_domain(sorted(found))
     assert learnt.values == ("M\u00fcnchen", "Ulm", "y" * 200)
 
 
@@ -264,7 +264,7 @@ def unread(tmp_path, *, unit=None, keys=Fraction(1, 1000)):
         keys=keys,
     )
     table = Unread()
-    private = PrivateTable(table, schema=schema, teller=table)
+    private = PrivateTable(table, schema=schema, read_tallies=table)
     return Barrier(private, run=run, noise=ExactNoise(RehearsalEntropy(1))), run, table
 
 
@@ -407,7 +407,7 @@ def test_a_learnt_schema_is_not_used_twice(tmp_path):
     frame = pa.table({"city": ["Ulm"] * 300, "age": [1] * 300})
     schema = Schema.parse(SCHEMA.format(unit=""))
     found = measure(frame, schema=schema, epsilon=5, delta="1e-6", ledger=tmp_path / "l.db", dataset="d")
-    assert found.schema.draft == schema
+    assert found.schema.declared == schema
     assert found.record.schema_digest == schema.digest
     with pytest.raises(UsageError, match="learnt by another run"):
         measure(frame, schema=found.schema, epsilon=5, delta="1e-6", ledger=tmp_path / "m.db", dataset="d")

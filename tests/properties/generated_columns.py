@@ -20,7 +20,8 @@ from populace.schema.columns.date_columns import (
     compute_temporal_starts,
 )
 from populace.schema.columns.datetime_format import DAY_SECONDS
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.columns.value_types import ValueType
 
@@ -190,7 +191,7 @@ def numerics(draw: st.DrawFn, name: str, *, short: bool) -> DecimalColumn:
 
 @st.composite
 def dated(draw: st.DrawFn, name: str, kind: type[TemporalColumn]) -> TemporalColumn:
-    low, high = kind.limits()
+    low, high = kind.limits
     near = [0, 18_000 * DAY_SECONDS // kind.unit] if kind is not TimeColumn else [0]
     first = draw(st.integers(low, high) | st.sampled_from([low, *near]))
     last = min(first + draw(st.integers(0, 3000 * (60 if kind is DateTimeColumn else 1))), high)
@@ -221,7 +222,7 @@ def unknowns(draw: st.DrawFn, name: str) -> Column:
     given = draw(shared([])) | {"origin": Origin.DECLARED}
     if draw(st.booleans()):
         values = UnknownValues(name=name, **given)
-        return values.learnt(draw(st.lists(texts, max_size=4))) if draw(st.booleans()) else values
+        return values.with_domain(draw(st.lists(texts, max_size=4))) if draw(st.booleans()) else values
     low = draw(st.integers(-100, 100))
     bins = UnknownBins(
         name=name,
@@ -233,4 +234,4 @@ def unknowns(draw: st.DrawFn, name: str) -> Column:
         **given,
     )
     edges = st.fractions(low - 5, low + 60, max_denominator=30)
-    return bins.learnt(draw(st.lists(edges, max_size=4))) if draw(st.booleans()) else bins
+    return bins.with_domain(draw(st.lists(edges, max_size=4))) if draw(st.booleans()) else bins

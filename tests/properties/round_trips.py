@@ -31,6 +31,7 @@ from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Totals
 from populace.schema.schema import Schema
@@ -142,8 +143,8 @@ def schemas(draw: st.DrawFn) -> Schema:
         found |= draw(hierarchies())
     for _ in range(draw(st.integers(0 if found else 1, 3))):
         name = draw(st.sampled_from(NAMES))
-        column = draw(columns(name).filter(lambda column: column.draft.size <= MOST_CODES))
-        found[name] = replace(column.draft, **ALONE)
+        column = draw(columns(name).filter(lambda column: as_declared(column).size <= MOST_CODES))
+        found[name] = replace(as_declared(column), **ALONE)
     found = {name: draw(opened(column)) for name, column in found.items()}
     order = [name for name in found if name in "ABCF"]
     order = draw(st.permutations([name for name in found if name not in order])) + order
@@ -171,7 +172,7 @@ def opened(draw: st.DrawFn, column: Column) -> Column:
         and draw(st.integers(0, 4)) == 0
     ):
         try:
-            return replace(column, within=BinDensity())
+            return replace(column, density=BinDensity())
         except SchemaError:
             return column
     return column
@@ -212,10 +213,10 @@ def rows_of(schema: Schema, *, rows: int, seed: int, hostile: float) -> dict[str
     for name, column in schema.columns.items():
         if column.function_of and rng.random() < 0.5:
             continue
-        if isinstance(column.draft, CategoricalColumn) or not column.unknown:
+        if isinstance(as_declared(column), CategoricalColumn) or not column.unknown:
             codes = rng.integers(0, max(1, min(column.size, int(rng.integers(1, 9)))), rows)
             texts = decode_codes(
-                replace(column, within=None) if hasattr(column, "within") else column, codes, rng=rng
+                replace(column, density=None) if hasattr(column, "density") else column, codes, rng=rng
             )
             cells = texts.cast(pa.string()).to_pylist()
         else:
@@ -345,10 +346,10 @@ def check_rows(release: Release, job: Job) -> None:
         assert table.column_names == list(schema.columns)
         for name, column in schema.columns.items():
             check_cells(column, table[name].combine_chunks())
-        codes = codec.encode({name: table[name] for name in codec.reads})
+        codes = codec.encode({name: table[name] for name in codec.input_columns})
         redone = codec.decode(codes, rng=rng)
         assert redone.schema == table.schema
-        twice = codec.encode({name: redone[name] for name in codec.reads})
+        twice = codec.encode({name: redone[name] for name in codec.input_columns})
         assert all(np.array_equal(codes[name], twice[name]) for name in codes)
         # Slowly, by the values of some rows; `verify` has held all of them against the rules by their codes.
         bound = table.slice(0, 300).select([name for name in table.column_names if name in "ABCF"])

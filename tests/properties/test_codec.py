@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from populace.core.errors import SchemaError
 from populace.private.read.rows_to_codes import open_source
 from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
+from populace.schema.codec.split_codes import join_codes, split_codes
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import DateTimeColumn, TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
-from populace.schema.columns.split_columns import join_codes, split_codes
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, as_declared
 from populace.schema.reader import read_column
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
@@ -195,10 +196,10 @@ def test_every_column_comes_back_from_its_toml(column: Column) -> None:
     assert again == column
     assert canonical_json(column_to_table(again)) == canonical_json(column_to_table(column))
     if isinstance(column, UnknownValues):
-        assert column.learnt(["some", "values"]).draft == column
+        assert as_declared(column.with_domain(["some", "values"])) == column
     if isinstance(column, UnknownBins):
-        assert column.learnt([column.min + 1, column.max]).draft == column
-    assert column.draft.draft == column.draft
+        assert as_declared(column.with_domain([column.min + 1, column.max])) == column
+    assert as_declared(as_declared(column)) == as_declared(column)
 
 
 @few

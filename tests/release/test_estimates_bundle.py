@@ -17,7 +17,7 @@ from populace.release.estimates_bundle import NUMBER_COLUMNS, Estimates
 from populace.release.manifest import dump_json
 from populace.release.report import estimates_report as report
 from populace.release.verify.verify import verify
-from populace.survey.estimate_result import SUPPRESSED
+from populace.survey.estimate_notes import SUPPRESSED
 from tests.helpers import small_survey
 
 FILES = {
@@ -221,4 +221,4 @@ def test_a_report_without_anything_to_say_is_still_one(
     monkeypatch.setattr(report, "load_scripts", lambda: "")
     found = small_survey.run(small_survey.rows(3), tmp_path, epsilon="0.01")
     assert {row.note for row in found.rows if row.estimate is None} == {SUPPRESSED}
-    assert "too few to say" in report.render_estimates_report(report.build_estimates_report(found))
+    assert SUPPRESSED in report.render_estimates_report(report.build_estimates_report(found))

@@ -13,6 +13,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Marginal, tabulate
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -57,7 +58,7 @@ def test_rows_fit_tables_that_no_tree_was_needed_for():
         Measurement(Marginal(pair), tabulate(Marginal(pair), codes=truth, domain=DOMAIN), 1)
         for pair in combinations(SIZES, 2)
     ]
-    model = fit_model(items, domain=DOMAIN, gradual=True)
+    model = fit_model(items, space=ModelSpace(domain=DOMAIN), gradual=True)
     assert max(map(len, model.potentials)) == 1
     found = drawn(model, 20_000)
     alone = apart(truth)
@@ -73,7 +74,7 @@ def test_pairs_that_nobody_measured_are_left_to_the_others():
         Measurement(Marginal(pair), tabulate(Marginal(pair), codes=truth, domain=DOMAIN), 1)
         for pair in (("a", "b"), ("b", "c"), ("d",))
     ]
-    rows = drawn(fit_model(items, domain=DOMAIN, gradual=True), 20_000)
+    rows = drawn(fit_model(items, space=ModelSpace(domain=DOMAIN), gradual=True), 20_000)
     alone = apart(truth)
     assert far(truth, rows, ("a", "c")) < 0.8 * far(truth, alone, ("a", "c"))
 

@@ -9,6 +9,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.conditions.rules import Rule, Rules, Totals
@@ -28,7 +29,8 @@ def test_few_rows_miss_a_total_rather_than_break_a_rule(rows):
     counts = np.array([2, 3, 5])
     known = tuple(Totals(clique=(n,), counts=c) for n, c in (("a", counts), ("b", counts[::-1])))
     model = fit_least_squares(
-        [Measurement(Marginal(()), np.array(10), Fraction(4))], domain=DOMAIN, rules=TIED, totals=known
+        [Measurement(Marginal(()), np.array(10), Fraction(4))],
+        space=ModelSpace(domain=DOMAIN, rules=TIED, totals=tuple(known)),
     )
     for seed in range(30):
         (codes,) = draw_rows(model, rows=rows, rng=np.random.default_rng(seed))

@@ -9,7 +9,8 @@ import pytest
 
 from populace.core.errors import ResourceError, SchemaError
 from populace.schema.columns.column import CategoricalColumn, OrdinalColumn, Origin
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 

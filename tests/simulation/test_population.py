@@ -17,7 +17,7 @@ from populace.release.verify.verify_values import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS, stratum_of
+from populace.simulation.geography import AREAS, AREAS_IN, REGION_SHARES, stratum_of
 from populace.simulation.population import draw_population, simulate_population
 from populace.simulation.population_schema import POPULATION_SCHEMA
 from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
@@ -49,6 +49,13 @@ def test_the_same_arguments_give_the_same_rows() -> None:
         assert not draw(households=500)[0].equals(draw(households=500, seed=1)[0])
         assert draw(households=0)[0].num_rows == 0
     assert not simulate_survey(households=500)[0].equals(simulate_survey(households=500, draw=2)[0])
+
+
+def test_the_schema_names_the_areas_of_the_country() -> None:
+    schema = Schema.parse(POPULATION_SCHEMA)
+    assert schema.columns["area"].values == AREAS
+    assert schema.columns["county"].values == tuple(AREAS_IN)
+    assert schema.columns["region"].values == tuple(REGION_SHARES)
 
 
 def test_the_same_rows_on_every_machine() -> None:
@@ -83,14 +90,14 @@ def test_every_value_is_in_the_schema() -> None:
 def test_every_declared_rule_holds(draw: Callable[[], tuple[pa.Table, Schema]]) -> None:
     table, schema = draw()
     codec = TableCodec(schema)
-    broken = codec.broken(table)
+    broken = codec.count_violations(table)
     assert len(broken) == 6 + 7 + 3  # universes, structural zeros, functions
     assert set(broken.values()) == {0}
     # Rows that do break a rule are counted.
     spoilt = table.set_column(
         table.column_names.index("work"), "work", pa.array(["retired"] * table.num_rows)
     )
-    assert sum(codec.broken(spoilt).values()) > 0
+    assert sum(codec.count_violations(spoilt).values()) > 0
 
 
 def test_features_of_a_schema_are_all_in_use() -> None:
@@ -307,7 +314,7 @@ def test_a_release_of_the_survey_keeps_every_rule(tmp_path: Path) -> None:
     people, schema = simulate_survey(households=5_000)
     release = synthesize(people, schema=schema, epsilon="1", delta="1e-9", ledger=tmp_path / "ledger.db")
     assert release.table.column_names == list(schema.columns)
-    assert set(TableCodec(schema).broken(release.synthetic).values()) == {0}
+    assert set(TableCodec(schema).count_violations(release.synthetic).values()) == {0}
 
 
 @pytest.mark.slow

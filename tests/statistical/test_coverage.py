@@ -15,6 +15,7 @@ import pytest
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
 from populace.inference.gls.count_intervals import CountInterval, CountIntervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 
@@ -74,10 +75,10 @@ def errors() -> dict[GroupingOrigin, Errors]:
         items, ways = run(truth, rng)
         merged = [(Marginal((name,), (way,)), np.bincount(way.lookup) > 1) for name, way in ways.items()]
         for groups, kinds in booked.items():
-            found = CountIntervals(items, domain=DOMAIN, groups=groups)
+            found = CountIntervals(items, space=ModelSpace(domain=DOMAIN), groups=groups)
 
             def off(interval: CountInterval) -> np.ndarray:
-                return np.abs(interval.estimate - table(truth, interval.marginal)) / interval.reach
+                return np.abs(interval.estimate - table(truth, interval.marginal)) / interval.half_width
 
             parts = {"groups": [off(found.at(marginal))[many] for marginal, many in merged]}
             parts["cities"] = [off(found.at(merged[0][0]))[merged[0][1]]]

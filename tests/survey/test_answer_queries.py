@@ -12,15 +12,15 @@ import pytest
 from populace.core.errors import PopulaceError, SchemaError
 from populace.measurements.measurements import AnswerRecord
 from populace.schema.schema import Schema
-from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE, answer_queries
 from populace.survey.design.design import Design
-from populace.survey.estimate_result import SUPPRESSED, Estimate
+from populace.survey.estimate_notes import SUPPRESSED, VARIANCE_NOT_ESTIMABLE
+from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.sum_questions import SumPlan
 from populace.survey.survey_transcript import SurveyRecorder, SurveyReplay
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.public_estimates import estimate_public_rows
-from tests.helpers.survey_oracle import FakeSurvey
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly
 
 SCHEMA = Schema.parse("""
 [table]
@@ -130,10 +130,10 @@ def asked(name: str, text: str = QUERIES) -> tuple[Design, Queries]:
 
 
 def played(
-    tape: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
+    transcript: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
 ) -> tuple[Estimate, ...]:
-    player = SurveyReplay(tape, schema=SCHEMA, budget=like.budget)
-    found = answer_queries(player, design=design, queries=queries)
+    player = SurveyReplay(transcript, schema=SCHEMA, budget=like.budget)
+    found = answer_directly(player, design=design, queries=queries)
     player.finish()
     return found
 
@@ -149,7 +149,7 @@ def close(one: Estimate, other: Estimate, *, noise_of_variance: float = 2.0) -> 
 def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
     design, queries = asked(name)
     oracle = FakeSurvey(TABLE, schema=SCHEMA, epsilon="1000000", noise=0.0)
-    found = answer_queries(oracle, design=design, queries=queries)
+    found = answer_directly(oracle, design=design, queries=queries)
     for one, other in zip(found, estimate_public_rows(TABLE, design=design, queries=queries), strict=True):
         close(one, other)
 
@@ -158,13 +158,13 @@ def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
 @pytest.mark.slow
 def test_errors_say_how_far_noise_moves_estimates(name: str, delta: str) -> None:
     design, queries = asked(name)
-    exact = answer_queries(
+    exact = answer_directly(
         FakeSurvey(TABLE, schema=SCHEMA, epsilon="1000000", noise=0.0), design=design, queries=queries
     )
     off = []
     for seed in range(5):
         oracle = FakeSurvey(TABLE, schema=SCHEMA, epsilon="60", delta=delta, seed=seed)
-        for one, truth in zip(answer_queries(oracle, design=design, queries=queries), exact, strict=True):
+        for one, truth in zip(answer_directly(oracle, design=design, queries=queries), exact, strict=True):
             if one.estimate is not None and truth.estimate is not None and one.privacy_error:
                 off.append((one.estimate - truth.estimate) / one.privacy_error)
     # Some hundred errors, not all independent: their mean square is far from that of half or twice the noise.
@@ -174,7 +174,7 @@ def test_errors_say_how_far_noise_moves_estimates(name: str, delta: str) -> None
 def test_a_group_that_is_lost_in_noise_is_not_told() -> None:
     text = '[[query]]\nstatistic = "mean"\ncolumn = "income"\nwhere = "age == 7"\nby = ["sex"]'
     design, queries = asked("rows", text)
-    found = answer_queries(FakeSurvey(TABLE, schema=SCHEMA, epsilon="0.01"), design=design, queries=queries)
+    found = answer_directly(FakeSurvey(TABLE, schema=SCHEMA, epsilon="0.01"), design=design, queries=queries)
     assert [(row.estimate, row.note) for row in found] == [(None, SUPPRESSED)] * 2
 
 
@@ -185,7 +185,7 @@ def test_a_sampling_error_that_noise_hides_says_so() -> None:
         ('statistic = "proportion"\ncolumn = "sex"', "500", ""),
     ):
         design, queries = asked("psus", f"[[query]]\n{text}")
-        found, *_ = answer_queries(
+        found, *_ = answer_directly(
             FakeSurvey(TABLE, schema=SCHEMA, epsilon=epsilon), design=design, queries=queries
         )
         assert found.note == note
@@ -208,7 +208,7 @@ def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
     )
     queries = Queries.parse(QUERIES, schema=schema)
     oracle = FakeSurvey(table, schema=schema, epsilon="1000000", noise=0.0)
-    found = answer_queries(oracle, design=design, queries=queries)
+    found = answer_directly(oracle, design=design, queries=queries)
     for one, other in zip(found, estimate_public_rows(table, design=design, queries=queries), strict=True):
         assert one.estimate == pytest.approx(other.estimate, rel=1e-4)
         if other.sampling_error:
@@ -239,10 +239,14 @@ def test_a_larger_share_means_less_noise() -> None:
 def test_the_tape_gives_the_same_estimates_again_and_no_other() -> None:
     design, queries = asked("psus")
     recorder = SurveyRecorder(FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6"))
-    found = answer_queries(recorder, design=design, queries=queries)
-    tape = [AnswerRecord.from_json(each.to_json()) for each in recorder.tape]
-    assert played(tape, design=design, queries=queries, like=recorder) == found
-    for wrong in (tape[1:], [*tape[:1], *tape], [replace(tape[0], mechanism={"law": "other"}), *tape[1:]]):
+    found = answer_directly(recorder, design=design, queries=queries)
+    transcript = [AnswerRecord.from_json(each.to_json()) for each in recorder.transcript]
+    assert played(transcript, design=design, queries=queries, like=recorder) == found
+    for wrong in (
+        transcript[1:],
+        [*transcript[:1], *transcript],
+        [replace(transcript[0], mechanism={"law": "other"}), *transcript[1:]],
+    ):
         with pytest.raises(PopulaceError):
             played(wrong, design=design, queries=queries, like=recorder)
 

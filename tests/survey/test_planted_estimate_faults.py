@@ -18,7 +18,6 @@ from populace.privacy.smooth.smooth_distributions import PolyPlace
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.private.survey.exact_sums import add_up
 from populace.schema.schema import Schema
-from populace.survey.answer_queries import answer_queries
 from populace.survey.calibration.calibrated_sample import CalibratedSample
 from populace.survey.calibration.calibrated_sample import NoisyCellSums as ToldCells
 from populace.survey.calibration.contingency_table import ContingencyTable
@@ -28,13 +27,12 @@ from populace.survey.design.design_parts import ControlTotals, MissingHandling, 
 from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationNoise, ImputationPlan
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.smooth_questions import Donors
 from populace.survey.variance import statistics_of_totals as functions
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.design_variance import replicate_variance
 from populace.survey.variance.quantiles import QuantileBins
-from tests.helpers.survey_oracle import FakeSurvey
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly, plan_queries
 
 # ----------------------------------------------------------------------------------------- gradients and replicates
 
@@ -120,7 +118,7 @@ ROWS = rows()
 
 def estimated(design, query, *, noise, epsilon="20"):
     oracle = FakeSurvey(ROWS, schema=SCHEMA, epsilon=epsilon, seed=3, noise=noise)
-    return answer_queries(
+    return answer_directly(
         oracle,
         design=Design.parse(design, schema=SCHEMA),
         queries=Queries.parse(f"[[query]]\n{query}", schema=SCHEMA),
@@ -190,7 +188,7 @@ def test_one_set_of_totals_brings_no_noise_into_counts_made_inside_the_barrier()
         values = np.array(sums, dtype=np.float64)
         return ToldCells(sums=values, squares=values, noise=noise, step=1 / STEPS, square_step=1 / STEPS)
 
-    sample = CalibratedSample(table=table, told=told([40, 60, 50]))
+    sample = CalibratedSample(table=table, answer=told([40, 60, 50]))
     counted = sample.counted(told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
     assert counted.weight_noise().deviation > 10
     assert counted.population_noise().deviation == pytest.approx(0, abs=1e-9)
@@ -226,7 +224,7 @@ outside = "N"
 def test_ends_of_a_range_belong_to_it_or_not(that, between):
     design = Design.parse('[design]\n[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]', schema=FILLED)
     asked = Queries.parse(f'[[query]]\nstatistic = "proportion"\nthat = "{that}"', schema=FILLED)
-    ((filling, _),) = QueryPlan.of(design, asked).filled
+    ((filling, _),) = plan_queries(design, asked).imputations
     assert filling.estimands[0].between == between
 
 
@@ -280,7 +278,7 @@ def test_noise_of_the_size_is_in_the_errors_of_imputed_answers():
     people, asked = held(), filling(MissingHandling.IMPUTE)
     fine, quiet = (
         DiscreteLaplace(Fraction(STEPS, 100)),
-        SmoothNoise(mechanism=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
+        SmoothNoise(distribution=PolyPlace(Fraction(40)), s=Fraction(2**20), t=LN_2),
     )
     laws = ImputationNoise(sums=(fine,) * len(asked.sums), size=fine, answers=(quiet,))
     size = list(asked.sums).index((CellSum.SIZE, None))
@@ -290,7 +288,7 @@ def test_noise_of_the_size_is_in_the_errors_of_imputed_answers():
     for scale in (20, 40):
         noisy = DiscreteLaplace(Fraction(scale * STEPS))
         told = (*laws.sums[:size], noisy, *laws.sums[size + 1 :])
-        (found,) = estimate_missing(Exact(people), asked, laws=replace(laws, sums=told))
+        (found,) = estimate_missing(Exact(people), asked, noise=replace(laws, sums=told))
         assert found.estimate == pytest.approx(9000 / inside)
         errors.append(found.privacy_error)
     assert errors[1] == pytest.approx(2 * errors[0], rel=0.02)

@@ -1,4 +1,4 @@
-/* The compiled loops as one module, and the one that counts rows; _native/kernels.py says what the arguments mean.
+/* The compiled loops as one module, and the one that counts rows; kernels.py says what the arguments mean.
  *
  * No call reaches outside its arrays: each is checked for its kind and its length, every code against the size of its
  * column, and every number of a plan before it is followed. The loops run without the interpreter's lock.
@@ -16,15 +16,15 @@ enum { PIECE = 1 << 11 };
 enum { APART_UP_TO = 1 << 14 };
 
 /* Cells are numbered with 32 bits. */
-#define MOST_CELLS (UINT32_MAX + UINT64_C(1))
+#define MAX_CELLS (UINT32_MAX + UINT64_C(1))
 
-int complain(const char *words)
+int set_value_error(const char *words)
 {
     PyErr_SetString(PyExc_ValueError, words);
     return 0;
 }
 
-int take(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags)
+int get_array(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags)
 {
     if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
         return 0;
@@ -34,7 +34,7 @@ int take(PyObject *object, Py_buffer *view, const char *kinds, int size, int axe
         (uintptr_t)view->buf % (uintptr_t)view->itemsize == 0)
         return 1;
     PyBuffer_Release(view);
-    return complain("an array holds another kind of number, or has another number of axes");
+    return set_value_error("an array holds another kind of number, or has another number of axes");
 }
 
 int overlap(const Py_buffer *one, const Py_buffer *other)
@@ -43,7 +43,7 @@ int overlap(const Py_buffer *one, const Py_buffer *other)
     return one->len && other->len && start < next + (uintptr_t)other->len && next < start + (uintptr_t)one->len;
 }
 
-void release(Py_buffer *views, Py_ssize_t held)
+void release_arrays(Py_buffer *views, Py_ssize_t held)
 {
     while (held)
         PyBuffer_Release(&views[--held]);
@@ -75,7 +75,7 @@ static int append(uint32_t *cells, const Py_buffer *column, Py_ssize_t start, Py
 }
 
 /* Tell whether there are cells of these numbers. Codes may change under our eyes; their cells' numbers are ours. */
-WIDE static int exist(const uint32_t *cells, Py_ssize_t rows, Py_ssize_t end)
+WIDE static int cells_exist(const uint32_t *cells, Py_ssize_t rows, Py_ssize_t end)
 {
     uint32_t largest = 0;
     for (Py_ssize_t row = 0; row < rows; row++)
@@ -94,7 +94,7 @@ static int count(const Py_buffer *columns, const uint64_t *sizes, Py_ssize_t num
         for (Py_ssize_t i = 0; i < number; i++)
             if (!append(cells, &columns[i], start, here, sizes[i]))
                 return 0;
-        if (!exist(cells, here, end))
+        if (!cells_exist(cells, here, end))
             return 0;
         for (Py_ssize_t row = 0; row + 1 < here; row += 2) {
             even[cells[row]]++;
@@ -122,18 +122,18 @@ static int sizes_match(const uint64_t *sizes, Py_ssize_t number, Py_ssize_t cell
 {
     uint64_t product = 1;
     for (Py_ssize_t i = 0; i < number; i++) {
-        if (sizes[i] > MOST_CELLS || (sizes[i] && product > MOST_CELLS / sizes[i]))
-            return complain("a table is too large");
+        if (sizes[i] > MAX_CELLS || (sizes[i] && product > MAX_CELLS / sizes[i]))
+            return set_value_error("a table is too large");
         product *= sizes[i];
     }
-    return product == (uint64_t)cells || complain("the counts have another number of cells than their columns");
+    return product == (uint64_t)cells || set_value_error("the counts have another number of cells than their columns");
 }
 
 static int count_fits(const Py_buffer *columns, const uint64_t *sizes, Py_ssize_t number, const Py_buffer *counts)
 {
     for (Py_ssize_t i = 0; i < number; i++)
         if (overlap(&columns[i], counts))
-            return complain("the counts share memory with a column");
+            return set_value_error("the counts share memory with a column");
     return sizes_match(sizes, number, counts->shape[0]);
 }
 
@@ -143,10 +143,10 @@ static Py_ssize_t take_columns(PyObject *given, PyObject *lengths, Py_buffer *co
     Py_ssize_t number = PyTuple_Size(given);
     for (Py_ssize_t i = 0; i < number; i++) {
         sizes[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(lengths, i));
-        if (PyErr_Occurred() || !take(PyTuple_GetItem(given, i), &columns[i], "BHIL", 0, 1, 0))
+        if (PyErr_Occurred() || !get_array(PyTuple_GetItem(given, i), &columns[i], "BHIL", 0, 1, 0))
             return i;
         if (columns[i].itemsize > 4 || columns[i].shape[0] != columns[0].shape[0]) {
-            complain("a column does not hold codes, or has another length than the first");
+            set_value_error("a column does not hold codes, or has another length than the first");
             return i + 1;
         }
     }
@@ -160,12 +160,12 @@ PyObject *count_columns(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     Py_ssize_t number = PyTuple_Size(given), held = 0;
     if (!number || PyTuple_Size(lengths) != number)
-        return complain("there must be a size for each of one or more columns"), NULL;
+        return set_value_error("there must be a size for each of one or more columns"), NULL;
     Py_buffer counts, *columns = PyMem_Malloc((size_t)number * sizeof *columns);
     uint64_t *sizes = PyMem_Malloc((size_t)number * sizeof *sizes);
     if (!columns || !sizes) {
         PyErr_NoMemory();
-    } else if (take(table, &counts, "lq", 8, 1, PyBUF_WRITABLE)) {
+    } else if (get_array(table, &counts, "lq", 8, 1, PyBUF_WRITABLE)) {
         held = take_columns(given, lengths, columns, sizes);
         if (!PyErr_Occurred() && count_fits(columns, sizes, number, &counts)) {
             int within;
@@ -175,7 +175,7 @@ PyObject *count_columns(PyObject *Py_UNUSED(module), PyObject *args)
             if (!within)
                 PyErr_SetString(PyExc_IndexError, "a code lies outside its domain");
         }
-        release(columns, held);
+        release_arrays(columns, held);
         PyBuffer_Release(&counts);
     }
     PyMem_Free(columns);
@@ -185,13 +185,13 @@ PyObject *count_columns(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef functions[] = {
     {"count_columns", count_columns, METH_VARARGS, "Add the rows in each combination of columns to counts."},
-    {"screen_cells", screen_cells, METH_VARARGS, "Do what moves.screen does."},
-    {"move_cells", move_cells, METH_VARARGS, "Do what moves.move does."},
-    {"settle_cells", settle_cells, METH_VARARGS, "Scale a table towards a target, and move its potential as far."},
-    {"carry_cells", carry_cells, METH_VARARGS, "Scale a table so that it agrees with another on what they share."},
-    {"eliminate_columns", eliminate_columns, METH_VARARGS, "Find the tables of an elimination of columns."},
-    {"project_cells", project_cells, METH_VARARGS, "Do what infer.projection.norm_sub does."},
-    {"weigh_estimators", weigh_estimators, METH_VARARGS, "Find the weights of infer.denoise."},
+    {"screen_cells", screen_cells, METH_VARARGS, "Do what cell_moves.screen_rows does."},
+    {"move_cells", move_cells, METH_VARARGS, "Do what cell_moves.move_rows does."},
+    {"scale_to_target", scale_to_target, METH_VARARGS, "Scale a table and its potential towards a target."},
+    {"scale_to_separator", scale_to_separator, METH_VARARGS, "Scale a table to the separator of another."},
+    {"eliminate_variables", eliminate_variables, METH_VARARGS, "Find the cliques of an elimination of variables."},
+    {"project_onto_simplex", project_onto_simplex, METH_VARARGS, "Do what inference.fit.projection.norm_sub does."},
+    {"weight_estimators", weight_estimators, METH_VARARGS, "Find the weights of inference.fit.denoise."},
     {NULL, NULL, 0, NULL},
 };
 

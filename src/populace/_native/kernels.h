@@ -20,25 +20,25 @@
 #endif
 
 /* Set a ValueError and return 0. */
-int complain(const char *words);
+int set_value_error(const char *words);
 
 /* Ask for an array of numbers of one of some kinds (letters as in Python's struct) and, unless 0, of `size` bytes;
  * return 0, with an error set and nothing held, if it is another. */
-int take(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags);
+int get_array(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags);
 
 /* Tell whether two arrays have a byte in common. */
 int overlap(const Py_buffer *one, const Py_buffer *other);
 
 /* Give back the first `held` arrays. */
-void release(Py_buffer *views, Py_ssize_t held);
+void release_arrays(Py_buffer *views, Py_ssize_t held);
 
 PyObject *count_columns(PyObject *module, PyObject *args);
 PyObject *screen_cells(PyObject *module, PyObject *args);
 PyObject *move_cells(PyObject *module, PyObject *args);
-PyObject *settle_cells(PyObject *module, PyObject *args);
-PyObject *carry_cells(PyObject *module, PyObject *args);
-PyObject *eliminate_columns(PyObject *module, PyObject *args);
-PyObject *project_cells(PyObject *module, PyObject *args);
-PyObject *weigh_estimators(PyObject *module, PyObject *args);
+PyObject *scale_to_target(PyObject *module, PyObject *args);
+PyObject *scale_to_separator(PyObject *module, PyObject *args);
+PyObject *eliminate_variables(PyObject *module, PyObject *args);
+PyObject *project_onto_simplex(PyObject *module, PyObject *args);
+PyObject *weight_estimators(PyObject *module, PyObject *args);
 
 #endif

@@ -1,7 +1,6 @@
 """The loops that grow with rows, counting them and moving their cells, and those over many small tables.
 
-In C where the extension `populace._native._kernels` was built (`kernels.c`, `moves.c`, `scaling.c`, `elimination.c`,
-`cleaning.c`), in NumPy or Python where it was not.
+In C where the extension `populace._native._kernels` was built, in NumPy or Python where it was not.
 Both give the same numbers; counting takes several times as long in NumPy, and moving far longer.
 """
 
@@ -89,7 +88,7 @@ def _count(columns: Sequence[Codes], sizes: Sequence[int]) -> Counts:
 
 
 def screen_cells(codes: Codes, deficits: Deficits, plan: CellMovePlan, slope: float, leaving: Floats) -> None:
-    """Do what `moves.screen` does, with codes of 32 bits."""
+    """Do what `cell_moves.screen_rows` does, with codes of 32 bits."""
     loop = screen_rows if _native is None or deficits.size > MAX_CELLS else _native.screen_cells
     loop(codes, deficits, plan, slope, leaving)
 
@@ -104,12 +103,12 @@ def move_cells(
     slope: float,
     moved: Ints,
 ) -> None:
-    """Do what `moves.move` does, with codes of 32 bits."""
+    """Do what `cell_moves.move_rows` does, with codes of 32 bits."""
     loop = move_rows if _native is None else _native.move_cells
     loop(codes, rows, leaving, bars, deficits, plan, slope, moved)
 
 
-def settle_cells(
+def scale_to_target(
     table: Floats,
     work: Floats,
     potential: Floats,
@@ -120,28 +119,28 @@ def settle_cells(
     soft: Floats | None,
     least: float,
 ) -> float:
-    """Do a visit of `infer.scaling` to one target, compiled; return how much it moved.
+    """Scale a table and its potential towards one target marginal, compiled; return how much it moved.
 
     `inside` and `into` are the walks of the target's cells in the table and in the potential; `work` has room for
     twice the target.
     """
-    return float(_native.settle_cells(table, work, potential, inside, into, target, soft, least))
+    return float(_native.scale_to_target(table, work, potential, inside, into, target, soft, least))
 
 
-def carry_cells(
+def scale_to_separator(
     source: Floats, target: Floats, work: Floats, *, leaving: Ints, into: Ints, cells: int
 ) -> None:
     """Scale a table so that it has the sums of another over what they share: `cells` of them, by two walks; compiled.
 
     `work` has room for twice as many.
     """
-    _native.carry_cells(source, target, work, leaving, into, cells)
+    _native.scale_to_separator(source, target, work, leaving, into, cells)
 
 
-def eliminate_columns(
+def eliminate_variables(
     cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool
 ) -> tuple[list[int], bool] | None:
-    """Do what `infer.junction_tree` does to eliminate columns, compiled; None where the loops cannot.
+    """Do what `inference.graph.junction_tree` does to eliminate columns, compiled; None where the loops cannot.
 
     Cliques and the tables that come back are bit masks. A column costs the sum of `costs` over its table or, with
     `by_edges`, of their products over the pairs in it that are not joined yet.
@@ -152,25 +151,25 @@ def eliminate_columns(
     sets = np.frombuffer(b"".join(mask.to_bytes(8 * words, "little") for mask in cliques), dtype="<u8")
     tables = np.zeros((len(costs), words), dtype=np.uint64)
     kept = np.zeros(len(costs), dtype=np.uint8)
-    chordal = _native.eliminate_columns(
+    chordal = _native.eliminate_variables(
         sets.astype(np.uint64).reshape(-1, words), np.array(costs, dtype=np.int64), by_edges, tables, kept
     )
     rows = tables[kept.astype(bool)].astype("<u8")
     return [int.from_bytes(row.tobytes(), "little") for row in rows], chordal
 
 
-def project_cells(table: Floats, *, total: float) -> Floats:
-    """Do what `infer.projection.norm_sub` does to a table of cells, compiled."""
+def project_onto_simplex(table: Floats, *, total: float) -> Floats:
+    """Do what `inference.fit.projection.norm_sub` does to a table of cells, compiled."""
     values = np.ascontiguousarray(table, dtype=np.float64)
     found = np.empty(np.shape(table))
-    _native.project_cells(values.reshape(-1), found.reshape(-1), total)
+    _native.project_onto_simplex(values.reshape(-1), found.reshape(-1), total)
     return found
 
 
-def weigh_estimators(products: Floats, prior: Floats, *, rounds: int, close: float) -> Floats:
-    """Do the rounds of Newton's method of `infer.denoise`, compiled."""
+def weight_estimators(products: Floats, prior: Floats, *, rounds: int, close: float) -> Floats:
+    """Do the rounds of Newton's method of `inference.fit.denoise`, compiled."""
     weights = np.empty(prior.shape)
-    _native.weigh_estimators(products, prior, weights, rounds, close)
+    _native.weight_estimators(products, prior, weights, rounds, close)
     return weights
 
 

@@ -74,7 +74,8 @@ def estimate(
             hint="read all of them with one schema",
         )
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
-    check_answerable(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    plan = QueryPlan.of(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    check_answerable(plan)
     table = PrivateTable.of(data, schema=schema)
     run, source = reserve(
         dataset or schema.dataset or default_dataset(data),
@@ -84,7 +85,7 @@ def estimate(
         delta=slack,
         schema=schema,
         method=ESTIMATE_METHOD,
-        plan=Adaptivity.FIXED if QueryPlan.of(design, queries).fixed else Adaptivity.ADAPTIVE,
+        plan=Adaptivity.FIXED if plan.fixed else Adaptivity.ADAPTIVE,
     )
     (progress or silent)("adding up", 0.0)
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
@@ -93,24 +94,23 @@ def estimate(
     def collected() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
         if not rows:
-            return {"answers": oracle.tape}
+            return {"answers": oracle.transcript}
         # A ledger that cannot be read just now has no record for estimates; the answers need none.
         with suppress(Exception):
             if not run.record().finished:
                 run.finish()
         with suppress(Exception):
-            made = Estimates(design=design, queries=queries, rows=rows, tape=oracle.tape, record=run.record())
-            return {"answers": oracle.tape, "estimates": made}
-        return {"answers": oracle.tape}
+            made = Estimates(plan=plan, rows=rows, transcript=oracle.transcript, record=run.record())
+            return {"answers": oracle.transcript, "estimates": made}
+        return {"answers": oracle.transcript}
 
     current_state().paid = collected
-    rows = answer_queries(oracle, design=design, queries=queries)
+    rows = answer_queries(oracle, plan=plan)
     run.finish()
     return Estimates(
-        design=design,
-        queries=queries,
+        plan=plan,
         rows=rows,
-        tape=oracle.tape,
+        transcript=oracle.transcript,
         record=run.record(),
         ledger=resolve_ledger(ledger).absolute(),
     )
@@ -118,8 +118,8 @@ def estimate(
 
 def check_domains_declared(schema: Schema) -> None:
     """Refuse a schema that leaves something to be learnt: estimates learn nothing about domains."""
-    if schema.open:
+    if schema.columns_to_learn:
         raise SchemaError(
-            f"the domain of {quote_names(schema.open)} is to be learnt, which estimates do not do.",
+            f"the domain of {quote_names(schema.columns_to_learn)} is to be learnt, which estimates do not do.",
             hint="declare its values or bins, or leave the column out of the schema",
         )

@@ -26,9 +26,9 @@ from populace.inference.constraints.conditional_model import (
     check_condition_possible,
     condition_model,
 )
-from populace.inference.constraints.public_totals import check_totals
-from populace.inference.constraints.rule_potentials import check_rules_satisfiable
+from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -39,7 +39,7 @@ from populace.methods.discovery.domain_discovery import (
     with_grid_columns,
 )
 from populace.methods.fit_measurements import fit
-from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.methods.registry import find_method
 from populace.methods.request_checks import (
     check_inference,
@@ -214,10 +214,9 @@ def measure(
     check_capacity(largest_schema(schema))
     grids = build_grids(schema)
     seen = with_grid_bins(schema, grids=grids)
-    if schema.open:
+    if schema.columns_to_learn:
         check_capacity(with_grid_columns(schema, grids=grids))
-    check_rules_satisfiable(seen.rules, domain=seen.domain)
-    check_totals(seen.totals, rules=seen.rules, domain=seen.domain)
+    check_constraints(ModelSpace.of(seen))
     wish = wanted(seen)
     check_query_rounds(chosen, wish, domain=seen.domain)
     aside = chosen.reserved_delta(slack, discovery=keys)
@@ -240,23 +239,25 @@ def measure(
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    tape = Transcript(run, schema=schema)
-    current_state().paid = tape.collected
-    if schema.open:
+    transcript = MeasurementTranscript(run, schema=schema)
+    current_state().paid = transcript.collect
+    if schema.columns_to_learn:
 
         def opened(draft: Schema) -> RecordingOracle:
             barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
-            return RecordingOracle(barrier, tape=tape)
+            return RecordingOracle(barrier, transcript=transcript)
 
-        schema, tape.learnt = discover_domains(opened, schema, grids=grids, progress=progress, keys=keys)
-        tape.schema = schema
+        schema, transcript.learnt = discover_domains(
+            opened, schema, grids=grids, progress=progress, keys=keys
+        )
+        transcript.schema = schema
         table = PrivateTable.of(data, schema=schema)
         wish = wanted(schema)
         known = None if public is None else read_public(public, schema=schema)
-    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), tape=tape)
-    tape.final = chosen.measure(oracle, workload=wish, progress=progress)
+    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
+    transcript.final = chosen.measure(oracle, workload=wish, progress=progress)
     run.finish()
-    return tape.measurements()
+    return transcript.measurements()
 
 
 def release_from(
@@ -346,7 +347,7 @@ def _release(
 def parse_where(text: str, *, schema: Schema) -> RowFilter:
     """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
     where = RowFilter.of(text, schema=schema)
-    check_condition_possible(where, domain=schema.domain, totals=schema.totals)
+    check_condition_possible(where, ModelSpace.of(schema))
     return where
 
 

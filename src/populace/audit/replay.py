@@ -11,8 +11,8 @@ one unit, and no table may tell a key that it does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import erfc, exp, inf, log, log1p, sqrt, tanh
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from populace.core.errors import PopulaceError
 from populace.core.marginals import Counts
+from populace.core.transcript import Playback, Transcript
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
@@ -51,13 +52,18 @@ class LeakError(PopulaceError):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NoisyAnswer:
-    """One moment at which exact values met noise: the values, the law (or rate) and what came out."""
+    """One moment at which exact values met noise: the values, the mechanism (or rate) and what came out."""
 
     exact: Counts
     mechanism: Noise | ExponentialCount | Fraction | PartitionSelection | SmoothNoise
-    answer: Counts | int | dict[Any, int] | Fraction
+    answer: Any
     keys: tuple[Any, ...] = ()
     """The keys that the exact values count, where keys were told."""
+
+    def is_same_question(self, other: NoisyAnswer) -> bool:
+        """Say whether another answer was given to the same question; how many keys there are is private."""
+        shapes = self.exact.shape == other.exact.shape or isinstance(self.mechanism, PartitionSelection)
+        return type(self) is type(other) and self.mechanism == other.mechanism and shapes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,115 +76,102 @@ class SmoothNoisyAnswer(NoisyAnswer):
 
     @classmethod
     def of(
-        cls, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction, answer: Fraction
+        cls,
+        exact: Fraction,
+        bound: Bound,
+        *,
+        mechanism: SmoothNoise,
+        lattice: Fraction,
+        answer: Fraction | None = None,
     ) -> SmoothNoisyAnswer:
         """Return the meeting of a number with its bound, as closely as balls enclose it."""
         none = np.zeros(0, dtype=np.int64)
         return cls(none, mechanism, answer, number=exact, bound=bounds(bound), lattice=lattice)
 
+    def is_same_question(self, other: NoisyAnswer) -> bool:
+        """Say whether another answer was given to the same question, whatever the bounds are."""
+        same = isinstance(other, SmoothNoisyAnswer) and self.lattice == other.lattice
+        return same and self.mechanism == other.mechanism
 
-@dataclass
+
 class RecordingNoise:
-    """A noise source that draws like another and remembers every meeting."""
+    """A noise source that draws like another and records every draw."""
 
-    source: ExactNoise
-    tape: list[NoisyAnswer] = field(default_factory=list)
+    def __init__(self, source: ExactNoise) -> None:
+        self.source = source
+        self.transcript: Transcript[NoisyAnswer] = Transcript()
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
-        """Draw, remember, answer."""
+        """Draw, record, answer."""
         answer = self.source.add(exact, mechanism=mechanism)
-        self.tape.append(NoisyAnswer(exact.copy(), mechanism, answer.copy()))
+        self.transcript.record(NoisyAnswer(exact.copy(), mechanism, answer.copy()))
         return answer
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
-        """Draw, remember, answer."""
+        """Draw, record, answer."""
         answer = self.source.pick(scores, rate=rate)
-        self.tape.append(NoisyAnswer(scores.copy(), rate, answer))
+        self.transcript.record(NoisyAnswer(scores.copy(), rate, answer))
         return answer
 
     def reveal(self, keys: Any, counts: Counts, *, mechanism: PartitionSelection) -> Mapping[Any, int]:
-        """Draw, remember, answer."""
+        """Draw, record, answer."""
         answer = self.source.reveal(keys, counts, mechanism=mechanism)
-        self.tape.append(NoisyAnswer(counts.copy(), mechanism, dict(answer), tuple(map(to_key, keys))))
+        self.transcript.record(
+            NoisyAnswer(counts.copy(), mechanism, dict(answer), keys=tuple(map(to_key, keys)))
+        )
         return answer
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Draw, remember, answer."""
+        """Draw, record, answer."""
         answer = self.source.smooth(exact, bound, mechanism=mechanism, lattice=lattice)
-        self.tape.append(
+        self.transcript.record(
             SmoothNoisyAnswer.of(exact, bound, mechanism=mechanism, lattice=lattice, answer=answer)
         )
         return answer
 
 
 class ReplayingNoise:
-    """A noise source that gives the answers of a tape, and remembers the exact values it was shown."""
+    """A noise source that gives the recorded answers, and records the exact values that it is shown."""
 
-    def __init__(self, tape: list[NoisyAnswer]) -> None:
-        self._answers: Iterator[NoisyAnswer] = iter(tape)
-        self.tape: list[NoisyAnswer] = []
+    def __init__(self, recorded: Iterable[NoisyAnswer]) -> None:
+        self._recorded = Playback(recorded, refuse=lambda what: LeakError(f"the neighbour was asked {what}."))
+        self.transcript: Transcript[NoisyAnswer] = Transcript()
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
         """Give the recorded answer to the same question."""
-        answer = self._next(exact, mechanism).answer
-        if isinstance(answer, int | dict | Fraction):
-            raise LeakError("a measurement took the place of another question.")
+        answer: Counts = self._replay(NoisyAnswer(exact.copy(), mechanism, None))
         return answer.copy()
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Give the recorded answer to the same question."""
-        answer = self._next(scores, rate).answer
-        if not isinstance(answer, int):
-            raise LeakError("a choice took the place of another question.")
+        answer: int = self._replay(NoisyAnswer(scores.copy(), rate, None))
         return answer
 
     def reveal(self, keys: Any, counts: Counts, *, mechanism: PartitionSelection) -> Mapping[Any, int]:
         """Give the recorded answer to the same question, whichever keys there are."""
-        answer = self._next(counts, mechanism, keys=tuple(map(to_key, keys))).answer
-        if not isinstance(answer, dict):
-            raise LeakError("keys were told in the place of another answer.")
-        return dict(answer)
+        return dict(self._replay(NoisyAnswer(counts.copy(), mechanism, None, keys=tuple(map(to_key, keys)))))
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Give the recorded answer to the same question, whatever its bound is here."""
-        recorded = next(self._answers, None)
-        asked = isinstance(recorded, SmoothNoisyAnswer) and (recorded.mechanism, recorded.lattice) == (
-            mechanism,
-            lattice,
+        answer: Fraction = self._replay(
+            SmoothNoisyAnswer.of(exact, bound, mechanism=mechanism, lattice=lattice)
         )
-        if recorded is None or not asked or not isinstance(recorded.answer, Fraction):
-            raise LeakError(f"the neighbour was asked another question, of {mechanism}.")
-        self.tape.append(
-            SmoothNoisyAnswer.of(exact, bound, mechanism=mechanism, lattice=lattice, answer=recorded.answer)
-        )
-        return recorded.answer
+        return answer
 
-    def _next(
-        self,
-        exact: Counts,
-        mechanism: Noise | ExponentialCount | Fraction | PartitionSelection,
-        *,
-        keys: tuple[Any, ...] = (),
-    ) -> NoisyAnswer:
-        recorded = next(self._answers, None)
-        if recorded is None:
-            raise LeakError("the neighbour was asked more questions.")
-        # How many keys there are is private, and differs between neighbours.
-        shapes = recorded.exact.shape == exact.shape or isinstance(mechanism, PartitionSelection)
-        if recorded.mechanism != mechanism or not shapes:
-            raise LeakError(
-                f"the neighbour was asked another question: {recorded.mechanism} became {mechanism}."
-            )
-        self.tape.append(NoisyAnswer(exact.copy(), mechanism, recorded.answer, keys))
-        return recorded
+    def _replay(self, shown: NoisyAnswer) -> Any:
+        """Return the answer that was recorded where this is shown now."""
+        answer = self._recorded.next(shown.is_same_question).answer
+        self.transcript.record(replace(shown, answer=answer))
+        return answer
 
     def finish(self) -> None:
         """Complain if the neighbour was asked fewer questions."""
-        if next(self._answers, None) is not None:
-            raise LeakError("the neighbour was asked fewer questions.")
+        self._recorded.finish()
 
 
-def check_sensitivities(first: list[NoisyAnswer], second: list[NoisyAnswer], *, record: RunRecord) -> None:
+def check_sensitivities(
+    first: Sequence[NoisyAnswer], second: Sequence[NoisyAnswer], *, record: RunRecord
+) -> None:
     """Compare the exact values behind two runs with what the ledger's spends declared.
 
     A `measure` of m marginals meets noise m times, once per marginal; `score` and `choose` meet it once,
@@ -243,8 +236,8 @@ def within_bounds(one: NoisyAnswer, other: NoisyAnswer, *, t: Fraction, rows: in
     return float(abs(one.number - other.number)) <= most * (1 + ROUNDING)
 
 
-def privacy_loss(first: list[NoisyAnswer], second: list[NoisyAnswer]) -> float:
-    """Return the exact log-likelihood ratio of one tape's answers between two tables.
+def privacy_loss(first: Sequence[NoisyAnswer], second: Sequence[NoisyAnswer]) -> float:
+    """Return the exact log-likelihood ratio of one transcript's answers between two tables.
 
     The whole transcript of an adaptive run factorises over its meetings, so the sum is the privacy loss
     of the run itself, not a bound on it: its mean over runs is the divergence that the price must cover.
@@ -335,7 +328,7 @@ def _lattice_weight(held: SmoothNoisyAnswer, meeting: SmoothNoisyAnswer) -> floa
     for low, high in pairwise([away - half, *bends, away + half]):
         middle, reach = (low + high) / 2, (high - low) / 2
         total += reach * float(
-            weights @ np.exp(log_density(meeting.mechanism.mechanism, middle + reach * points))
+            weights @ np.exp(log_density(meeting.mechanism.distribution, middle + reach * points))
         )
     return log(total) if total > 0 else -inf
 

@@ -84,7 +84,7 @@ def write_input(table: pa.Table, folder: Path) -> Path:
 
     people = io.BytesIO()
     pyarrow.csv.write_csv(table, people)
-    files = {"people.csv": people.getvalue(), "schema.toml": POPULATION_SCHEMA.lstrip().encode()}
+    files = {"people.csv": people.getvalue(), "schema.toml": POPULATION_SCHEMA.encode()}
     if any((folder / n).exists() and (folder / n).read_bytes() != content for n, content in files.items()):
         say(f"{folder} holds other files than the demo writes: they are left as they are")
         return folder

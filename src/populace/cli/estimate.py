@@ -182,7 +182,7 @@ def print_expected(
         note_pure_is_better(found, pure)
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
-        weighing += " (a guess from most_weight; `population` in the design tells better)"
+        weighing += " (a guess from max_weight; `population` in the design tells better)"
     say(
         f"note: for {rows} rows, spread evenly over the values of every column{weighing}. Smaller groups err more, in "
         "proportion. Sampling errors come on top; nothing was read or spent"
@@ -219,7 +219,7 @@ def note_population_mismatch(estimates: Estimates) -> None:
 
 def note_noise(estimates: Estimates) -> None:
     """Note on stderr what noise has drowned, from the published numbers alone."""
-    from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE
+    from populace.survey.estimate_notes import VARIANCE_NOT_ESTIMABLE
 
     lost = sum(row.estimate is None for row in estimates.rows)
     known = [row for row in estimates.rows if row.estimate is not None and row.sampling_error is not None]
@@ -232,12 +232,12 @@ def note_noise(estimates: Estimates) -> None:
         )
     if 2 * hidden > len(known):
         say(
-            f"note: of {hidden} of {len(known)} estimates noise hides the sampling error, and their intervals allow "
-            "for whatever it hides (hint: fewer queries or a larger epsilon; with psus, most_effect of the design if "
-            "earlier rounds showed one)"
+            f"note: of {hidden} of {len(known)} estimates the sampling variance is not estimable at this epsilon, and "
+            "their intervals are conservative (hint: fewer queries or a larger epsilon; with PSUs, max_design_effect "
+            "of the design if earlier rounds showed one)"
         )
     if 2 * noisy > len(known):
         say(
             f"note: {noisy} of {len(known)} estimates have a larger privacy error than sampling error (hint: fewer "
-            "queries, narrower ranges (low, high, most_weight) or a larger epsilon help)"
+            "queries, narrower ranges (low, high, max_weight) or a larger epsilon help)"
         )

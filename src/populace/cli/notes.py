@@ -93,7 +93,7 @@ def note_lost_in_noise(release: Release) -> None:
             "(hint: `populace generate` draws other rows from this release, free of cost)"
         )
     for name, column in release.measurements.schema.columns.items():
-        if column.draft.unknown and not column.levels:
+        if column.domain_learnt and not column.levels:
             say(
                 f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
                 "values in the schema, or ask with a larger epsilon)"

@@ -134,3 +134,19 @@ def _sum_steps(sizes: Sequence[int], kept: Sequence[bool]) -> tuple[tuple[int, i
         steps.append((math.prod(lengths[:at]), lengths[at], math.prod(lengths[at + 1 :])))
         lengths[at] = 1
     return tuple(steps)
+
+
+def sum_onto(table: npt.NDArray[Scalar], clique: Clique, columns: Sequence[str]) -> npt.NDArray[Scalar]:
+    """Return the sums of a table over a clique by some of its columns, in the order of these.
+
+    >>> sum_onto(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",)), sum_onto(np.eye(2), ("a", "b"), ("b", "a")).shape
+    (array([4, 6]), (2, 2))
+    """
+    others = tuple(axis for axis, name in enumerate(clique) if name not in columns)
+    left = [name for name in clique if name in columns]
+    return np.asarray(table.sum(axis=others)).transpose([left.index(name) for name in columns])
+
+
+def add_potential(potentials: dict[Clique, Table], clique: Clique, table: Table) -> None:
+    """Add a table of logarithms to the potentials of a model, in place."""
+    potentials[clique] = potentials[clique] + table if clique in potentials else table

@@ -26,7 +26,9 @@ from populace.inference.factor import AxisMap, Table
 from populace.inference.gls.observations import observe
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
+from populace.schema.conditions.rules import Rules
 
 FORMAT = "populace model 3"
 FILES = ("model.json", "model.npz")
@@ -92,6 +94,10 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model of {len(self.domain)} columns, {len(self.potentials)} cliques, {self.total:.0f} rows"
+
+    def space(self, rules: Rules) -> ModelSpace:
+        """Return the space of the model's rows under some rules."""
+        return ModelSpace(domain=self.domain, rules=rules, groupings=self.groupings)
 
     @cached_property
     def grouped_domain(self) -> Domain:
@@ -169,7 +175,7 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """Return `model.json`: everything but large numbers."""
-        told = {
+        document = {
             "format": FORMAT,
             "measurements": self.measurements,
             "rehearsal": self.rehearsal,
@@ -182,7 +188,7 @@ class Model:
             "targets": [list(clique) for clique in self.targets],
             "gradual": self.gradual,
         }
-        return told | ({} if self.recoding is None else {"recoding": self.recoding.to_json()})
+        return document | ({} if self.recoding is None else {"recoding": self.recoding.to_json()})
 
     @classmethod
     def load(cls, folder: Path) -> Model:
@@ -192,21 +198,21 @@ class Model:
                 raise ReleaseError(
                     f"{folder} holds no {name}.", hint="give the folder that `populace fit` wrote"
                 )
-        told = read_json(folder / "model.json")
+        document = read_json(folder / "model.json")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}", UsageError):
-            if told["format"] != FORMAT:
+            if document["format"] != FORMAT:
                 raise ReleaseError(
-                    f"model.json has format {told['format']!r}; this version reads {FORMAT!r}.",
+                    f"model.json has format {document['format']!r}; this version reads {FORMAT!r}.",
                     hint="use the version of populace that wrote it",
                 )
-            domain = _parse_domain(told["domain"])
+            domain = _parse_domain(document["domain"])
             groupings = {
                 require_text(g["column"]): Grouping(g["column"], tuple(map(require_int, g["groups"])))
-                for g in told["groupings"]
+                for g in document["groupings"]
             }
-            hidden = dict(_parse_domain(told["hidden"]))
+            hidden = dict(_parse_domain(document["hidden"]))
             cliques, targets, exact = (
-                [tuple(map(require_text, clique)) for clique in told[key]]
+                [tuple(map(require_text, clique)) for clique in document[key]]
                 for key in ("cliques", "targets", "exact")
             )
             grouped = domain.grouped(groupings.values())
@@ -219,15 +225,15 @@ class Model:
                 domain=domain,
                 groupings=groupings,
                 potentials={clique: arrays[f"potential{i}"] for i, clique in enumerate(cliques)},
-                total=float(told["total"]),
+                total=float(document["total"]),
                 within={name: arrays[f"within{i}"] for i, name in enumerate(groupings)},
                 hidden=hidden,
                 exact=tuple(exact),
                 targets={clique: arrays[f"target{i}"] for i, clique in enumerate(targets)},
-                gradual=bool(told.get("gradual", False)),
-                recoding=Recoding.from_json(told["recoding"]) if "recoding" in told else None,
-                measurements=require_text(told["measurements"]),
-                rehearsal=bool(told["rehearsal"]),
+                gradual=bool(document.get("gradual", False)),
+                recoding=Recoding.from_json(document["recoding"]) if "recoding" in document else None,
+                measurements=require_text(document["measurements"]),
+                rehearsal=bool(document["rehearsal"]),
             )
 
     def _on_nodes(self) -> list[Table]:
@@ -255,8 +261,8 @@ class Model:
         )
 
 
-def _parse_domain(told: Mapping[str, Any]) -> Domain:
-    return Domain({name: require_int(size, least=1) for name, size in told.items()})
+def _parse_domain(document: Mapping[str, Any]) -> Domain:
+    return Domain({name: require_int(size, least=1) for name, size in document.items()})
 
 
 def _read_only(tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -93,10 +93,12 @@ class ReleasedRows:
         return {"codes": by_column, "counts": self.counts.tolist()}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> ReleasedRows:
+    def from_json(cls, document: Mapping[str, Any]) -> ReleasedRows:
         """Return the rows that `to_json` wrote."""
-        columns = tuple(map(str, told["codes"]))
-        return cls(columns, np.array([told["codes"][name] for name in columns], np.int64).T, told["counts"])
+        columns = tuple(map(str, document["codes"]))
+        return cls(
+            columns, np.array([document["codes"][name] for name in columns], np.int64).T, document["counts"]
+        )
 
     def fits(self, domain: Domain) -> bool:
         """Say whether these are rows over all columns of a domain."""
@@ -172,10 +174,10 @@ class Measurements:
     @cached_property
     def digest(self) -> str:
         """The hash of everything measured and of the record that paid for it; a model names it as its parent."""
-        told = hashlib.sha256(json.dumps(self.to_json(), ensure_ascii=False).encode())
+        document = hashlib.sha256(json.dumps(self.to_json(), ensure_ascii=False).encode())
         for item in self.items:
-            told.update(item.counts.astype("<i8").tobytes())
-        return told.hexdigest()
+            document.update(item.counts.astype("<i8").tobytes())
+        return document.hexdigest()
 
     def save(self, folder: Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})) -> None:
         """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else).
@@ -239,26 +241,26 @@ class Measurements:
                 raise ReleaseError(
                     f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
                 )
-        told = read_json(folder / "measurements.json")
+        document = read_json(folder / "measurements.json")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
-            if told["format"] != FORMAT:
+            if document["format"] != FORMAT:
                 raise ReleaseError(
-                    f"measurements.json has format {told['format']!r}; this version reads {FORMAT!r}.",
+                    f"measurements.json has format {document['format']!r}; this version reads {FORMAT!r}.",
                     hint="use the version of populace that wrote it",
                 )
-            schema = Schema.parse(require_text(told["schema"]), released=True)
+            schema = Schema.parse(require_text(document["schema"]), released=True)
             groupings = [
                 Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))
-                for g in told["groupings"]
+                for g in document["groupings"]
             ]
             marginals = [
                 Marginal(
                     tuple(map(require_text, entry["columns"])),
                     tuple(groupings[require_int(number)] for number in entry["groupings"]),
                 )
-                for entry in told["marginals"]
+                for entry in document["marginals"]
             ]
-            shapes = [tuple(map(require_int, entry["shape"])) for entry in told["marginals"]]
+            shapes = [tuple(map(require_int, entry["shape"])) for entry in document["marginals"]]
             if shapes != [marginal.shape(schema.domain) for marginal in marginals]:
                 raise ReleaseError(
                     "a measurement does not have the shape its schema gives it.",
@@ -267,18 +269,20 @@ class Measurements:
             blocks = _read_counts(folder / "measurements.parquet", shapes)
             items = tuple(
                 Measurement(marginal, block, fraction_from_json(entry["variance"]))
-                for marginal, block, entry in zip(marginals, blocks, told["marginals"], strict=True)
+                for marginal, block, entry in zip(marginals, blocks, document["marginals"], strict=True)
             )
             if any(item.variance <= 0 for item in items):
                 raise ValueError("noise that is none")
-            record = RunRecord.from_json(told["record"])
-            rows = ReleasedRows.from_json(told["told"]) if "told" in told else None
+            record = RunRecord.from_json(document["record"])
+            rows = ReleasedRows.from_json(document["told"]) if "told" in document else None
             public = (
-                PublicMarginals.from_json(told["public"], domain=schema.domain) if "public" in told else None
+                PublicMarginals.from_json(document["public"], domain=schema.domain)
+                if "public" in document
+                else None
             )
-            whole_schema = schema.digest == told["schema_digest"]
+            whole_schema = schema.digest == document["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
-        if not whole_schema or schema.draft.digest != record.schema_digest:
+        if not whole_schema or schema.declared.digest != record.schema_digest:
             raise ReleaseError(
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
@@ -323,10 +327,13 @@ class AnswerRecord:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> AnswerRecord:
+    def from_json(cls, document: Mapping[str, Any]) -> AnswerRecord:
         """Return what `to_json` wrote."""
         return cls(
-            verb=str(told["verb"]), question=told["question"], mechanism=told["law"], answer=told["answer"]
+            verb=str(document["verb"]),
+            question=document["question"],
+            mechanism=document["law"],
+            answer=document["answer"],
         )
 
 
@@ -357,6 +364,18 @@ def combine_repeats(same: Sequence[Measurement]) -> Measurement:
     """Return one measurement for several of the same marginal: their mean, to the nearest row."""
     mean, variance = mean_counts(same)
     return Measurement(same[0].marginal, np.rint(mean).astype(np.int64), variance)
+
+
+def estimate_rows(items: Iterable[Measurement]) -> tuple[float, float]:
+    """Return the number of rows that tables sum to, weighted by their precision, and its variance.
+
+    >>> one, other = (Measurement(Marginal((n,)), np.array([4, 6]), Fraction(v)) for n, v in [("a", 1), ("b", 3)])
+    >>> estimate_rows([one, other])
+    (10.0, 1.5)
+    """
+    known = list(items)
+    weights = [1 / (float(item.variance) * item.counts.size) for item in known]
+    return float(np.average([item.counts.sum() for item in known], weights=weights)), 1 / sum(weights)
 
 
 def describe_marginals(marginals: Iterable[Marginal]) -> str:

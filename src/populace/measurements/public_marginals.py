@@ -77,10 +77,10 @@ class PublicMarginals:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the tables as plain JSON: of each the cells that are not empty, and their counts, as texts."""
-        told = []
+        document = []
         for clique, table in self.tables.items():
             cells = np.flatnonzero(table)
-            told.append(
+            document.append(
                 {
                     "columns": list(clique),
                     "shape": list(table.shape),
@@ -88,13 +88,13 @@ class PublicMarginals:
                     "counts": " ".join(map(str, table.ravel()[cells].tolist())),
                 }
             )
-        return told
+        return document
 
     @classmethod
-    def from_json(cls, told: Iterable[Mapping[str, Any]], *, domain: Domain) -> PublicMarginals:
+    def from_json(cls, document: Iterable[Mapping[str, Any]], *, domain: Domain) -> PublicMarginals:
         """Return the tables over columns of a domain that `to_json` wrote."""
         tables = {}
-        for entry in told:
+        for entry in document:
             if entry["shape"] != list(domain.shape(entry["columns"])):
                 raise ReleaseError(
                     "a public table does not have the shape its schema gives it.",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
@@ -21,12 +23,22 @@ from populace.methods.selection.candidates import (
     mean_absolute_noise,
     scale_weights,
 )
+from populace.methods.selection.measure_batch import choose_and_measure, measure_all_columns
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 
-# At most so many rounds for every column, and how much of a round goes into measuring.
-ROUNDS_PER_COLUMN = 16
-MEASURED_SHARE = Fraction(9, 10)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AimConfig:
+    """The numbers by which `aim` is tuned."""
+
+    rounds_per_column: int = 16
+    """At most so many rounds for every column: the first noise is that of equal rounds."""
+    measured_share: Fraction = Fraction(9, 10)
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+AIM_CONFIG = AimConfig()
 
 
 def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -42,33 +54,33 @@ def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     """
     budget, names = oracle.budget, list(oracle.domain)
     # With one column there is nothing to choose.
-    each = Fraction(1, ROUNDS_PER_COLUMN * len(names)) if len(names) > 1 else 1 / MEASURED_SHARE
-    left = 1 - each * MEASURED_SHARE * len(names)
+    each = (
+        Fraction(1, AIM_CONFIG.rounds_per_column * len(names))
+        if len(names) > 1
+        else 1 / AIM_CONFIG.measured_share
+    )
+    left = 1 - each * AIM_CONFIG.measured_share * len(names)
     progress("measuring columns", 0.0)
-    noise = budget.measure_noise(1 - left, marginals=len(names))
-    measured = oracle.measure([Marginal((name,)) for name in names], noise=noise)
-    estimator = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    measured = measure_all_columns(oracle, share=1 - left)
+    estimator = Estimator(ModelSpace.of(oracle))
     estimator.add(measured)
     estimator.refit()
     weights = downward_closure(workload, domain=oracle.domain)
     while left:
         each = left if left <= 2 * each else each
-        noise = budget.measure_noise(each * MEASURED_SHARE, marginals=1)
+        noise = budget.measure_noise(each * AIM_CONFIG.measured_share, marginals=1)
         candidates = answer_candidates(
             estimator, weights, noise=noise, max_cells=int(MAX_TREE_CELLS * (1 - left + each))
         )
-        mechanism = budget.choice(each * (1 - MEASURED_SHARE), choices=1)
-        number = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        marginal = candidates.marginals[number or 0]
-        found = oracle.measure([marginal], noise=noise)
+        mechanism = budget.choice(each * (1 - AIM_CONFIG.measured_share), choices=1)
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
         left -= each
         measured += found
-        before = estimator.table(marginal.clique)
+        clique = found[0].marginal.clique
+        before = estimator.table(clique)
         estimator.add(found)
         estimator.refit()
-        moved = np.abs(estimator.table(marginal.clique) - before).sum()
+        moved = np.abs(estimator.table(clique) - before).sum()
         if moved <= mean_absolute_noise(noise) * np.count_nonzero(before):
             each *= 4 if isinstance(noise, DiscreteGaussian) else 2
         progress("choosing marginals", float(1 - left))

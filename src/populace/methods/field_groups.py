@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -11,21 +12,28 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.methods.histogram.histogram import MAX_BINS
 from populace.methods.histogram.histogram_model import field_groups_model
-from populace.methods.method import DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
+from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 
-# Neighbouring columns are put together up to so many bins where nobody says what belongs together.
-MAX_GROUP_BINS = 1000
-# A table of so many columns has 2^10 effects, which a fit under rules goes through.
-MAX_RULED_COLUMNS = 10
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldGroupsConfig:
+    """The numbers by which `field-groups` is tuned."""
+
+    max_group_bins: int = 1000
+    """Columns are put together up to so many bins where nobody says what belongs together."""
+    max_ruled_columns: int = 10
+    """A table of so many columns has 2^10 effects, which a fit under rules goes through."""
+
+
+FIELD_GROUPS_CONFIG = FieldGroupsConfig()
 
 
 def measure_field_groups(
@@ -67,7 +75,7 @@ def choose_groups(
         return group_by_information(public, domain=domain)
     found: list[Clique] = []
     for name in domain:
-        if found and domain.cells((*found[-1], name)) <= MAX_GROUP_BINS:
+        if found and domain.cells((*found[-1], name)) <= FIELD_GROUPS_CONFIG.max_group_bins:
             found[-1] = (*found[-1], name)
         else:
             found.append((name,))
@@ -88,13 +96,17 @@ def group_by_information(public: PublicTable, *, domain: Domain) -> tuple[Clique
     said = {
         pair: _mutual_information(public.table(Marginal(pair)))
         for pair in combinations(domain, 2)
-        if domain.cells(pair) <= MAX_GROUP_BINS
+        if domain.cells(pair) <= FIELD_GROUPS_CONFIG.max_group_bins
     }
     group: dict[str, Clique] = {name: (name,) for name in domain}
     for pair in sorted(said, key=lambda pair: -said[pair]):
         first, second = (group[name] for name in pair)
         both = tuple(name for name in domain if name in first or name in second)
-        if said[pair] <= 0 or domain.cells(both) > MAX_GROUP_BINS or len(both) > MAX_RULED_COLUMNS:
+        if (
+            said[pair] <= 0
+            or domain.cells(both) > FIELD_GROUPS_CONFIG.max_group_bins
+            or len(both) > FIELD_GROUPS_CONFIG.max_ruled_columns
+        ):
             continue
         group |= dict.fromkeys(both, both)
     return tuple(dict.fromkeys(group.values()))
@@ -116,10 +128,12 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
     """Refuse, from public facts alone, groups that would be too large."""
     domain = schema.domain
     groups = choose_groups(domain, declared=schema.groups)
-    if (schema.rules.rules or schema.totals) and max(map(len, groups)) > MAX_RULED_COLUMNS:
+    if (schema.rules.rules or schema.totals) and max(
+        map(len, groups)
+    ) > FIELD_GROUPS_CONFIG.max_ruled_columns:
         raise UsageError(
             f"a group of {max(map(len, groups))} columns cannot be fitted under rules; the most is "
-            f"{MAX_RULED_COLUMNS}.",
+            f"{FIELD_GROUPS_CONFIG.max_ruled_columns}.",
             hint="declare smaller groups under [table] of the schema",
         )
     bins = sum(map(domain.cells, groups))
@@ -130,12 +144,6 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
             f"{' × '.join(widest)} has {domain.cells(widest):.4g} of them.",
             hint="put fewer columns into a group, or coarsen them",
         )
-
-
-def fit_field_groups(given: FitInput) -> Model:
-    """Return the model in which a row draws one bin of each group."""
-    schema = given.schema
-    return field_groups_model(given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
 
 
 def _limitations(schema: Schema, public: bool) -> list[str]:
@@ -180,7 +188,7 @@ FIELD_GROUPS = Method(
     title="Histograms of groups of columns",
     reference="An entry to the NIST synthetic data challenge of 2018",
     measure=measure_field_groups,
-    fit=fit_field_groups,
+    fit=lambda given: field_groups_model(given.items, space=given.space),
     check=check_field_groups,
     delta=DeltaUse.NONE,
     public=PublicTableUse.OPTIONAL,

@@ -20,5 +20,14 @@ def fit(measurements: Measurements, *, inference: str = "tree", progress: Progre
     """
     method = find_method(measurements.record.method)
     check_inference(inference, method=method)
-    model = method.fit(FitInput.of(measurements, gradual=inference == "gum", progress=progress))
+    model = method.fit(
+        FitInput(
+            schema=measurements.schema,
+            items=measurements.items,
+            released_rows=measurements.released_rows,
+            public=measurements.public,
+            gradual=inference == "gum",
+            progress=progress,
+        )
+    )
     return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)

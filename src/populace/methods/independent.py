@@ -9,6 +9,7 @@ from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
 from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_all_columns, measure_evenly
 from populace.methods.workload import Workload
 
 TOTAL_SHARE = Fraction(1, 50)
@@ -32,12 +33,8 @@ def measure_independent(
 
 def measure_columns(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
     """Measure the number of rows and all 1-ways with a share of the budget; the number comes first."""
-    columns = [Marginal((name,)) for name in oracle.domain]
-    total = oracle.measure(
-        [Marginal(())], noise=oracle.budget.measure_noise(share * TOTAL_SHARE, marginals=1)
-    )
-    noise = oracle.budget.measure_noise(share * (1 - TOTAL_SHARE), marginals=len(columns))
-    return total + oracle.measure(columns, noise=noise)
+    total = measure_evenly(oracle, [Marginal(())], share=share * TOTAL_SHARE)
+    return total + measure_all_columns(oracle, share=share * (1 - TOTAL_SHARE))
 
 
 INDEPENDENT = Method(

@@ -1,4 +1,4 @@
-"""The tape of a run of measurements: what the barrier answered so far, kept for the case that the run does not end."""
+"""The transcript of a run of measurements: what the barrier answered so far, kept in case the run does not end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from populace.core.marginals import Candidates, Counts, Marginal
+from populace.core.transcript import Transcript
 from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.discovery.domain_discovery import DomainOracle
@@ -33,7 +34,7 @@ class QuestionOracle(Oracle, DomainOracle, Protocol):
     def schema(self) -> Schema: ...
 
 
-class Transcript:
+class MeasurementTranscript:
     """What one run was answered, in the order of its questions, and the run that paid for it."""
 
     def __init__(self, run: Run, *, schema: Schema) -> None:
@@ -42,23 +43,19 @@ class Transcript:
         self.schema = schema
         self.learnt: tuple[Measurement, ...] = ()
         self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
-        self._answers: list[Measurement | ReleasedRows] = []
-        self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
-
-    def keep(self, *answers: Measurement | ReleasedRows) -> None:
-        """Remember noisy counts of marginals or of whole rows."""
-        self._answers += answers
+        self.tables: Transcript[Measurement | ReleasedRows] = Transcript()
+        self._others: Transcript[tuple[str, Mapping[str, Any], Mechanism, Any]] = Transcript()
 
     def note(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
-        """Remember an answer that is no table of counts."""
-        self._others.append((verb, question, mechanism, answer))
+        """Record an answer that is no table of counts."""
+        self._others.record((verb, question, mechanism, answer))
 
     def measurements(self) -> Measurements:
         """Return everything measured, under the schema as it is known by now, with the ledger's record."""
-        answers = self.final or tuple(self._answers)
+        answers = self.final or self.tables.entries
         return Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
 
-    def collected(self) -> Mapping[str, Any]:
+    def collect(self) -> Mapping[str, Any]:
         """Return what is to be kept of a run that failed: measurements where there are any, and all other answers.
 
         The run is closed first, where the ledger can still be written: it asks nothing more.
@@ -68,25 +65,25 @@ class Transcript:
                 self._run.finish()
         with suppress(Exception):
             return {"measurements": self.measurements(), "answers": () if self.final else self._noted()}
-        return {"answers": (*self._noted(), *(_answer_record(each) for each in self._answers))}
+        return {"answers": (*self._noted(), *(_answer_record(each) for each in self.tables.entries))}
 
     def _noted(self) -> tuple[AnswerRecord, ...]:
         return tuple(
             AnswerRecord(
                 verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)
             )
-            for verb, question, mechanism, answer in self._others
+            for verb, question, mechanism, answer in self._others.entries
         )
 
 
 class RecordingOracle(PublicFacts):
-    """An oracle that asks another one and remembers its answers on a tape."""
+    """An oracle that asks another one and records its answers."""
 
-    __slots__ = ("_oracle", "_tape")
+    __slots__ = ("_oracle", "_transcript")
 
-    def __init__(self, oracle: QuestionOracle, *, tape: Transcript) -> None:
+    def __init__(self, oracle: QuestionOracle, *, transcript: MeasurementTranscript) -> None:
         self._oracle = oracle
-        self._tape = tape
+        self._transcript = transcript
 
     @property
     def schema(self) -> Schema:
@@ -106,51 +103,53 @@ class RecordingOracle(PublicFacts):
     def measure(
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.measure(marginals, noise=noise)
-        self._tape.keep(*found)
+        self._transcript.tables.record(*found)
         return found
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.measure_batches(batches)
-        self._tape.keep(*found)
+        self._transcript.tables.record(*found)
         return found
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.score(candidates, noise=noise)
-        self._tape.note("score", {"candidates": candidates.marginals}, mechanism=noise, answer=found.copy())
+        self._transcript.note(
+            "score", {"candidates": candidates.marginals}, mechanism=noise, answer=found.copy()
+        )
         return found
 
     def choose(
         self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
     ) -> int | None:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.choose(candidates, among=among, mechanism=mechanism, none=none)
         # How many there were is enough: all of them, choice by choice, would take more memory than the run itself.
         asked = {"candidates": len(among), "or none": none}
         chosen = None if found is None else list(candidates.marginals[found].clique)
-        self._tape.note("choose", asked, mechanism=mechanism, answer=chosen)
+        self._transcript.note("choose", asked, mechanism=mechanism, answer=chosen)
         return found
 
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.discover_rows(mechanism=mechanism)
-        self._tape.keep(ReleasedRows.of(found, columns=self.domain))
+        self._transcript.tables.record(ReleasedRows.of(found, columns=self.domain))
         return found
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.discover_values(column, mechanism=mechanism)
-        self._tape.note("discover", {"values of": column}, mechanism=mechanism, answer=found)
+        self._transcript.note("discover", {"values of": column}, mechanism=mechanism, answer=found)
         return found
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.discover_bins(column, groups=groups, noise=noise)
         asked = {"bins of": column, "groups": np.array(groups)}
-        self._tape.note("discover", asked, mechanism=noise, answer=found.copy())
+        self._transcript.note("discover", asked, mechanism=noise, answer=found.copy())
         return found
 
 

@@ -12,7 +12,8 @@ from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
-from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Measurement, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.oracle import Oracle
 from populace.methods.workload import WORKLOAD_NAMES, Workload
@@ -73,26 +74,17 @@ class FitInput:
     gradual: bool = False
     progress: Progress | None = None
 
-    @classmethod
-    def of(cls, measurements: Measurements, *, gradual: bool, progress: Progress | None) -> FitInput:
-        """Return what the measurements of a run hold."""
-        return cls(
-            schema=measurements.schema,
-            items=measurements.items,
-            released_rows=measurements.released_rows,
-            public=measurements.public,
-            gradual=gradual,
-            progress=progress,
-        )
+    @property
+    def space(self) -> ModelSpace:
+        """The space of the model."""
+        return ModelSpace.of(self.schema)
 
 
 def fit_tables(given: FitInput) -> Model:
     """Return the graphical model of measured tables, which most methods use."""
     return fit_model(
         given.items,
-        domain=given.schema.domain,
-        rules=given.schema.rules,
-        totals=given.schema.totals,
+        space=given.space,
         public=given.public,
         gradual=given.gradual,
         progress=given.progress,

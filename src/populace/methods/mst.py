@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import Candidates, Clique, Domain, Grouping, Marginal
+from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.projection import project_to_simplex
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.selection.tree_size_limit import TreeSizeLimit
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
-from populace.schema.conditions.rules import NO_RULES, Rules
 
-COLUMN_SHARE = Fraction(50, 100)
-CHOICE_SHARE = Fraction(8, 100)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MstConfig:
+    """The numbers by which `mst` is tuned."""
+
+    column_share: Fraction = Fraction(50, 100)
+    """Of the budget, for the number of rows and all columns: they decide what is rare."""
+    choice_share: Fraction = Fraction(8, 100)
+    """Of the budget, for all choices of pairs together: a score is large beside its noise."""
+
+
+MST_CONFIG = MstConfig()
+
+
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_PAIR_CELLS = 2**25
 # So many pairs are candidates, some kilobytes each: all pairs of 512 columns.
@@ -49,54 +63,53 @@ def measure_mst(
     progress("measuring columns", 0.0)
     if len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=MST_CONFIG.column_share)
     columns = measured[1:]
-    groupings = group_rare_codes(columns, oracle=oracle)
+    space = ModelSpace.of(oracle).group(group_rare_codes(columns, oracle=oracle))
     total = max(1.0, float(measured[0].counts))
-    return measured + measure_tree(oracle, columns, groupings, total=total, progress=progress)
+    return measured + measure_tree(oracle, columns, space=space, total=total, progress=progress)
 
 
 def measure_tree(
     oracle: Oracle,
     columns: Sequence[Measurement],
-    groupings: Sequence[Grouping],
     *,
+    space: ModelSpace,
     total: float,
     progress: Progress,
 ) -> tuple[Measurement, ...]:
     """Choose a tree of pairs with what measured columns left of the budget; measure it, and columns in no pair."""
-    noise = oracle.budget.measure_noise(1 - COLUMN_SHARE - CHOICE_SHARE, marginals=len(columns) - 1)
-    candidates = pair_candidates(
-        oracle.domain, columns, groupings, rules=oracle.rules, total=total, noise=noise
+    noise = oracle.budget.measure_noise(
+        1 - MST_CONFIG.column_share - MST_CONFIG.choice_share, marginals=len(columns) - 1
     )
+    candidates = pair_candidates(columns, space=space, total=total, noise=noise)
     progress("choosing pairs", 0.1)
-    room = TreeSizeLimit(oracle.rules, domain=oracle.domain, groupings={g.column: g for g in groupings})
-    chosen, left = choose_tree(oracle, candidates, room=room, progress=progress)
+    chosen, left = choose_tree(oracle, candidates, limit=TreeSizeLimit(space), progress=progress)
     progress("measuring pairs", 0.9)
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
     asked = [*pairs, *(Marginal((name,)) for name in oracle.domain if name not in paired)]
-    return oracle.measure(asked, noise=oracle.budget.measure_noise(left, marginals=len(asked)))
+    return measure_evenly(oracle, asked, share=left)
 
 
 def choose_tree(
-    oracle: Oracle, candidates: Candidates, *, room: TreeSizeLimit, progress: Progress
+    oracle: Oracle, candidates: Candidates, *, limit: TreeSizeLimit, progress: Progress
 ) -> tuple[list[int], Fraction]:
-    """Return the numbers of the pairs of a tree or forest, chosen privately, and the share of the budget left."""
-    left = 1 - COLUMN_SHARE
+    """Return the numbers of the pairs of a forest, chosen privately, and the share of the budget left."""
+    left = 1 - MST_CONFIG.column_share
     part = {name: number for number, name in enumerate(oracle.domain)}
     most = len(part) - 1
-    mechanism = oracle.budget.choice(CHOICE_SHARE, choices=most)
+    mechanism = oracle.budget.choice(MST_CONFIG.choice_share, choices=most)
     cliques = [marginal.clique for marginal in candidates.marginals]
     chosen: list[int] = []
     joining = list(range(len(cliques)))
     for _ in range(most):
         joining = [n for n in joining if part[cliques[n][0]] != part[cliques[n][1]]]
-        among = room.admissible(joining, pairs=cliques, chosen=chosen)
+        among = limit.admissible(joining, pairs=cliques, chosen=chosen)
         if not among:
             break
         number = oracle.choose(candidates, among=among, mechanism=mechanism)
-        left -= CHOICE_SHARE / most
+        left -= MST_CONFIG.choice_share / most
         if number is None:
             break
         kept, merged = (part[name] for name in cliques[number])
@@ -107,13 +120,7 @@ def choose_tree(
 
 
 def pair_candidates(
-    domain: Domain,
-    columns: Sequence[Measurement],
-    groupings: Sequence[Grouping],
-    *,
-    rules: Rules = NO_RULES,
-    total: float,
-    noise: Noise,
+    columns: Sequence[Measurement], *, space: ModelSpace, total: float, noise: Noise
 ) -> Candidates:
     """Return the pairs, smallest first as far as memory reaches, with what 1-ways and rules imply as estimate.
 
@@ -122,20 +129,19 @@ def pair_candidates(
     itself is measured with this noise and made non-negative again: a simulation with public random numbers, which
     costs nothing. Cells in which no row can be are not counted in it: the model knows them.
     """
-    seen = {grouping.column: grouping for grouping in groupings}
-    grouped = domain.grouped(groupings)
-    known = fit_baseline(columns, domain=domain, groupings=seen, rules=rules, total=total)
+    grouped = space.grouped_domain
+    known = fit_baseline(columns, space=space, total=total)
     deviation = float(noise.variance) ** 0.5
     rng = np.random.default_rng(0)
     marginals, estimates, penalties = [], [], []
-    pairs = nearest_pairs([name for name in domain if grouped[name] > 1], most=MAX_PAIRS)
+    pairs = nearest_pairs([name for name in grouped if grouped[name] > 1], most=MAX_PAIRS)
     for clique in take_smallest(pairs, domain=grouped, cells=MAX_PAIR_CELLS):
         estimate = total * known.pair(clique)
         noisy = estimate + rng.normal(0.0, deviation, estimate.shape)
         possible = known.possible(clique)
         again = np.zeros(estimate.shape)
         again[possible] = project_to_simplex(noisy[possible], total=total)
-        marginals.append(Marginal.grouped(clique, seen))
+        marginals.append(Marginal.grouped(clique, space.groupings))
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))
@@ -149,13 +155,13 @@ def nearest_pairs(names: Sequence[str], *, most: int) -> Iterator[Clique]:
     >>> list(nearest_pairs("abcd", most=5))
     [('a', 'b'), ('a', 'c'), ('b', 'c'), ('b', 'd'), ('c', 'd')]
     """
-    count, reach = len(names), 0
+    count, distance = len(names), 0
     # Columns at a distance d make count − d pairs.
-    while reach < count - 1 and most >= count - reach - 1:
-        reach += 1
-        most -= count - reach
+    while distance < count - 1 and most >= count - distance - 1:
+        distance += 1
+        most -= count - distance
     for place, name in enumerate(names):
-        for other in names[place + 1 : place + 1 + reach]:
+        for other in names[place + 1 : place + 1 + distance]:
             yield name, other
 
 

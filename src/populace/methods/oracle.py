@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from populace.core.marginals import Candidates, Clique, Counts, Domain, Marginal
+from populace.core.marginals import Candidates, Clique, Counts, Marginal
+from populace.inference.model_space import DescribedTable
 from populace.measurements.measurements import Batch, Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, ExponentialCount, Noise, PartitionSelection
-from populace.schema.conditions.rules import Rules, Totals
 
 
-class Oracle(Protocol):
+class Oracle(DescribedTable, Protocol):
     """The questions of the barrier. Each is charged before it is answered, and refused when the budget is short."""
 
     @property
-    def domain(self) -> Domain: ...
-
-    @property
     def ordered(self) -> frozenset[str]: ...
-
-    @property
-    def rules(self) -> Rules: ...
-
-    @property
-    def totals(self) -> tuple[Totals, ...]: ...
 
     @property
     def max_rows(self) -> int | None: ...

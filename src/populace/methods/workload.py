@@ -119,9 +119,9 @@ class Workload:
                 "the workload asks for nothing.",
                 hint="write pairs = true, triples = true, or [[marginals]] with their columns",
             )
-        return cls(weights=weights, rounds=rounds).under(schema)
+        return cls(weights=weights, rounds=rounds).for_schema(schema)
 
-    def under(self, schema: Schema) -> Workload:
+    def for_schema(self, schema: Schema) -> Workload:
         """Return the workload in the order of a schema's variables; refuse what the schema does not have."""
         every = self.weights if isinstance(self.weights, AllMarginals) and self.rounds is None else None
         if every is not None and list(every.domain) == list(schema.variables):
@@ -166,7 +166,7 @@ def resolve_workload(given: Workload | Path | str | None) -> Callable[[Schema], 
     if given is None:
         return lambda schema: Workload.default(schema.domain)
     if isinstance(given, Workload):
-        return given.under
+        return given.for_schema
     if given == "pairs":
         return lambda schema: Workload.pairs(schema.domain)
     if given == "triples":
@@ -243,7 +243,7 @@ def _read_marginals(
             coarse[frozenset(clique)] = tuple(bins.values())
         # How large a domain to be learnt becomes is not known yet.
         parts = [schema.variables[name] for name in clique if name not in bins]
-        cells = math.prod(part.size for part in parts if not part.draft.unknown)
+        cells = math.prod(part.size for part in parts if not part.domain_learnt)
         cells *= math.prod(own.size for own in bins.values())
         if cells > MAX_MARGINAL_CELLS:
             raise UsageError(

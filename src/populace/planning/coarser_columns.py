@@ -49,7 +49,11 @@ def describe_coarsening(column: Column, *, codes: int) -> str:
     most = max(1, codes - len(column.specials))
     if isinstance(column, UnknownBins):
         width = _format_width(
-            column.kind, low=column.min, high=column.max, most=most, unit=_unit_seconds(column.learnt(()))
+            column.kind,
+            low=column.min,
+            high=column.max,
+            most=most,
+            unit=_unit_seconds(column.with_domain(())),
         )
         return f'{width}, or edges, in place of bins = "learn"; inside = "learn" beside them'
     if isinstance(column, TemporalColumn):

@@ -21,10 +21,10 @@ from populace.privacy.accounting.budget import Budget, Number, parse_delta, pars
 from populace.private.dry_run import EmptyTableOracle, check_answerable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
-from populace.schema.codec.encoder import fill_unknown_domain
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_sum_plan
@@ -83,11 +83,12 @@ def predict_errors(
             hint=f"give about how many rows there are, from 1 to {MAX_EXACT_INTEGER}",
         )
     budget = Budget.of(parse_epsilon(epsilon), parse_delta(delta), unit=schema.unit)
-    check_answerable(design, queries, budget=budget)
-    plan = QueryPlan.of(design, queries).plan
+    plan = QueryPlan.of(design, queries, budget=budget)
+    check_answerable(plan)
     found: tuple[Estimate, ...] = ()
-    if plan is not None:
-        found = answer_sum_plan(SimulatedSurveyOracle.of(design, rows=rows, budget=budget), plan=plan)
+    if plan.sums is not None:
+        oracle = SimulatedSurveyOracle.of(design, rows=rows, budget=budget)
+        found = answer_sum_plan(oracle, plan=plan.sums, budget=budget)
     return tuple(
         _summarize(query.name, [row for row in found if row.query == query.name]) for query in queries
     )
@@ -97,7 +98,7 @@ def assume_row_weight(design: Design, rows: int) -> float:
     """Return what a row is taken to weigh: its part of the population where that is public."""
     if design.weights is None:
         return 1.0
-    most = design.heaviest
+    most = design.weight_bound
     known = most * ASSUMED_WEIGHT_SHARE if design.population is None else design.population / rows
     return float(min(known, most))
 

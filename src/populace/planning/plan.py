@@ -130,10 +130,10 @@ def plan(
     """Return what a run will give, from its schema, an approximate number of rows and its budget.
 
     Nothing private is read and nothing is booked: the method runs on populations that are invented from the schema,
-    with as much noise as the budget buys. With `target_error` the plan finds the smallest ε with which columns err
-    by no more on average; without `epsilon`, the plan is for that ε. `shares` are public shares of values: a CSV file, or
-    `{"sex": {"f": 0.51}}`; what is not given is invented. `like` is a table of the same schema that you declare public:
-    whole runs are simulated on it, down to released rows. A file that has an account in the ledger is private, and
+    with as much noise as the budget buys. With `target_error` the plan finds the smallest ε with which columns err by
+    no more on average; without `epsilon`, the plan is for that ε. `shares` are public shares of values: a CSV file,
+    or `{"sex": {"f": 0.51}}`; what is not given is invented. `like` is a table of the same schema that you declare
+    public: whole runs are simulated on it, down to released rows. A file with an account in the ledger is private, and
     refused.
 
     >>> from populace.schema.schema import Schema

@@ -73,7 +73,7 @@ def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Wor
         left = tuple(dict.fromkeys(name if name in part.domain else owner[name] for name in clique))
         if all(name in part.domain for name in left) and len(left) > min(1, len(clique) - 1):
             weights[left] = max(weight, weights.get(left, weight))
-    return Workload(weights=weights).under(part) if weights else Workload.pairs(part.domain)
+    return Workload(weights=weights).for_schema(part) if weights else Workload.pairs(part.domain)
 
 
 def _coarsen_column(column: Column, *, codes: int) -> Column:

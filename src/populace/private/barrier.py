@@ -33,12 +33,7 @@ from populace.privacy.ledger.ledger import Run
 from populace.privacy.noise.noise_source import NoiseSource, is_secret
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.private.private_table import PrivateTable
-from populace.private.question_checks import (
-    check_candidates,
-    check_groups,
-    check_marginals,
-    describe_question,
-)
+from populace.private.question_checks import check_candidates, check_groups, check_marginals, describe
 from populace.private.redact import redact_errors
 from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.public_facts import PublicFacts
@@ -114,7 +109,7 @@ class Barrier(PublicFacts):
             check_marginals(marginals, domain=self.domain)
         self._run.charge(
             *(
-                self._spend("measure", describe_question(marginals), mechanism=noise, answers=len(marginals))
+                self._spend("measure", describe(marginals), mechanism=noise, answers=len(marginals))
                 for marginals, noise in batches
             )
         )
@@ -230,11 +225,7 @@ class Barrier(PublicFacts):
         self._run.charge(
             *(
                 self._spend(
-                    "measure",
-                    describe_question(sums, many="sums"),
-                    mechanism=noise,
-                    answers=len(sums),
-                    shift=shift,
+                    "measure", describe(sums, "sums"), mechanism=noise, answers=len(sums), shift=shift
                 )
                 for sums, noise in batches
             )
@@ -256,9 +247,8 @@ class Barrier(PublicFacts):
 
         check_question(question, schema=self.schema)
         check_noise_and_lattice(question, mechanism=mechanism, lattice=lattice)
-        self._run.charge(
-            self._spend("smooth", str(question), mechanism=mechanism, shift=self.schema.unit.marginal_l1)
-        )
+        shift = self.schema.unit.marginal_l1
+        self._run.charge(self._spend("smooth", str(question), mechanism=mechanism, shift=shift))
         exact, bound = answer(self._table.survey_rows(), question, schema=self.schema, key=self._run.id)
         return self._noise.smooth(exact, bound, mechanism=mechanism, lattice=lattice)
 

@@ -19,15 +19,14 @@ from populace.private.survey.exact_sums import check_noise, check_sums
 from populace.private.survey.smooth_answers import check_choice, check_noise_and_lattice, check_question
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
-from populace.survey.design.design import Design
-from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.smooth_questions import BinChoice, SmoothQuestion
 from populace.survey.survey_oracle import SumBatch
 
 
-def check_answerable(design: Design, queries: Queries, *, budget: Budget) -> None:
+def check_answerable(plan: QueryPlan) -> None:
     """Refuse, before anything is spent, what could not be asked or answered: for public facts alone."""
-    answer_queries(EmptyTableOracle(schema=design.schema, budget=budget), design=design, queries=queries)
+    answer_queries(EmptyTableOracle(schema=plan.design.schema, budget=plan.budget), plan=plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

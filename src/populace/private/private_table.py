@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,10 +13,6 @@ from populace.private.read.rows_to_codes import check_header, open_source, read_
 from populace.private.read.value_counts import Tally, read_tallies
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-
-EngineReader = Callable[[], Engine]
-TallyReader = Callable[[], Mapping[str, Tally]]
-RowsReader = Callable[[], SurveyRows]
 
 
 def _no_rows() -> SurveyRows:
@@ -29,22 +26,19 @@ class PrivateTable:
     numbers, which it does only after a charge is on disk.
     """
 
-    __slots__ = ("_engine", "_reader", "_rows", "_surveyor", "_tallies", "_teller", "schema")
+    __slots__ = ("_read_engine", "_read_survey_rows", "_read_tallies", "schema")
 
     def __init__(
         self,
-        reader: EngineReader,
+        read_engine: Callable[[], Engine],
         *,
         schema: Schema,
-        teller: TallyReader = dict,
-        surveyor: RowsReader = _no_rows,
+        read_tallies: Callable[[], Mapping[str, Tally]] = dict,
+        read_survey_rows: Callable[[], SurveyRows] = _no_rows,
     ) -> None:
-        self._reader = reader
-        self._engine: Engine | None = None
-        self._teller = teller
-        self._tallies: Mapping[str, Tally] | None = None
-        self._surveyor = surveyor
-        self._rows: SurveyRows | None = None
+        self._read_engine = cache(read_engine)
+        self._read_tallies = cache(read_tallies)
+        self._read_survey_rows = cache(read_survey_rows)
         self.schema = schema
 
     @classmethod
@@ -58,27 +52,21 @@ class PrivateTable:
         return cls(
             lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain),
             schema=schema,
-            teller=lambda: read_tallies(source, schema),
-            surveyor=lambda: read_rows(source, schema),
+            read_tallies=lambda: read_tallies(source, schema),
+            read_survey_rows=lambda: read_rows(source, schema),
         )
 
     def engine(self) -> Engine:
         """Return the engine over the rows, reading them the first time. For the barrier alone."""
-        if self._engine is None:
-            self._engine = self._reader()
-        return self._engine
+        return self._read_engine()
 
     def tally(self, column: str) -> Tally:
         """Return the exact counts of the texts in an unknown column, reading the first time. For the barrier alone."""
-        if self._tallies is None:
-            self._tallies = self._teller()
-        return self._tallies[column]
+        return self._read_tallies()[column]
 
     def survey_rows(self) -> SurveyRows:
         """Return the rows in codes and numbers, reading them the first time. For the barrier alone."""
-        if self._rows is None:
-            self._rows = self._surveyor()
-        return self._rows
+        return self._read_survey_rows()
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema.columns)} columns, unit={self.schema.unit.name!r})"

@@ -63,7 +63,7 @@ def check_groups(groups: Counts, *, column: str, size: int) -> None:
         )
 
 
-def describe_question(asked: Sequence[object], *, many: str = "marginals") -> str:
+def describe(asked: Sequence[object], many: str = "marginals") -> str:
     """Return what is asked as the books have it: the name of a column is never taken for a sum."""
     if len(asked) > 1:
         return f"{len(asked)} {many}"

@@ -45,7 +45,7 @@ class _SplitRows:
         return PrivateTable(
             lambda: MemoryEngine(self.rows(piece).codes, domain=domain),
             schema=self._schema,
-            surveyor=lambda: self.rows(piece),
+            read_survey_rows=lambda: self.rows(piece),
         )
 
     def rows(self, piece: int) -> SurveyRows:

@@ -7,7 +7,8 @@ from typing import Any
 from populace.release.statement.statement import RELEASE_FORMAT, Statement
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.schema import Schema
 
@@ -76,9 +77,9 @@ def _domain(column: Column) -> dict[str, Any]:
 
 def _within_bins(column: Column) -> dict[str, Any]:
     """Return how values are drawn inside bins where that was learnt: nothing where they are drawn evenly."""
-    if not isinstance(column, RangeColumn) or column.within is None:
+    if not isinstance(column, RangeColumn) or column.density is None:
         return {}
-    law = column.within
+    law = column.density
     return {"inside": {"origin": "learnt", "stretches": len(law.starts), "steps": list(law.steps)}}
 
 

@@ -28,6 +28,7 @@ from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import Estimate
+from populace.survey.first_format import read_first_format, write_first_format, write_first_note
 from populace.survey.json_codec import decode_json, encode_json
 from populace.survey.queries.queries import Queries, Query
 from populace.survey.queries.query_plan import QueryPlan
@@ -36,7 +37,7 @@ from populace.survey.survey_transcript import SurveyReplay
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ESTIMATES_FORMAT = "populace estimates 1"
+ESTIMATES_FORMAT = 2
 ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
 NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 
@@ -45,16 +46,27 @@ NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 class Estimates:
     """Estimates with their errors, in the order of the queries, and all they follow from.
 
-    `tape` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
+    `transcript` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
     `ledger` is where saving books the digests of the folder; no file names it.
     """
 
-    design: Design
-    queries: Queries
+    plan: QueryPlan
     rows: tuple[Estimate, ...]
-    tape: tuple[AnswerRecord, ...]
+    transcript: tuple[AnswerRecord, ...]
     record: RunRecord
     ledger: Path | None = None
+    form: int = ESTIMATES_FORMAT
+    """The number of the format that its files have: those that are loaded keep theirs."""
+
+    @property
+    def design(self) -> Design:
+        """How the rows were drawn."""
+        return self.plan.design
+
+    @property
+    def queries(self) -> Queries:
+        """What was asked."""
+        return self.plan.queries
 
     @property
     def schema(self) -> Schema:
@@ -79,7 +91,7 @@ class Estimates:
         return compute_statement(
             self.record,
             schema=self.schema,
-            answers=MeasuredContent(survey=list_survey_limitations(self.design, self.queries)),
+            answers=MeasuredContent(survey=list_survey_limitations(self.plan)),
             rows=0,
             rows_from=RowCountOrigin.NONE,
             form=form,
@@ -88,12 +100,10 @@ class Estimates:
     @cached_property
     def people(self) -> tuple[float, float] | None:
         """How many people the weights of all rows add up to, where a query tells, and the deviation of its noise."""
-        plan = QueryPlan.of(self.design, self.queries).plan
-        if plan is None or (self.design.weights is None and self.design.base is None):
+        if self.design.weights is None and self.design.base is None:
             return None
-        return estimate_weight_total(
-            SurveyReplay(self.tape, schema=self.schema, budget=self.record.budget), plan=plan
-        )
+        replay = SurveyReplay(self.transcript, schema=self.schema, budget=self.record.budget)
+        return estimate_weight_total(replay, plan=self.plan)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -122,21 +132,24 @@ class Estimates:
             [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()]
             for row in table.to_pylist()
         ]
+        if self.form == 1:
+            rows = [[*row[:-1], write_first_note(row[-1])] for row in rows]
         return "".join(map(_csv_line, [table.column_names, *rows]))
 
     def to_json(self) -> dict[str, Any]:
         """Return `estimates.json`: the estimates, and all that they can be computed from again."""
-        return {
-            "format": ESTIMATES_FORMAT,
+        found = {
+            "format": f"populace estimates {self.form}",
             "stamp": self.statement["stamp"],
             "dataset": self.record.dataset,
             "estimates": [row.to_json() for row in self.rows],
             "design": encode_json(self.design, without=("schema",)),
             "queries": [encode_json(query) for query in self.queries],
-            "answers": [each.to_json() for each in self.tape],
+            "answers": [each.to_json() for each in self.transcript],
             "schema_digest": self.schema.digest,
             "ledger_entry": self.record.digest,
         }
+        return write_first_format(found) if self.form == 1 else found
 
     def report(self) -> str:
         """Return the report as one HTML page. It takes a second or two and is no part of making the estimates."""
@@ -176,19 +189,22 @@ class Estimates:
         folder = Path(folder)
         if not Manifest.load(folder).estimated:
             raise altered_release(f"{MANIFEST_FILE} in {folder} lists no estimates")
-        told, rows = read_release_json(folder / "estimates.json", inner="estimates")
+        told, _ = read_release_json(folder / "estimates.json", inner="estimates")
         _, text = read_release_json(folder / "codebook.json", inner="schema")
-        _, record = read_release_json(folder / "statement.json", inner="record")
+        _, record_json = read_release_json(folder / "statement.json", inner="record")
         with refuse_parse_errors("estimates.json"):
+            form = 1 if told["format"] == "populace estimates 1" else ESTIMATES_FORMAT
+            told = read_first_format(told) if form == 1 else told
             schema = Schema.parse(require_text(text), released=True)
+            record = RunRecord.from_json(record_json)
+            design = decode_json(Design, told["design"], {"schema": schema})
+            queries = tuple(decode_json(Query, each) for each in told["queries"])
             return cls(
-                design=decode_json(Design, told["design"], {"schema": schema}),
-                queries=Queries(
-                    schema=schema, queries=tuple(decode_json(Query, each) for each in told["queries"])
-                ),
-                rows=tuple(Estimate.from_json(row) for row in rows),
-                tape=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
-                record=RunRecord.from_json(record),
+                plan=QueryPlan.of(design, Queries(schema=schema, queries=queries), budget=record.budget),
+                rows=tuple(Estimate.from_json(row) for row in told["estimates"]),
+                transcript=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
+                record=record,
+                form=form,
             )
 
     def _heading(self, name: str) -> str:

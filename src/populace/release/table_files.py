@@ -172,4 +172,4 @@ def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[An
     from populace.schema.codec.table_codec import TableCodec
 
     codec = TableCodec(schema)
-    return codec.encode({name: table[name] for name in codec.reads})
+    return codec.encode({name: table[name] for name in codec.input_columns})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain, Grouping
 from populace.inference.constraints.support import class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.model import Model
 from populace.sampling.fit_rows import MAX_TARGET_COLUMNS, fit_rows
 from populace.sampling.swap_rows import swap_rows
@@ -107,7 +107,7 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
             if cells_left < 0:
                 break
             targets[pair] = model.total * joints.table(pair)
-    lookups = class_lookups(rules, domain=model.domain, groupings=model.groupings)
+    lookups = class_lookups(model.space(rules))
     fit_rows(
         codes,
         targets=targets,
@@ -128,8 +128,7 @@ def _narrow_targets(targets: Mapping[Clique, Table]) -> dict[Clique, Table]:
     for clique, table in targets.items():
         if len(clique) > MAX_TARGET_COLUMNS:
             for part in combinations(clique, MAX_TARGET_COLUMNS):
-                others = tuple(axis for axis, name in enumerate(clique) if name not in part)
-                found.setdefault(part, table.sum(axis=others))
+                found.setdefault(part, sum_onto(table, clique, part))
     return found
 
 

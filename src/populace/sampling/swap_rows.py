@@ -48,16 +48,16 @@ def swap_rows(
     )
     held = np.bincount(own, minlength=size)
     lack = np.concatenate([counts.ravel() for counts in wanted]) - sums @ held
-    told = milp(
+    solution = milp(
         np.ones(2 * size),
         constraints=LinearConstraint(hstack([sums, -sums]), lack, lack),
         bounds=Bounds(0, np.concatenate([np.full(size, np.inf), held])),
         integrality=np.ones(2 * size),
         options={"time_limit": MAX_SECONDS},
     )
-    if told.x is None:
+    if solution.x is None:
         return None
-    taken, given = np.round(told.x).astype(np.int64).reshape(2, size)
+    taken, given = np.round(solution.x).astype(np.int64).reshape(2, size)
     return _pick_rows(own, given, rng=rng, again=False), rng.permutation(
         _pick_rows(kinds, taken, rng=rng, again=True)
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique
 from populace.schema.conditions.column_layout import ColumnLayout
-from populace.schema.hints import did_you_mean
+from populace.schema.hints import suggest
 from populace.schema.toml_table import TomlTable
 
 _WRITE = 'write groups = [["SEX", "AGE"], ["STATE", "PUMA"]]'
@@ -56,6 +56,5 @@ def _not_counted(name: str, *, layout: ColumnLayout) -> SchemaError:
             f"column {name!r} is in a group, but follows from others.",
             hint="group the columns it follows from",
         )
-    near = did_you_mean(name, list(layout.variables))
-    hint = f"did you mean {near!r}?" if near else "a split column is named by its parts"
+    hint = suggest(name, layout.variables, otherwise="a split column is named by its parts")
     return SchemaError(f"the groups name {name!r}, which no column is called.", hint=hint)

@@ -7,6 +7,8 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
+from populace.core.limits import LIMITS
+
 # One grammar for numbers, shared by the schema and by the rows (RE2 reads it too): no blanks, no underscores.
 NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
@@ -14,8 +16,6 @@ NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 MAX_EXACT_INTEGER = 2**53
 
 _NUMBER = re.compile(NUMBER_PATTERN)
-# An exponent of a million digits would hang the exact arithmetic; no float reaches this far either.
-_LONGEST = 400
 
 
 def parse_number(text: str) -> Fraction | None:
@@ -25,7 +25,11 @@ def parse_number(text: str) -> Fraction | None:
     (Fraction(3, 2), Fraction(17, 1), None, None)
     """
     stripped = text.strip(" \t")
-    if len(stripped) > _LONGEST or not _NUMBER.fullmatch(stripped) or not math.isfinite(float(stripped)):
+    if (
+        len(stripped) > LIMITS.max_number_length
+        or not _NUMBER.fullmatch(stripped)
+        or not math.isfinite(float(stripped))
+    ):
         return None
     if float(stripped) == 0:
         return Fraction(0)

@@ -33,6 +33,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return by_fold[near[0]] if near else None
 
 
+def suggest(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Return a hint for a name that is not known: the nearest one that is, or else another hint.
+
+    >>> suggest("lables", ["values", "labels"], otherwise="name a key")
+    "did you mean 'labels'?"
+    """
+    near = did_you_mean(name, known)
+    return f"did you mean {near!r}?" if near else otherwise
+
+
 def quote_names(names: Iterable[str], *, most: int = 5) -> str:
     """Return a few names for a message, quoted, with the number of those left out.
 

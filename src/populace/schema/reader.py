@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from populace.core.errors import SchemaError
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import compute_edges, compute_starts
-from populace.schema.columns.column import CategoricalColumn, Column, Key, OrdinalColumn, Origin
+from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn, Origin
 from populace.schema.columns.date_columns import (
     DateColumn,
     DateTimeColumn,
@@ -20,9 +20,10 @@ from populace.schema.columns.date_columns import (
     compute_temporal_starts,
 )
 from populace.schema.columns.datetime_format import DAY_SECONDS
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
-from populace.schema.columns.value_types import ValueType, parse_value_type
+from populace.schema.columns.value_types import parse_value_type
 from populace.schema.conditions.value_maps import read_map
 from populace.schema.toml_table import TomlTable
 from populace.schema.unit import Neighbours, PrivacyUnit
@@ -31,6 +32,7 @@ LEARN = "learn"
 _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
 
 _N = TypeVar("_N", int, Fraction)
+_Fields = dict[str, Any]
 
 
 class ColumnKind(StrEnum):
@@ -43,20 +45,6 @@ class ColumnKind(StrEnum):
     DATE = "date"
     DATETIME = "datetime"
     TIME = "time"
-
-
-class _Shared(TypedDict):
-    name: str
-    missing: tuple[str, ...]
-    other: str | None
-    labels: dict[str, str]
-    origin: Origin
-    universe: str | None
-    outside: str | None
-    function_of: tuple[str, ...]
-    parent: str | None
-    map: dict[Key, str]
-    type: ValueType | None
 
 
 # What other tools call a kind.
@@ -102,19 +90,19 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     table.allow(_KEYS[kind])
     labels = table.table("labels", place=f"{table.place} labels")
     function_of = _function_of(table)
-    shared = _Shared(
-        name=name,
-        missing=table.texts("missing"),
-        other=table.text("other"),
-        labels={key: labels.text(key) or "" for key in labels.items},
-        origin=_origin(table, learnt=learnt),
-        universe=table.text("universe"),
-        outside=table.text("outside"),
-        function_of=function_of,
-        parent=table.text("parent"),
-        map=read_map(table, sources=len(function_of) or 1, folder=folder),
-        type=None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
-    )
+    shared: _Fields = {
+        "name": name,
+        "missing": table.texts("missing"),
+        "other": table.text("other"),
+        "labels": {key: labels.text(key) or "" for key in labels.items},
+        "origin": _origin(table, learnt=learnt),
+        "universe": table.text("universe"),
+        "outside": table.text("outside"),
+        "function_of": function_of,
+        "parent": table.text("parent"),
+        "map": read_map(table, sources=len(function_of) or 1, folder=folder),
+        "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
+    }
     if kind in (ColumnKind.CATEGORICAL, ColumnKind.ORDINAL):
         return _listed(table, kind, shared)
     if kind in _CLASSES:
@@ -167,7 +155,7 @@ def _function_of(table: TomlTable) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else table.texts("function_of")
 
 
-def _listed(table: TomlTable, kind: ColumnKind, shared: _Shared) -> Column:
+def _listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
     if table.items.get("values") == LEARN:
         if kind is ColumnKind.ORDINAL:
             raise SchemaError(
@@ -187,7 +175,7 @@ def _listed(table: TomlTable, kind: ColumnKind, shared: _Shared) -> Column:
     return listed(values=values, **shared)
 
 
-def _integer(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) -> Column:
+def _integer(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
     beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
     if "edges" in table:
@@ -213,12 +201,12 @@ def _integer(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) ->
         bottom=bottom,
         decimals=decimals,
         split=table.whole("split"),
-        within=inside,
+        density=inside,
         **shared,
     )
 
 
-def _numeric(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) -> Column:
+def _numeric(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
     beyond = table.choice("beyond", default=OutOfRange.NEAREST)
     decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
     edges = table.numbers("edges")
@@ -235,12 +223,12 @@ def _numeric(table: TomlTable, shared: _Shared, *, inside: BinDensity | None) ->
         low, high = low if bottom is None else bottom, high if top is None else top
         edges = compute_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
     return DecimalColumn(
-        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, within=inside, **shared
+        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, density=inside, **shared
     )
 
 
 def _dated(
-    table: TomlTable, kind: type[TemporalColumn], shared: _Shared, *, inside: BinDensity | None
+    table: TomlTable, kind: type[TemporalColumn], shared: _Fields, *, inside: BinDensity | None
 ) -> Column:
     name = shared["name"]
     ends = [table.text(key) for key in ("min", "max")]
@@ -273,7 +261,7 @@ def _dated(
         starts=starts,
         format=table.text("format"),
         beyond=table.choice("beyond", default=OutOfRange.NEAREST),
-        within=inside,
+        density=inside,
         **shared,
     )
 
@@ -297,13 +285,13 @@ def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
         starts=told.wholes("starts"),
         weights=told.wholes("weights"),
         steps=told.wholes("steps"),
-        rounds=tuple(row.wholes("rounds") for row in rows),
+        class_weights=tuple(row.wholes("rounds") for row in rows),
         unit=told.number("unit") or Fraction(1),
     )
 
 
 def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
-    found = kind.number(text)
+    found = kind.parse_iso(text)
     if found is None:
         raise SchemaError(
             f"{table.place}: {text!r} is not a {kind.kind} in ISO form.",
@@ -314,7 +302,7 @@ def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
 
 def _last_moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     """Return where a column ends; a day ends with its last second."""
-    whole_day = kind is DateTimeColumn and DateColumn.number(text) is not None and ":" not in text
+    whole_day = kind is DateTimeColumn and DateColumn.parse_iso(text) is not None and ":" not in text
     return _moment(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
 
 

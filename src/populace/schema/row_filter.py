@@ -53,11 +53,11 @@ class RowFilter:
             schema=schema,
             condition=layout.condition(whole, place=PLACE),
             rules=require_conditions(conditions, layout=layout),
-            together=require_conditions(conditions, layout=layout, beside=schema.book),
+            together=require_conditions(conditions, layout=layout, beside=schema.rulebook),
         )
 
     def holds(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         """Say for every row of a synthetic table whether the condition holds."""
         codec = TableCodec(self.schema)
-        codes: dict[str, Any] = codec.encode({name: table[name] for name in codec.reads})
+        codes: dict[str, Any] = codec.encode({name: table[name] for name in codec.input_columns})
         return np.broadcast_to(self.condition(codes), (table.num_rows,))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from populace.core.errors import ResourceError, SchemaError
+from populace.core.errors import SchemaError
 from populace.core.marginals import Clique, Domain
-from populace.schema.bounded_parsing import parse_json, parse_toml
+from populace.schema.bounded_parsing import parse_json, parse_toml, read_text_file
 from populace.schema.column_groups import check_groups, check_partition, read_groups
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Rules, Totals
@@ -65,7 +65,7 @@ class Schema:
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
     """The sizes of the variables, in order."""
-    book: Rulebook = field(init=False, repr=False)
+    rulebook: Rulebook = field(init=False, repr=False)
     """The rules, worked out."""
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Schema:
         object.__setattr__(self, "layout", ColumnLayout(self.columns))
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
-        object.__setattr__(self, "book", compile_rules(self.layout, zeros=self.zeros))
+        object.__setattr__(self, "rulebook", compile_rules(self.layout, zeros=self.zeros))
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
@@ -113,7 +113,7 @@ class Schema:
     @property
     def rules(self) -> Rules:
         """The universes and structural zeros, as tables over classes of codes."""
-        return self.book.rules
+        return self.rulebook.rules
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -121,18 +121,18 @@ class Schema:
         return tuple(name for name, column in self.columns.items() if column.unknown)
 
     @property
-    def open(self) -> tuple[str, ...]:
+    def columns_to_learn(self) -> tuple[str, ...]:
         """The columns about which something has to be learnt first: their domain, or what lies inside their bins."""
-        return tuple(name for name, column in self.columns.items() if column.open)
+        return tuple(name for name, column in self.columns.items() if column.needs_learning)
 
     @property
-    def draft(self) -> Schema:
+    def declared(self) -> Schema:
         """The schema as it was before domains were learnt; itself where none was."""
-        drafts = {name: column.draft for name, column in self.columns.items()}
-        same = all(draft is self.columns[name] for name, draft in drafts.items())
-        return self if same else self.replaced(drafts)
+        columns = {name: as_declared(column) for name, column in self.columns.items()}
+        same = all(column is self.columns[name] for name, column in columns.items())
+        return self if same else self.replace_columns(columns)
 
-    def replaced(self, columns: Mapping[str, Column]) -> Schema:
+    def replace_columns(self, columns: Mapping[str, Column]) -> Schema:
         """Return the schema with some of its columns replaced by others of the same names."""
         if strange := [name for name in columns if name not in self.columns]:
             raise SchemaError(
@@ -150,7 +150,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a `schema.toml`, or from a `domain.json` that gives each column's size."""
-        text = _read_text(Path(path))
+        text = read_text_file(Path(path), what="schema", refuse=SchemaError)
         if Path(path).suffix.lower() == ".json" or text.lstrip().startswith("{"):
             return cls.from_sizes(_parse_sizes(text, name=repr(str(path))))
         return cls._from_document(_parse_toml(text, name=repr(str(path))), folder=Path(path).parent)
@@ -248,27 +248,6 @@ def _refuse_draft(columns: TomlTable) -> None:
         )
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise SchemaError(f"there is no schema file {str(path)!r}.", hint="check the path") from None
-    except IsADirectoryError:
-        raise SchemaError(
-            f"{str(path)!r} is a folder, not a schema file.", hint="name the file in it"
-        ) from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"{str(path)!r} is not UTF-8 text.", hint="save the schema as UTF-8") from None
-    except ValueError:
-        raise SchemaError(
-            "the path of the schema is not a path.", hint="check for stray characters"
-        ) from None
-    except OSError as error:
-        raise ResourceError(
-            f"the schema file {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None
-
-
 def _parse_toml(text: str, *, name: str) -> TomlTable:
     try:
         return TomlTable("the schema", parse_toml(text))
@@ -327,15 +306,8 @@ def _canonical(column: Column) -> Column:
 
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if repeated := sorted(name for name, times in Counter(n for n, _ in pairs).items() if times > 1):
-            raise SchemaError(
-                f"the schema names {quote_names(repeated)} twice.", hint="name each column once"
-            )
-        return dict(pairs)
-
     try:
-        sizes = parse_json(text, object_pairs_hook=once)
+        sizes = parse_json(text)
     except ValueError as error:
         raise SchemaError(
             f"{name} is not valid JSON: {error}.", hint='write {"column": size, …}, or a schema.toml'

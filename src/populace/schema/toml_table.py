@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from populace.core.errors import SchemaError
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 _E = TypeVar("_E", bound=Enum)
 _HEADER = re.compile(r"\s*\[\s*columns\s*\.([^\"'\]]+)\]\s*(?:#.*)?")
@@ -42,8 +42,7 @@ class TomlTable:
         for key in self.items:
             if key in known:
                 continue
-            near = did_you_mean(key, known)
-            hint = f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(known)
+            hint = suggest(key, known, otherwise="allowed here: " + ", ".join(known))
             raise SchemaError(f"{self.place}: unknown key {key!r}.", hint=hint)
 
     def table(self, key: str, *, place: str) -> TomlTable:
@@ -88,8 +87,7 @@ class TomlTable:
         members = [member.value for member in type(default)]
         if value in members:
             return type(default)(value)
-        near = did_you_mean(str(value), members)
-        hint = f"did you mean {near!r}?" if near else f"choose one of {quote_names(members)}"
+        hint = suggest(str(value), members, otherwise=f"choose one of {quote_names(members)}")
         raise SchemaError(f"{self.place}: {key} is {_short(value)}.", hint=hint)
 
     def _list(self, key: str) -> list[object]:

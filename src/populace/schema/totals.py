@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -10,16 +9,15 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique, Counts
 from populace.schema.conditions.code_semantics import CodeSemantics
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.conditions.rules import Totals
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.toml_table import TomlTable, toml_text
-from populace.schema.writer import format_key
-
-MAX_TOTALS_CELLS = 2**22
+from populace.schema.writer import format_key, format_value
 
 
 def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
@@ -30,9 +28,9 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     if len(set(clique)) < len(clique):
         raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
-    if np.prod(shape, dtype=object) > MAX_TOTALS_CELLS:
+    if np.prod(shape, dtype=object) > LIMITS.max_totals_cells:
         raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MAX_TOTALS_CELLS} is the most.",
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
             hint="name fewer or coarser columns",
         )
     key, beside = ("counts", "count") if clique else ("count", "counts")
@@ -90,7 +88,7 @@ def _summed(totals: Totals, columns: Sequence[str]) -> Counts:
 
 def format_totals(totals: Totals, *, layout: ColumnLayout) -> str:
     """Return one `[[totals]]` table as TOML, without the combinations that have no rows."""
-    lines = ["[[totals]]", f"by = [{', '.join(map(_quoted, totals.clique))}]"]
+    lines = ["[[totals]]", f"by = {format_value(totals.clique)}"]
     if not totals.clique:
         return "\n".join([*lines, f"count = {int(totals.counts)}"]) + "\n"
     entries = list_totals(totals, layout=layout)
@@ -98,7 +96,7 @@ def format_totals(totals: Totals, *, layout: ColumnLayout) -> str:
         pairs = ", ".join(f"{format_key(text)} = {count}" for (text,), count in entries)
         return "\n".join([*lines, f"counts = {{ {pairs} }}"]) + "\n"
     rows = [
-        ", ".join(f"{format_key(n)} = {_quoted(t)}" for n, t in zip(totals.clique, texts, strict=True))
+        ", ".join(f"{format_key(n)} = {format_value(t)}" for n, t in zip(totals.clique, texts, strict=True))
         for texts, _ in entries
     ]
     listed = [f"    {{ {row}, count = {count} }}," for row, (_, count) in zip(rows, entries, strict=True)]
@@ -120,12 +118,11 @@ def list_totals(totals: Totals, *, layout: ColumnLayout) -> list[tuple[tuple[str
 def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
     column = layout.columns.get(name)
     if column is None:
-        near = did_you_mean(name, layout.columns)
         raise SchemaError(
             f"{place}: there is no column {name!r}.",
-            hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+            hint=suggest(name, layout.columns, otherwise="name a column of the schema"),
         )
-    if name in layout.functions or len(column.variables) > 1 or column.draft.unknown:
+    if name in layout.functions or len(column.variables) > 1 or column.domain_learnt:
         raise SchemaError(
             f"{place}: column {name!r} is a function, split or to be learnt, and can have no totals.",
             hint="count by columns that are read as they are, with a known domain",
@@ -172,7 +169,3 @@ def _count(value: object, *, place: str) -> int:
     if to_fraction(value) is None or found.denominator != 1 or not 0 <= found <= MAX_ESTIMATE_ROWS:
         raise SchemaError(f"{place}: a count is no whole number of rows.", hint="give 0 or more rows")
     return int(found)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

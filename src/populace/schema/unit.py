@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from populace.core.errors import SchemaError
-
-# Noise grows with the rows of a unit: beyond a million it hides every table, and prices get digits without end.
-MAX_ROWS_PER_UNIT = 10**6
+from populace.core.limits import LIMITS
 
 
 class Neighbours(Enum):
@@ -34,10 +32,10 @@ class PrivacyUnit:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rows <= MAX_ROWS_PER_UNIT:
+        if not 1 <= self.rows <= LIMITS.max_rows_per_unit:
             raise SchemaError(
                 f"rows_per_unit is {self.rows}.",
-                hint=f"give a whole number of 1 or more, at most {MAX_ROWS_PER_UNIT}",
+                hint=f"give a whole number of 1 or more, at most {LIMITS.max_rows_per_unit}",
             )
         if self.rows > 1 and self.id is None:
             raise SchemaError(

@@ -11,7 +11,8 @@ from itertools import pairwise
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange, RangeColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit
@@ -47,8 +48,8 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
         table["split"] = column.split
     if isinstance(column, RangeColumn) and column.beyond is not OutOfRange.NEAREST:
         table["beyond"] = str(column.beyond)
-    if isinstance(column, RangeColumn) and column.within is not None:
-        table["inside"] = _inside(column.within)
+    if isinstance(column, RangeColumn) and column.density is not None:
+        table["inside"] = _inside(column.density)
     if column.type is not None:
         table["type"] = str(column.type)
     if column.missing:
@@ -81,13 +82,13 @@ def format_table(header: str, table: Mapping[str, TomlValue]) -> str:
     min = 0
     max = 1
     """
-    lines = [f"[{header}]", *(f"{format_key(key)} = {_toml_value(value)}" for key, value in table.items())]
+    lines = [f"[{header}]", *(f"{format_key(key)} = {format_value(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def format_key(*parts: str) -> str:
     """Return a dotted key, quoted where it must be."""
-    return ".".join(part if _BARE_KEY.fullmatch(part) else _toml_text(part) for part in parts)
+    return ".".join(part if _BARE_KEY.fullmatch(part) else format_value(part) for part in parts)
 
 
 def canonical_json(tables: object) -> str:
@@ -156,7 +157,7 @@ def _moment_bins(column: TemporalColumn) -> dict[str, TomlValue]:
 
 def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
     if isinstance(column, UnknownTemporalBins):
-        plain = column.learnt(())
+        plain = column.with_domain(())
         ends: dict[str, TomlValue] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
         return ends | {"bins": "learn"} | ({} if column.format is None else {"format": column.format})
     return {"min": column.min, "max": column.max, "bins": "learn"}
@@ -171,7 +172,7 @@ def _inside(inside: BinDensity) -> TomlValue:
     }
     if inside.steps:
         told["steps"] = list(inside.steps)
-    told["rounds"] = [list(row) for row in inside.rounds]
+    told["rounds"] = [list(row) for row in inside.class_weights]
     return told if inside.unit == 1 else told | {"unit": inside.unit}
 
 
@@ -181,16 +182,22 @@ def _number_text(value: object) -> str:
     return format_decimal(value) or str(value)
 
 
-def _toml_value(value: TomlValue) -> str:
+def format_value(value: object) -> str:
+    """Return a text, number, list or table as TOML, on one line.
+
+    >>> format_value({"a": [1, Fraction(1, 2), "x"]})
+    '{ a = [1, 0.5, "x"] }'
+    """
     if isinstance(value, str):
-        return _toml_text(value)
-    if isinstance(value, Fraction | int):
+        # JSON escapes what TOML wants escaped, except the delete character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
         return _number_text(Fraction(value))
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{format_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
-    return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-
-
-def _toml_text(text: str) -> str:
-    # JSON escapes what TOML wants escaped, except the delete character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{format_key(key)} = {format_value(item)}" for key, item in value.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(format_value, value)) + "]"
+    return _number_text(value)

@@ -8,7 +8,6 @@ import numpy as np
 
 from populace.simulation.portable_draws import Floats, Numbers
 
-REGIONS = {"1": "Northeast", "2": "Midwest", "3": "South", "4": "West"}
 REGION_SHARES = {"1": 0.174, "2": 0.208, "3": 0.381, "4": 0.237}
 # Areas in each county. The third county of each region is rural.
 AREAS_IN = {

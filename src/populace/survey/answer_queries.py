@@ -9,13 +9,13 @@ from itertools import product
 
 import numpy as np
 
+from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
-from populace.survey.calibration.calibrated_counts import estimate_counts
-from populace.survey.design.design import Design
-from populace.survey.estimate_result import SUPPRESSED, Estimate, Group, cap_error, suppress_nonfinite
-from populace.survey.imputation.imputation_plan import ImputationNoise
+from populace.survey.calibration.calibrated_counts import answer_count_plan
+from populace.survey.estimate_notes import SAMPLE_ONLY, VARIANCE_NOT_ESTIMABLE
+from populace.survey.estimate_result import Estimate, Group, make_suppressed_row, suppress_nonfinite
 from populace.survey.imputation.missing_values import estimate_missing
-from populace.survey.queries.queries import Queries, Query, Statistic
+from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan, list_group_labels
 from populace.survey.queries.sum_questions import SumPlan, SumQuestion
 from populace.survey.sums import Sum
@@ -23,14 +23,10 @@ from populace.survey.survey_oracle import SumBatch, SurveyOracle
 from populace.survey.variance.confidence_intervals import SamplingVariance, half_width
 from populace.survey.variance.linearization import Answers, NoisySum, QueryTotals
 from populace.survey.variance.quantiles import QuantileBins
-from populace.survey.variance.statistics_of_totals import ValueAndGradient
 from populace.survey.variance.woodruff import sums_below_quantiles
 
 # A group whose size is not so many deviations of its noise above 0 is not told.
 MIN_SIZE_Z = 4.0
-
-SAMPLE_ONLY = "of the sample: no sampling error"
-VARIANCE_NOT_ESTIMABLE = "noise hides the sampling error, which may be smaller than told"
 
 # What these divide by, or are, is the sum of all weights.
 _OF_ALL_WEIGHTS = (
@@ -51,53 +47,51 @@ _RATIO_STATISTICS = (
 )
 
 
-def answer_queries(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
-    """Ask all that queries need, and return their estimates with errors, in the order of the queries."""
-    ways = QueryPlan.of(design, queries)
-    found = [] if ways.plan is None else list(answer_sum_plan(oracle, plan=ways.plan))
-    for filling, share in ways.filled:
-        laws = ImputationNoise.of(filling, budget=oracle.budget, share=share)
-        found += estimate_missing(oracle, filling, laws=laws)
-    if ways.counted is not None:
-        told = ways.counted
-        rows = estimate_counts(oracle, told.counts, weighting=told.weighting, share=told.share)
-        found += [
-            replace(row, query=query, group=group)
-            for row, (query, group) in zip(rows, told.owners, strict=True)
-        ]
-    return tuple(suppress_nonfinite(row) for query in queries for row in found if row.query == query.name)
+def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, ...]:
+    """Ask all that a plan needs, and return the estimates with their errors, in the order of the queries."""
+    found: list[Estimate] = []
+    if plan.sums is not None:
+        found += answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget)
+    for imputation, noise in plan.imputations:
+        found += estimate_missing(oracle, imputation, noise=noise)
+    if plan.counts is not None:
+        found += answer_count_plan(oracle, plan=plan.counts)
+    return tuple(
+        suppress_nonfinite(row) for query in plan.queries for row in found if row.query == query.name
+    )
 
 
-def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan) -> tuple[Estimate, ...]:
+def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
-    answers = _ask_sums(oracle, plan.batches(oracle.budget))
-    told = [QueryTotals.of(question, answers) for question in plan.questions]
-    later = {
-        place: sums_below_quantiles(told[place].question, told[place].totals)
-        for place, share in enumerate(plan.later)
+    answers = _ask_sums(oracle, plan.batches(budget))
+    totals = [QueryTotals.of(question, answers) for question in plan.questions]
+    below = {
+        place: sums_below_quantiles(totals[place].question, totals[place].totals)
+        for place, share in enumerate(plan.second_shares)
         if share
     }
-    second = [
-        (sums, oracle.budget.sum_noise(plan.later[place], sums=len(sums))) for place, sums in later.items()
+    batches = [
+        (sums, budget.sum_noise(plan.second_shares[place], sums=len(sums))) for place, sums in below.items()
     ]
     # Two queries may ask the same: each has its own answer.
-    found = oracle.sum_batches(second) if second else ()
-    counts = iter(found)
-    for (place, sums), (_, mechanism) in zip(later.items(), second, strict=True):
-        own = {each: NoisySum.of(each, next(counts), mechanism) for each in sums}
-        told[place] = replace(told[place], answers={**answers, **own})
-    return tuple(row for place, each in enumerate(told) for row in _list_rows(each, later.get(place, ())))
+    counts = iter(oracle.sum_batches(batches) if batches else ())
+    for (place, sums), (_, noise) in zip(below.items(), batches, strict=True):
+        own = {each: NoisySum.of(each, next(counts), noise) for each in sums}
+        totals[place] = replace(totals[place], answers={**answers, **own})
+    return tuple(row for place, each in enumerate(totals) for row in _list_rows(each, below.get(place, ())))
 
 
-def estimate_weight_total(oracle: SurveyOracle, *, plan: SumPlan) -> tuple[float, float] | None:
+def estimate_weight_total(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[float, float] | None:
     """Return what all rows weigh that answer the query that most answer, and the deviation of its noise."""
-    answers = _ask_sums(oracle, plan.batches(oracle.budget))
+    if plan.sums is None:
+        return None
+    answers = _ask_sums(oracle, plan.sums.batches(plan.budget))
     found = []
-    for question in plan.questions:
+    for question in plan.sums.questions:
         if question.weighted and question.query.where is None and question.query.statistic in _OF_ALL_WEIGHTS:
-            told = QueryTotals.of(question, answers)
-            sizes = [told.size(number) for number in range(len(told.totals))]
-            found.append((sum(size for size, _ in sizes), math.hypot(*(unsure for _, unsure in sizes))))
+            totals = QueryTotals.of(question, answers)
+            sizes = [totals.size(number) for number in range(len(totals.totals))]
+            found.append((sum(size for size, _ in sizes), math.hypot(*(error for _, error in sizes))))
     return max(found, default=None)
 
 
@@ -110,89 +104,84 @@ def _ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> Answers:
     }
 
 
-def _list_rows(told: QueryTotals, later: Sequence[Sum]) -> Iterator[Estimate]:
+def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
     """Yield the rows of one query: one for each group, and for each value or quantile in it."""
-    question = told.question
+    question = totals.question
+    query, values = question.query, _list_values(question)
+    possible = possible_range(query, question.design.schema)
     for number, group in _list_groups(question):
-        if question.query.statistic is Statistic.QUANTILE:
-            yield from _list_quantiles(told, number, group, later=later)
+        size, error = totals.size(number)
+        lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
+        if query.statistic is Statistic.QUANTILE:
+            for place, share in enumerate(query.p, start=1):
+                own = (*group, ("p", f"{float(share):g}"))
+                if lost:
+                    yield make_suppressed_row(query.name, group=own)
+                else:
+                    later = (below[0], below[place]) if below else ()
+                    yield _estimate_quantile(
+                        totals, number, float(share), later, group=own, possible=possible
+                    )
         else:
-            values = _list_values(question)
-            for place in range(told.found.values.shape[1]):
+            for place in range(totals.found.values.shape[1]):
                 own = group if values is None else (*group, values[place])
-                yield _make_row(told, told.found, number, place, group=own)
+                value, gradient = totals.found.values[number, place], totals.found.gradient[number, place]
+                if lost or not np.isfinite(value) or not np.isfinite(gradient).all():
+                    yield make_suppressed_row(query.name, group=own)
+                    continue
+                noise, spread = totals.noise(gradient, number), totals.spread(gradient, number)
+                half = half_width(spread, noise=noise)
+                yield Estimate.within(
+                    possible,
+                    query=query.name,
+                    group=own,
+                    value=float(value),
+                    interval=(float(value) - half, float(value) + half),
+                    sampling=None if spread is None else math.sqrt(spread.variance),
+                    privacy=noise.deviation,
+                    degrees=None if spread is None else spread.degrees,
+                    note=_make_note(spread),
+                )
 
 
-def _make_row(
-    told: QueryTotals, found: ValueAndGradient, group_number: int, place: int, *, group: Group
+def _estimate_quantile(
+    totals: QueryTotals,
+    number: int,
+    share: float,
+    below: Sequence[Sum],
+    *,
+    group: Group,
+    possible: tuple[float, float],
 ) -> Estimate:
-    """Return one number with its errors and its interval, held to what is possible."""
-    query, gradient = told.question.query, found.gradient[group_number, place]
-    value = float(found.values[group_number, place])
-    size, unsure = told.size(group_number)
-    lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * unsure
-    if lost or not np.isfinite(value) or not np.isfinite(gradient).all():
-        return Estimate(query=query.name, group=group, estimate=None, note=SUPPRESSED)
-    noise = told.noise(gradient, group_number)
-    spread = told.spread(gradient, group_number)
-    reach = half_width(spread, noise=noise)
-    low, high = possible_range(query, told.question.design.schema)
-    return Estimate(
+    """Return a quantile: Woodruff's interval of the share below it, turned into an interval of values."""
+    query = totals.question.query
+    bins = QuantileBins.of(query, totals.question.design.schema)
+    counts, (size, _) = totals.totals[number], totals.size(number)
+    value = bins.quantile(counts, share)
+    gradient = (bins.below(counts, share) - share) / size
+    # What lies inside a bin is a guess: two of them tell how good it is.
+    guess = abs(value - bins.straight(counts, share))
+    noise = totals.noise(gradient, number)
+    spread = (
+        totals.variance_below(gradient, number, below=below, share=share)
+        if below
+        else totals.spread(gradient, number)
+    )
+    half = half_width(spread, noise=noise)
+    ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]
+    # One unit of the share below is so many of the value.
+    slope = (ends[1] - ends[0]) / (2 * half) if half else 0.0
+    return Estimate.within(
+        possible,
         query=query.name,
         group=group,
-        estimate=float(np.clip(value, low, high)),
-        sampling_error=None
-        if spread is None
-        else cap_error(float(np.sqrt(spread.variance)), low=low, high=high),
-        privacy_error=cap_error(noise.deviation, low=low, high=high),
-        low=float(np.clip(value - reach, low, high)),
-        high=float(np.clip(value + reach, low, high)),
+        value=value,
+        interval=(ends[0] - guess, ends[1] + guess),
+        sampling=None if spread is None else slope * math.sqrt(spread.variance),
+        privacy=slope * noise.deviation,
         degrees=None if spread is None else spread.degrees,
         note=_make_note(spread),
     )
-
-
-def _list_quantiles(
-    told: QueryTotals, number: int, group: Group, *, later: Sequence[Sum]
-) -> Iterator[Estimate]:
-    """Yield quantiles: the interval of the share below each one, turned into an interval of values."""
-    query, schema = told.question.query, told.question.design.schema
-    bins = QuantileBins.of(query, schema)
-    counts = told.totals[number]
-    low, high = possible_range(query, schema)
-    for place, share in enumerate(query.p, start=1):
-        own = (*group, ("p", f"{float(share):g}"))
-        size, unsure = told.size(number)
-        if not size > MIN_SIZE_Z * unsure:
-            yield Estimate(query=query.name, group=own, estimate=None, note=SUPPRESSED)
-            continue
-        value = bins.quantile(counts, float(share))
-        gradient = (bins.below(counts, float(share)) - float(share)) / size
-        # What lies inside a bin is a guess: two of them tell how good it is.
-        guess = abs(value - bins.straight(counts, float(share)))
-        noise = told.noise(gradient, number)
-        spread = (
-            told.variance_below(gradient, number, located=(later[0], later[place]), share=float(share))
-            if later
-            else told.spread(gradient, number)
-        )
-        reach = half_width(spread, noise=noise)
-        ends = [bins.quantile(counts, float(share) + sign * reach) for sign in (-1, 1)]
-        # One unit of the share below is so many of the value.
-        slope = (ends[1] - ends[0]) / (2 * reach) if reach else 0.0
-        yield Estimate(
-            query=query.name,
-            group=own,
-            estimate=float(np.clip(value, low, high)),
-            sampling_error=None
-            if spread is None
-            else cap_error(slope * float(np.sqrt(spread.variance)), low=low, high=high),
-            privacy_error=cap_error(slope * noise.deviation, low=low, high=high),
-            low=float(np.clip(ends[0] - guess, low, high)),
-            high=float(np.clip(ends[1] + guess, low, high)),
-            degrees=None if spread is None else spread.degrees,
-            note=_make_note(spread),
-        )
 
 
 def _make_note(spread: SamplingVariance | None) -> str:

@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-Group = tuple[tuple[str, str], ...]
+from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
 
-# Noise decides that a subpopulation is too small; the note says no more than that.
-SUPPRESSED = "too few to say"
-# A number that totals of the design decide: it is as exact as they are, and nothing is spent on it.
-PUBLIC_TOTAL = "a public total of the design"
+Group = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +35,51 @@ class Estimate:
     high: float | None = None
     degrees: float | None = None
     note: str = ""
+
+    @classmethod
+    def within(
+        cls,
+        possible: tuple[float, float],
+        *,
+        query: str,
+        group: Group,
+        value: float,
+        interval: tuple[float, float],
+        sampling: float | None,
+        imputation: float | None = 0.0,
+        privacy: float,
+        degrees: float | None,
+        note: str,
+    ) -> Estimate:
+        """Return an estimate whose value and interval are clipped to what is possible, and its errors with them.
+
+        A standard error of numbers within a range is at most half of its width.
+
+        >>> found = Estimate.within(
+        ...     (0.0, 1.0), query="poor", group=(), value=1.2, interval=(0.9, 1.5), sampling=0.1, privacy=3.0,
+        ...     degrees=9.0, note="",
+        ... )
+        >>> found.estimate, found.low, found.high, found.sampling_error, found.privacy_error
+        (1.0, 0.9, 1.0, 0.1, 0.5)
+        """
+        low, high = possible
+        half = (high - low) / 2
+
+        def clip(number: float) -> float:
+            return min(max(number, low), high)
+
+        return cls(
+            query=query,
+            group=group,
+            estimate=clip(value),
+            sampling_error=None if sampling is None else min(sampling, half),
+            imputation_error=None if imputation is None else min(imputation, half),
+            privacy_error=min(privacy, half),
+            low=clip(interval[0]),
+            high=clip(interval[1]),
+            degrees=degrees,
+            note=note,
+        )
 
     @property
     def total_error(self) -> float | None:
@@ -72,16 +114,7 @@ class Estimate:
         return cls(group=tuple((str(name), str(value)) for name, value in told["group"].items()), **kept)
 
 
-def cap_error(error: float, *, low: float, high: float) -> float:
-    """Return a standard error, no larger than one of numbers from `low` to `high` can be: half of their range.
-
-    >>> cap_error(303.0, low=-1.0, high=1.0), cap_error(0.1, low=0.0, high=math.inf)
-    (1.0, 0.1)
-    """
-    return min(error, (high - low) / 2)
-
-
-def make_public_row(query: str, value: float) -> Estimate:
+def make_public_row(query: str, value: float, *, group: Group = ()) -> Estimate:
     """Return the row of a number that public totals decide: it has no error.
 
     >>> make_public_row("women", 310.0).total_error
@@ -89,6 +122,7 @@ def make_public_row(query: str, value: float) -> Estimate:
     """
     return Estimate(
         query=query,
+        group=group,
         estimate=value,
         sampling_error=0.0,
         privacy_error=0.0,
@@ -102,7 +136,7 @@ def make_suppressed_row(query: str, *, group: Group = ()) -> Estimate:
     """Return the row of a subpopulation that is lost in noise.
 
     >>> make_suppressed_row("income", group=(("region", "north"),)).note
-    'too few to say'
+    'suppressed: indistinguishable from noise'
     """
     return Estimate(query=query, group=group, estimate=None, note=SUPPRESSED)
 
@@ -113,7 +147,7 @@ def suppress_nonfinite(row: Estimate) -> Estimate:
     What was paid for must not be lost to a number that no file can hold.
 
     >>> suppress_nonfinite(Estimate(query="income", estimate=5.0, low=float("nan"), high=9.0)).note
-    'too few to say'
+    'suppressed: indistinguishable from noise'
     """
     parts = (row.estimate, row.sampling_error, row.imputation_error, row.privacy_error, row.low, row.high)
     told = [part for part in (*parts, row.degrees) if part is not None]

@@ -1,6 +1,6 @@
-"""The tape of a run of estimates: every question that was paid for, its law, and the noisy answer that came back.
+"""The transcript of a run of estimates: every question that was paid for, its mechanism, and its noisy answer.
 
-All that is published follows from the tape, so whoever has it can conclude again, without the private rows.
+All that is published follows from it, so whoever has it can conclude again, without the private rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
+from populace.core.transcript import Playback, Transcript
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
@@ -25,11 +26,11 @@ from populace.survey.survey_oracle import SumBatch, SurveyOracle
 
 
 class SurveyRecorder:
-    """An oracle that asks another one and remembers every question and answer."""
+    """An oracle that asks another one and records every question and answer."""
 
     def __init__(self, oracle: SurveyOracle) -> None:
         self._oracle = oracle
-        self._tape: list[AnswerRecord] = []
+        self._transcript: Transcript[AnswerRecord] = Transcript()
 
     @property
     def schema(self) -> Schema:
@@ -42,46 +43,46 @@ class SurveyRecorder:
         return self._oracle.budget
 
     @property
-    def tape(self) -> tuple[AnswerRecord, ...]:
-        """All questions so far, in their order."""
-        return tuple(self._tape)
+    def transcript(self) -> tuple[AnswerRecord, ...]:
+        """All questions and answers so far, in their order."""
+        return self._transcript.entries
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.sum_batches(batches)
         for (asked, mechanism), counts in zip(_list_sums(batches), found, strict=True):
-            self._keep("sum", encode_sum(asked), mechanism, counts.tolist())
+            self._record("sum", encode_sum(asked), mechanism, counts.tolist())
         return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.smooth(question, mechanism=mechanism, lattice=lattice)
-        self._keep("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism, str(found))
+        self._record("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism, str(found))
         return found
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.bound_size(question, noise=noise)
-        self._keep("bound-size", encode_json(question), noise, found)
+        self._record("bound-size", encode_json(question), noise, found)
         return found
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
-        """Ask, remember, answer."""
+        """Ask, record, answer."""
         found = self._oracle.choose_bins(question, mechanism=mechanism)
-        self._keep("choose-bins", encode_json(question), mechanism, found)
+        self._record("choose-bins", encode_json(question), mechanism, found)
         return found
 
-    def _keep(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
-        self._tape.append(
+    def _record(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
+        self._transcript.record(
             AnswerRecord(verb=verb, question=question, mechanism=encode_json(mechanism), answer=answer)
         )
 
 
 class SurveyReplay:
-    """An oracle that gives the answers of a tape; another question than the one on it is refused."""
+    """An oracle that gives recorded answers; another question than the recorded one is refused."""
 
-    def __init__(self, tape: Iterable[AnswerRecord], *, schema: Schema, budget: Budget) -> None:
-        self._tape: Iterator[AnswerRecord] = iter(tape)
+    def __init__(self, recorded: Iterable[AnswerRecord], *, schema: Schema, budget: Budget) -> None:
+        self._recorded = Playback(recorded, refuse=lambda _: _different_question())
         self._schema = schema
         self._budget = budget
 
@@ -96,7 +97,7 @@ class SurveyReplay:
         return self._budget
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
-        """Give the answers on the tape."""
+        """Give the recorded answers."""
         return tuple(
             self._held(self._next("sum", encode_sum(asked), mechanism), asked)
             for asked, mechanism in _list_sums(batches)
@@ -113,36 +114,29 @@ class SurveyReplay:
         return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Give the answer on the tape."""
+        """Give the recorded answer."""
         return _parse_fraction(
             self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
         )
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
-        """Give the answer on the tape."""
+        """Give the recorded answer."""
         return _parse_integer(self._next("bound-size", encode_json(question), noise))
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
-        """Give the answer on the tape."""
+        """Give the recorded answer."""
         chosen = _parse_integer(self._next("choose-bins", encode_json(question), mechanism))
         if not 0 <= chosen < len(question.binnings):
             raise _different_question()
         return chosen
 
     def finish(self) -> None:
-        """Refuse a tape that holds more than was asked."""
-        if next(self._tape, None) is not None:
-            raise _different_question()
+        """Refuse a transcript that holds more than was asked."""
+        self._recorded.finish()
 
     def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
-        held = next(self._tape, None)
-        if held is None or (held.verb, held.question, held.mechanism) != (
-            verb,
-            question,
-            encode_json(mechanism),
-        ):
-            raise _different_question()
-        return held.answer
+        asked = verb, question, encode_json(mechanism)
+        return self._recorded.next(lambda held: (held.verb, held.question, held.mechanism) == asked).answer
 
 
 def encode_sum(asked: Sum) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.conditions.rules import NO_RULES, Rule, Rules, Totals
@@ -48,13 +49,18 @@ def table_of(codes, clique):
 def test_model_and_rows_have_the_totals(seed, cliques):
     joint, items = problem(seed)
     known = totals(joint, *cliques)
-    model = fit_least_squares(items, domain=DOMAIN, totals=known)
+    model = fit_least_squares(items, space=ModelSpace(domain=DOMAIN, totals=tuple(known)))
     assert model.total == joint.sum()
     codes = draw(model, int(joint.sum()), seed)
     for each in known:
         np.testing.assert_allclose(model.marginal(each.clique), each.counts, atol=1e-3)
         assert np.abs(table_of(codes, each.clique) - each.counts).max() <= 1
-        assert np.abs(fit_least_squares(items, domain=DOMAIN).marginal(each.clique) - each.counts).max() > 2
+        assert (
+            np.abs(
+                fit_least_squares(items, space=ModelSpace(domain=DOMAIN)).marginal(each.clique) - each.counts
+            ).max()
+            > 2
+        )
 
 
 @pytest.mark.parametrize("seed", sample_cases(range(12), to=4))
@@ -63,7 +69,7 @@ def test_totals_hold_together_with_rules(seed):
     rules = random_rules(rng, DOMAIN, count=4)
     joint, items = problem(seed, rules=rules)
     known = totals(joint, ("a",), ("b", "c"))
-    model = fit_least_squares(items, domain=DOMAIN, rules=rules, totals=known)
+    model = fit_least_squares(items, space=ModelSpace(domain=DOMAIN, rules=rules, totals=tuple(known)))
     codes = draw(model, int(joint.sum()), seed)
     assert sum(broken_rows(codes, rules).values()) == 0
     for each in known:
@@ -73,7 +79,9 @@ def test_totals_hold_together_with_rules(seed):
 
 def test_totals_are_kept_in_proportion_when_other_rows_are_asked_for():
     joint, items = problem(1)
-    model = fit_least_squares(items, domain=DOMAIN, totals=totals(joint, ("a",), ("c",)))
+    model = fit_least_squares(
+        items, space=ModelSpace(domain=DOMAIN, totals=tuple(totals(joint, ("a",), ("c",))))
+    )
     codes = draw(model, 1001)
     for name in ("a", "c"):
         assert np.abs(table_of(codes, (name,)) - model.marginal((name,)) * 1001 / model.total).max() <= 1
@@ -82,16 +90,20 @@ def test_totals_are_kept_in_proportion_when_other_rows_are_asked_for():
 def test_an_empty_total_stays_empty():
     joint, items = problem(2)
     joint[1] = 0
-    model = fit_least_squares(items, domain=DOMAIN, totals=totals(joint, ("a",)))
+    model = fit_least_squares(items, space=ModelSpace(domain=DOMAIN, totals=tuple(totals(joint, ("a",)))))
     assert (model.marginal(("a",)) == margin(joint, ("a",), DOMAIN)).tolist()[1]
     assert (draw(model, 100_000)["a"] != 1).all()
 
 
 def test_the_number_of_rows_alone():
     _, items = problem(3)
-    model = fit_least_squares(items, domain=DOMAIN, totals=[Totals(clique=(), counts=np.array(12345))])
+    model = fit_least_squares(
+        items, space=ModelSpace(domain=DOMAIN, totals=(Totals(clique=(), counts=np.array(12345)),))
+    )
     assert model.total == 12345
-    none = fit_least_squares(items, domain=DOMAIN, totals=[Totals(clique=(), counts=np.array(0))])
+    none = fit_least_squares(
+        items, space=ModelSpace(domain=DOMAIN, totals=(Totals(clique=(), counts=np.array(0)),))
+    )
     assert none.total >= 1
 
 
@@ -103,13 +115,15 @@ def test_totals_of_grouped_codes_decide_their_shares():
         Measurement(Marginal(("a", "b"), (grouping,)), np.array([[30, 20], [10, 40]]), Fraction(9)),
     ]
     known = [Totals(clique=("a",), counts=np.array([40, 0, 15, 45]))]
-    model = fit_least_squares(items, domain=domain, totals=known)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain, totals=tuple(known)))
     np.testing.assert_allclose(model.marginal(("a",)), known[0].counts, atol=1e-3)
 
 
 def test_saved_models_keep_what_is_exact(tmp_path):
     joint, items = problem(4)
-    model = fit_least_squares(items, domain=DOMAIN, totals=totals(joint, ("a",), ("c",)))
+    model = fit_least_squares(
+        items, space=ModelSpace(domain=DOMAIN, totals=tuple(totals(joint, ("a",), ("c",))))
+    )
     model.save(tmp_path)
     again = Model.load(tmp_path)
     assert again.exact == model.exact == (("a",), ("c",))
@@ -137,4 +151,4 @@ RULES = Rules(
 def test_contradictions_are_refused(known, message):
     _, items = problem(5, rules=RULES)
     with pytest.raises(UsageError, match=message):
-        fit_least_squares(items, domain=DOMAIN, rules=RULES, totals=known)
+        fit_least_squares(items, space=ModelSpace(domain=DOMAIN, rules=RULES, totals=tuple(known)))

@@ -12,6 +12,7 @@ from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.observations import observe
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.conditions.rules import Rule, Rules
@@ -44,7 +45,9 @@ def losses(model, items, domain, allowed):
 @pytest.mark.parametrize("seed", sample_cases(range(60), to=12))
 def test_loss_is_the_least_of_all_distributions_under_the_rules(seed):
     domain, rules, allowed, _, items = problem(seed)
-    model = fit_least_squares(items, domain=domain, rules=rules, steps=20_000, tolerance=1e-9)
+    model = fit_least_squares(
+        items, space=ModelSpace(domain=domain, rules=rules), steps=20_000, tolerance=1e-9
+    )
     merged, least = losses(model, items, domain, allowed)
     assert merged == pytest.approx(least, rel=1e-5, abs=1e-3)
 
@@ -52,7 +55,7 @@ def test_loss_is_the_least_of_all_distributions_under_the_rules(seed):
 @pytest.mark.parametrize("seed", sample_cases(range(60), to=12))
 def test_what_a_rule_forbids_has_probability_nought(seed):
     domain, rules, allowed, _, items = problem(seed)
-    joint = fit_least_squares(items, domain=domain, rules=rules).marginal(domain)
+    joint = fit_least_squares(items, space=ModelSpace(domain=domain, rules=rules)).marginal(domain)
     assert (joint[~allowed] == 0.0).all()
     assert (joint[allowed] >= 0.0).all()
     assert np.isfinite(joint).all()
@@ -63,7 +66,7 @@ def test_without_measured_tables_all_allowed_rows_are_equally_likely(seed):
     """The largest entropy: hidden variables add nothing of their own."""
     domain, rules, allowed, _, _ = problem(seed)
     item = Measurement(Marginal(()), np.array(100), Fraction(1))
-    joint = fit_least_squares([item], domain=domain, rules=rules).marginal(domain)
+    joint = fit_least_squares([item], space=ModelSpace(domain=domain, rules=rules)).marginal(domain)
     np.testing.assert_allclose(joint, 100 * allowed / allowed.sum(), rtol=1e-9)
 
 
@@ -87,14 +90,14 @@ def test_exact_counts_give_the_distribution_of_largest_entropy(seed):
             expected = expected * np.divide(wanted, found, out=np.zeros(found.shape), where=found > 0)
         if np.abs(expected - before).max() < 1e-12 * joint.sum():
             break
-    model = fit_least_squares(items, domain=domain, rules=rules, tolerance=1e-9)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain, rules=rules), tolerance=1e-9)
     np.testing.assert_allclose(model.marginal(domain), expected, atol=2e-3 * joint.sum() ** 0.5)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_structure_keeps_every_rule_and_no_more(seed):
     domain, rules, allowed, _, _ = problem(seed, columns=6)
-    layout = RulePotentials(rules, domain=domain, groupings={})
+    layout = RulePotentials(ModelSpace(domain=domain, rules=rules))
     for clique in [("a",), ("b", "e"), ("f", "a", "c")]:
         np.testing.assert_array_equal(layout.allowed(clique), margin(allowed, clique, domain) > 0)
     assert all(name not in domain for name in layout.structure([]).hidden)
@@ -187,10 +190,13 @@ def noisy(codes, cliques, *, deviation, seed):
 def test_many_rows_break_no_rule(deviation, rows):
     rules = ten_rules()
     items = noisy(ten_columns(1), [*((name,) for name in TEN), *PAIRS], deviation=deviation, seed=2)
-    model = fit_least_squares(items, domain=TEN, rules=rules)
+    model = fit_least_squares(items, space=ModelSpace(domain=TEN, rules=rules))
     assert model.hidden
     assert sum(broken_rows(draw(model, rows), rules).values()) == 0
-    assert sum(broken_rows(draw(fit_least_squares(items, domain=TEN), rows), rules).values()) > 0
+    assert (
+        sum(broken_rows(draw(fit_least_squares(items, space=ModelSpace(domain=TEN)), rows), rules).values())
+        > 0
+    )
 
 
 @pytest.mark.slow
@@ -204,7 +210,7 @@ def test_rules_bring_the_model_nearer_to_the_truth(deviation):
     for seed in range(5):
         items = noisy(codes, [*((name,) for name in TEN), *PAIRS], deviation=deviation, seed=seed)
         for name, rules in (("with", ten_rules()), ("without", Rules())):
-            model = fit_least_squares(items, domain=TEN, rules=rules)
+            model = fit_least_squares(items, space=ModelSpace(domain=TEN, rules=rules))
             for pair in pairs:
                 error = np.abs(model.marginal(pair) / model.total - table_of(codes, pair) / rows).sum() / 2
                 errors[name] += float(error) / len(pairs) / 5
@@ -214,7 +220,7 @@ def test_rules_bring_the_model_nearer_to_the_truth(deviation):
 @pytest.mark.slow
 def test_saved_models_keep_their_rules(tmp_path):
     items = noisy(ten_columns(1), [*((name,) for name in TEN), *PAIRS], deviation=20, seed=4)
-    model = fit_least_squares(items, domain=TEN, rules=ten_rules())
+    model = fit_least_squares(items, space=ModelSpace(domain=TEN, rules=ten_rules()))
     model.save(tmp_path)
     again = Model.load(tmp_path)
     assert dict(again.hidden) == dict(model.hidden) != {}
@@ -224,7 +230,7 @@ def test_saved_models_keep_their_rules(tmp_path):
 
 def test_hidden_variables_cannot_be_asked_for():
     items = noisy(ten_columns(1), [("a", "h")], deviation=20, seed=4)
-    model = fit_least_squares(items, domain=TEN, rules=ten_rules())
+    model = fit_least_squares(items, space=ModelSpace(domain=TEN, rules=ten_rules()))
     for name in model.hidden:
         with pytest.raises(UsageError, match="does not have every column"):
             model.marginal((name,))
@@ -242,7 +248,7 @@ def test_hidden_variables_step_aside_for_columns_of_their_name():
         ),
     )
     item = Measurement(Marginal(()), np.array(64), Fraction(1))
-    model = fit_least_squares([item], domain=domain, rules=rules)
+    model = fit_least_squares([item], space=ModelSpace(domain=domain, rules=rules))
     assert not set(model.hidden) & set(domain)
     np.testing.assert_allclose(model.marginal(domain)[allowed_rows(rules, domain)], 4.0)
 
@@ -255,7 +261,9 @@ def test_a_pair_grouped_across_classes_tells_of_its_other_column_and_breaks_no_r
     )
     pair = Marginal(("a", "b"), (Grouping("a", (0, 1, 1, 0)),))
     counts = np.array([[40, 10], [40, 10]])
-    model = fit_least_squares([Measurement(pair, counts, Fraction(1))], domain=domain, rules=rules)
+    model = fit_least_squares(
+        [Measurement(pair, counts, Fraction(1))], space=ModelSpace(domain=domain, rules=rules)
+    )
     found = model.marginal(("a", "b"))
     np.testing.assert_allclose(found.sum(axis=0), [80, 20], rtol=1e-6)
     assert not found[~allowed_rows(rules, domain)].any()
@@ -271,7 +279,7 @@ def test_a_column_grouped_across_classes_is_taken_code_by_code():
         Measurement(Marginal(("a",), (Grouping("a", (0, 1, 1, 0)),)), np.array([50, 50]), Fraction(1)),
         Measurement(Marginal(("b",)), np.array([40, 60]), Fraction(1)),
     ]
-    table = fit_least_squares(items, domain=domain, rules=rules).marginal(("a", "b"))
+    table = fit_least_squares(items, space=ModelSpace(domain=domain, rules=rules)).marginal(("a", "b"))
     assert (table[~allowed_rows(rules, domain)] == 0).all()
     np.testing.assert_allclose(table.sum(axis=0), [40, 60], rtol=1e-3)
 
@@ -289,7 +297,10 @@ def test_rules_that_leave_no_row_are_refused():
         ),
     )
     with pytest.raises(UsageError, match="no row can keep all rules"):
-        fit_least_squares([Measurement(Marginal(()), np.array(9), Fraction(1))], domain=domain, rules=rules)
+        fit_least_squares(
+            [Measurement(Marginal(()), np.array(9), Fraction(1))],
+            space=ModelSpace(domain=domain, rules=rules),
+        )
 
 
 def test_models_beyond_memory_are_refused():
@@ -301,7 +312,10 @@ def test_models_beyond_memory_are_refused():
         rules=tuple(Rule(text=a + b, clique=(a, b), allowed=sparse) for a in domain for b in domain if a < b),
     )
     with pytest.raises(ResourceError, match="cells; the most is"):
-        fit_least_squares([Measurement(Marginal(()), np.array(9), Fraction(1))], domain=domain, rules=rules)
+        fit_least_squares(
+            [Measurement(Marginal(()), np.array(9), Fraction(1))],
+            space=ModelSpace(domain=domain, rules=rules),
+        )
 
 
 @pytest.mark.parametrize("seed", sample_cases(range(15), to=4))
@@ -309,7 +323,9 @@ def test_too_large_for_the_closed_form_still_keeps_every_rule(seed, monkeypatch)
     """Without the sparse system the descent starts further away, from tables that ignore what rules tie together."""
     monkeypatch.setattr("populace.inference.fit.estimator.MAX_SYSTEM_ENTRIES", 0)
     domain, rules, allowed, _, items = problem(seed)
-    model = fit_least_squares(items, domain=domain, rules=rules, steps=20_000, tolerance=1e-9)
+    model = fit_least_squares(
+        items, space=ModelSpace(domain=domain, rules=rules), steps=20_000, tolerance=1e-9
+    )
     merged, least = losses(model, items, domain, allowed)
     assert merged == pytest.approx(least, rel=1e-2, abs=1e-2)
     assert (model.marginal(domain)[~allowed] == 0.0).all()

@@ -16,6 +16,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain
 from populace.inference.constraints import totals_feasibility as together
 from populace.inference.constraints.totals_feasibility import check_totals_feasible
+from populace.inference.model_space import ModelSpace
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.sampling.swap_rows import swap_rows
@@ -57,11 +58,11 @@ def test_totals_are_refused_exactly_where_no_table_has_them(seed: int) -> None:
         others = tuple(axis for axis, name in enumerate(domain) if name not in clique)
         totals.append(Totals(clique=clique, counts=joint.sum(axis=others)))
     if solvable(totals, allowed, domain):
-        check_totals_feasible(totals, rules=rules, domain=domain)
+        check_totals_feasible(ModelSpace(domain=domain, rules=rules, totals=tuple(totals)))
     else:
         assert not seed % 2
         with pytest.raises(UsageError, match="no table has the totals"):
-            check_totals_feasible(totals, rules=rules, domain=domain)
+            check_totals_feasible(ModelSpace(domain=domain, rules=rules, totals=tuple(totals)))
 
 
 SCHEMA = """
@@ -112,7 +113,7 @@ def test_totals_that_just_fit_are_met(tmp_path: Path) -> None:
 def test_large_tables_of_totals_are_left_to_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pp.Schema.parse(SCHEMA % (90, 10, 90, 10))
     monkeypatch.setattr(together, "MAX_PROGRAMME_CELLS", 1)
-    check_totals_feasible(schema.totals, rules=schema.rules, domain=schema.domain)
+    check_totals_feasible(ModelSpace.of(schema))
 
 
 def test_rows_are_exchanged_as_seldom_as_can_be() -> None:

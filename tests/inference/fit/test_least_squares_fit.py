@@ -8,6 +8,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.observations import observe
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from tests.helpers.least_squares import (
     group,
@@ -33,7 +34,7 @@ def problem(seed, *, columns=4):
 @pytest.mark.parametrize("seed", sample_cases(range(40), to=12))
 def test_loss_is_the_least_of_all_distributions(seed):
     domain, _, items = problem(seed)
-    model = fit_least_squares(items, domain=domain, steps=20_000, tolerance=1e-10)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain), steps=20_000, tolerance=1e-10)
     observations = observe(items, domain=domain, groupings={})
     merged = sum(
         0.5 * ((model.grouped_marginal(o.clique) - o.values) ** 2 / o.variance).sum() for o in observations
@@ -55,11 +56,11 @@ def cycle():
 
 def test_a_cycle_of_pairs_needs_and_gets_the_descent():
     items = cycle()
-    model = fit_least_squares(items, domain=CYCLE, tolerance=1e-9)
+    model = fit_least_squares(items, space=ModelSpace(domain=CYCLE), tolerance=1e-9)
     least = least_loss(list(observe(items, domain=CYCLE, groupings={})), CYCLE, total=model.total)
     assert least > 10
     assert model.loss(items) == pytest.approx(least, rel=1e-6)
-    assert fit_least_squares(items, domain=CYCLE, steps=0).loss(items) > 1.01 * least
+    assert fit_least_squares(items, space=ModelSpace(domain=CYCLE), steps=0).loss(items) > 1.01 * least
 
 
 def test_grouped_columns_are_weighted_by_the_codes_they_hold():
@@ -72,7 +73,7 @@ def test_grouped_columns_are_weighted_by_the_codes_they_hold():
         measured(rng, joint, Marginal(("b",)), domain, deviation=5),
         measured(rng, joint, Marginal(("a", "b"), (grouping,)), domain, deviation=5),
     ]
-    model = fit_least_squares(items, domain=domain, tolerance=1e-10)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-10)
     grouped = domain.grouped([grouping])
     observations = observe(items, domain=domain, groupings={"a": grouping})
     assert model.loss(items) == pytest.approx(
@@ -92,7 +93,7 @@ def test_fine_pairs_of_a_grouped_column_count_cell_by_cell():
         measured(rng, joint, Marginal(("a", "b")), domain, deviation=9),
         measured(rng, joint, Marginal(("b", "a"), (grouping,)), domain, deviation=9),
     ]
-    model = fit_least_squares(items, domain=domain, tolerance=1e-10)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-10)
     observations = observe(items, domain=domain, groupings={"a": grouping})
     least = least_loss(list(observations), domain.grouped([grouping]), total=model.total)
     merged = sum(
@@ -104,7 +105,7 @@ def test_fine_pairs_of_a_grouped_column_count_cell_by_cell():
 @pytest.mark.parametrize("seed", range(10))
 def test_marginals_agree_wherever_cliques_overlap(seed):
     domain, _, items = problem(seed, columns=5)
-    model = fit_least_squares(items, domain=domain)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain))
     for pair in combinations(domain, 2):
         table = model.marginal(pair)
         assert (table >= 0).all()
@@ -121,7 +122,7 @@ def test_exact_counts_are_reproduced(seed):
     joint = random_counts(rng, domain, rows=1000)
     cliques = [("a", "b"), ("b", "c"), ("b", "d"), ("d", "e"), ("a",), ("e",)]
     items = [Measurement(Marginal(c), margin(joint, c, domain), Fraction(1)) for c in cliques]
-    model = fit_least_squares(items, domain=domain)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain))
     assert model.total == pytest.approx(1000)
     for clique in cliques:
         np.testing.assert_allclose(model.marginal(clique), margin(joint, clique, domain), atol=1e-2)
@@ -134,9 +135,9 @@ def test_the_order_of_measurements_does_not_matter(seed):
     items = items + items[:2]
     mixed = [items[i] for i in rng.permutation(len(items))]
     one, two, again = (
-        fit_least_squares(items, domain=domain),
-        fit_least_squares(mixed, domain=domain),
-        fit_least_squares(items, domain=domain),
+        fit_least_squares(items, space=ModelSpace(domain=domain)),
+        fit_least_squares(mixed, space=ModelSpace(domain=domain)),
+        fit_least_squares(items, space=ModelSpace(domain=domain)),
     )
     for pair in combinations(domain, 2):
         np.testing.assert_array_equal(one.marginal(pair), again.marginal(pair))
@@ -149,7 +150,7 @@ def test_total_weighs_every_measurement_by_its_variance():
         Measurement(Marginal(("a",)), np.array([40, 40]), Fraction(5)),
         Measurement(Marginal(("b",)), np.array([30, 30, 30, 30]), Fraction(10)),
     ]
-    model = fit_least_squares(items, domain=Domain({"a": 2, "b": 4}))
+    model = fit_least_squares(items, space=ModelSpace(domain=Domain({"a": 2, "b": 4})))
     assert model.total == pytest.approx((100 / 10 + 80 / 10 + 120 / 40) / (1 / 10 + 1 / 10 + 1 / 40))
 
 
@@ -161,7 +162,7 @@ def test_empty_and_negative_tables_give_a_valid_model(counts):
         Measurement(Marginal(("b",)), np.array([-3, -8]), Fraction(9)),
         Measurement(Marginal(()), np.array(-50), Fraction(9)),
     ]
-    model = fit_least_squares(items, domain=domain)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain))
     assert model.total == 1.0
     table = model.marginal(("a", "b", "c"))
     assert np.isfinite(table).all()
@@ -171,7 +172,8 @@ def test_empty_and_negative_tables_give_a_valid_model(counts):
 
 def test_the_number_of_rows_alone_gives_the_uniform_model():
     model = fit_least_squares(
-        [Measurement(Marginal(()), np.array(60), Fraction(1))], domain=Domain({"a": 2, "b": 3})
+        [Measurement(Marginal(()), np.array(60), Fraction(1))],
+        space=ModelSpace(domain=Domain({"a": 2, "b": 3})),
     )
     np.testing.assert_allclose(model.marginal(("a", "b")), np.full((2, 3), 10.0))
 
@@ -181,7 +183,7 @@ def test_large_tables_and_tiny_noise_stay_exact():
     rng = np.random.default_rng(0)
     joint = random_counts(rng, domain, rows=10**9)
     items = [measured(rng, joint, Marginal(c), domain, deviation=1) for c in (("a", "b"), ("b", "c"))]
-    model = fit_least_squares(items, domain=domain)
+    model = fit_least_squares(items, space=ModelSpace(domain=domain))
     for item in items:
         assert np.abs(model.marginal(item.marginal.clique) - item.counts).max() < 10
 
@@ -190,11 +192,11 @@ def test_large_tables_and_tiny_noise_stay_exact():
 def test_an_earlier_model_is_a_start_and_changes_only_the_way(seed):
     domain, joint, items = problem(seed)
     rng = np.random.default_rng(seed)
-    earlier = fit_least_squares(items, domain=domain)
+    earlier = fit_least_squares(items, space=ModelSpace(domain=domain))
     more = [*items, measured(rng, joint, Marginal(("a", "b")), domain, deviation=2)]
     cold, warm = (
-        fit_least_squares(more, domain=domain, tolerance=1e-9),
-        fit_least_squares(more, domain=domain, start=earlier, tolerance=1e-9),
+        fit_least_squares(more, space=ModelSpace(domain=domain), tolerance=1e-9),
+        fit_least_squares(more, space=ModelSpace(domain=domain), start=earlier, tolerance=1e-9),
     )
     assert warm.loss(more) == pytest.approx(cold.loss(more), rel=1e-5, abs=1e-5)
 
@@ -207,11 +209,11 @@ def test_a_good_start_is_kept():
     items = [
         measured(rng, joint, Marginal(c), domain, deviation=8) for c in (("a", "b"), ("b", "c"), ("a", "c"))
     ]
-    done = fit_least_squares(items, domain=domain, tolerance=1e-9)
-    assert fit_least_squares(items, domain=domain, start=done, steps=0).loss(items) <= done.loss(items) * (
-        1 + 1e-12
-    )
-    assert fit_least_squares(items, domain=domain, steps=0).loss(items) > done.loss(items)
+    done = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-9)
+    assert fit_least_squares(items, space=ModelSpace(domain=domain), start=done, steps=0).loss(
+        items
+    ) <= done.loss(items) * (1 + 1e-12)
+    assert fit_least_squares(items, space=ModelSpace(domain=domain), steps=0).loss(items) > done.loss(items)
 
 
 def test_shares_inside_a_group_follow_the_fine_counts():
@@ -219,11 +221,11 @@ def test_shares_inside_a_group_follow_the_fine_counts():
     grouping = Grouping("a", (0, 1, 1, 1, 1))
     fine = Measurement(Marginal(("a",)), np.array([900, 30, 10, -25, 5]), Fraction(1))
     coarse = Measurement(Marginal(("a",), (grouping,)), np.array([900, 40]), Fraction(1, 100))
-    shares = fit_least_squares([fine, coarse], domain=domain).within["a"]
+    shares = fit_least_squares([fine, coarse], space=ModelSpace(domain=domain)).within["a"]
     assert shares[0] == 1.0
     # 30 + 10 + 5 is 5 above the group's 40 rows: 5/3 come off each of the three.
     np.testing.assert_allclose(shares[1:] * 40, [28.3, 8.3, 0.0, 3.3], atol=0.1)
-    blind = fit_least_squares([coarse], domain=domain).within["a"]
+    blind = fit_least_squares([coarse], space=ModelSpace(domain=domain)).within["a"]
     np.testing.assert_allclose(blind, [1, 0.25, 0.25, 0.25, 0.25])
 
 
@@ -231,7 +233,7 @@ def test_progress_is_told_in_shares():
     told = []
     fit_least_squares(
         cycle(),
-        domain=CYCLE,
+        space=ModelSpace(domain=CYCLE),
         tolerance=0.0,
         steps=120,
         progress=lambda stage, done: told.append((stage, done)),
@@ -241,4 +243,4 @@ def test_progress_is_told_in_shares():
 
 def test_nothing_to_fit_is_refused():
     with pytest.raises(UsageError, match="no measurements"):
-        fit_least_squares([], domain=Domain({"a": 2}))
+        fit_least_squares([], space=ModelSpace(domain=Domain({"a": 2})))

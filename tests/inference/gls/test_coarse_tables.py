@@ -10,6 +10,7 @@ import pytest
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.observations import common_groupings, observe
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 
 DOMAIN = Domain({"x": 5, "y": 2})
@@ -76,5 +77,5 @@ def test_pairs_decide_how_the_model_groups_a_column():
     assert common_groupings([other, pair]) == common_groupings([pair, other]) == {"x": third}
     halves = Measurement(Marginal(("y", "x"), (HALVES,)), np.full((2, 2), 140), Fraction(9))
     assert common_groupings([halves, other]) == {"x": Grouping("x", (0, 0, 1, 2, 2))}
-    model = fit_least_squares([*items, pair], domain=DOMAIN)
+    model = fit_least_squares([*items, pair], space=ModelSpace(domain=DOMAIN))
     assert model.marginal(("x",)).sum() == pytest.approx(model.total)

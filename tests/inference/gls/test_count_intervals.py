@@ -13,6 +13,7 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
 from populace.inference.gls.count_intervals import CountIntervals
 from populace.inference.gls.interval_half_width import interval_half_width
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Rule, Rules, Totals
 from tests.helpers.least_squares import measured, random_counts
@@ -89,7 +90,7 @@ CASES = {
 )
 def test_estimates_and_variances_equal_dense_least_squares(case: str, seed: int) -> None:
     items = noisy(CASES[case], seed)
-    found = CountIntervals(items, domain=DOMAIN, groups=GroupingOrigin.FIXED)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN), groups=GroupingOrigin.FIXED)
     cliques = [clique for size in range(4) for clique in combinations(("d", "b", "a", "c"), size)]
     asked = {way(*clique) for clique in cliques for way in (grouped, lambda *c: Marginal(c))}
     asked |= {item.marginal for item in items}
@@ -114,7 +115,9 @@ def test_a_code_in_a_group_follows_the_better_count_of_its_group() -> None:
     """By hand: codes 10 and 20 (variance 4), their group counted again as 40 (variance 8), so 35 with variance 4."""
     codes = Measurement(Marginal(("x",)), np.array([10, 20]), Fraction(4))
     whole = Measurement(Marginal(("x",), (Grouping("x", (0, 0)),)), np.array([40]), Fraction(8))
-    found = CountIntervals([codes, whole], domain=Domain({"x": 2}), groups=GroupingOrigin.FIXED).of("x")
+    found = CountIntervals(
+        [codes, whole], space=ModelSpace(domain=Domain({"x": 2})), groups=GroupingOrigin.FIXED
+    ).of("x")
     np.testing.assert_allclose(found.estimate, [12.5, 22.5])
     # (4 − 8/4) between the codes of the group, and 4/4 from their sum.
     np.testing.assert_allclose(found.error**2, [3.0, 3.0])
@@ -123,7 +126,7 @@ def test_a_code_in_a_group_follows_the_better_count_of_its_group() -> None:
 def test_counts_that_chose_the_groups_speak_for_codes_alone() -> None:
     """Groups rest on tables of groups, codes on their own tables; both know the rows from everything."""
     items = noisy(CASES["learnt bins, compressed pairs"], seed=5)
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     fine = {item.marginal.clique: item for item in items if item.marginal in (FINE[0], FINE[1])}
     after = [item for item in items if item.marginal.clique not in fine] + [
         Measurement(Marginal(()), item.counts.sum(), item.counts.size * item.variance)
@@ -144,7 +147,7 @@ def test_counts_that_chose_the_groups_speak_for_codes_alone() -> None:
 
 def test_axes_come_in_the_order_asked_for() -> None:
     items = noisy([grouped("b", "a"), Marginal(("c",))], seed=1)
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     assert found.of("b", "a").estimate.shape == (2, 3)
     np.testing.assert_allclose(found.of("a", "b").low, found.of("b", "a").low.T)
     assert [interval.marginal for interval in found] == list(found.measured) == [i.marginal for i in items]
@@ -154,7 +157,7 @@ def test_axes_come_in_the_order_asked_for() -> None:
 def test_a_table_of_codes_beside_tables_of_groups_stands_by_itself() -> None:
     """Its unequal variances do not separate into effects: its own numbers are unbiased, the rest uses its sum."""
     items = noisy([Marginal(("a", "c")), grouped("a", "b"), Marginal(("a", "c")), *FINE], seed=2)
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     alone, weights = found.at(Marginal(("a", "c"))), [1 / float(items[n].variance) for n in (0, 2)]
     np.testing.assert_allclose(
         alone.estimate, np.average([items[0].counts, items[2].counts], axis=0, weights=weights)
@@ -165,7 +168,7 @@ def test_a_table_of_codes_beside_tables_of_groups_stands_by_itself() -> None:
 
 def test_a_column_that_only_such_a_table_holds_is_not_made_up() -> None:
     items = noisy([Marginal(("a", "c")), grouped("a", "b")], seed=2)
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     with pytest.raises(UsageError, match="do not determine c"):
         found.of("c")
     assert [interval.estimate.shape for interval in found] == [(6, 2), (3, 2)]
@@ -179,33 +182,34 @@ def test_what_is_public_or_forbidden_is_certain() -> None:
         rules=(Rule(text="", clique=("a", "c"), allowed=np.array([[True, True], [True, False]])),),
     )
     found = CountIntervals(
-        items, domain=DOMAIN, rules=never, totals=[Totals(clique=("d", "c"), counts=counts)]
+        items,
+        space=ModelSpace(domain=DOMAIN, rules=never, totals=(Totals(clique=("d", "c"), counts=counts),)),
     )
     for columns, known in (((), 400), (("c",), [130, 270]), (("c", "d"), counts.T)):
         interval = found.of(*columns)
         assert (interval.estimate == known).all()
-        assert not interval.reach.any()
+        assert not interval.half_width.any()
     pair = found.of("c", "a")
     assert not pair.estimate[1, 4:].any()
-    assert not pair.reach[1, 4:].any()
-    assert (pair.reach[:, :4] > 0).all()
+    assert not pair.half_width[1, 4:].any()
+    assert (pair.half_width[:, :4] > 0).all()
     np.testing.assert_allclose(found.of("a").estimate.sum(), 400)
-    plain = CountIntervals(items, domain=DOMAIN)
+    plain = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     assert (found.of("a").error < plain.of("a").error).all()
 
 
 def test_questions_without_an_answer_are_refused() -> None:
     items = noisy(FINE, seed=4)
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     with pytest.raises(UsageError, match="do not determine a × b"):
         found.of("a", "b")
     with pytest.raises(UsageError, match="no column 'z'"):
         found.of("z")
     for level in (0.0, 1.0, 95):
         with pytest.raises(UsageError, match="level"):
-            CountIntervals(items, domain=DOMAIN, level=level)
+            CountIntervals(items, space=ModelSpace(domain=DOMAIN), level=level)
     with pytest.raises(UsageError, match="no measurements"):
-        CountIntervals([], domain=DOMAIN)
+        CountIntervals([], space=ModelSpace(domain=DOMAIN))
 
 
 def mechanism(deviation: float, *, laplace: bool) -> np.ndarray:

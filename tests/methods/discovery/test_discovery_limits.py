@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from populace.api.synthesize import measure, synthesize
 from populace.core.errors import PopulaceError, ResourceError, SchemaError
+from populace.core.limits import LIMITS
 from populace.methods.discovery import discovery_grid as grids
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
 from populace.methods.discovery.domain_discovery import build_grids
@@ -18,7 +20,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units
+from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins
@@ -32,15 +34,17 @@ ROWS = 400
 def few_cells(monkeypatch):
     """Wide ranges have more values than cells all the same, and tests are fast."""
     monkeypatch.setattr(grids, "MAX_GRID_CELLS", 2**12)
-    monkeypatch.setattr(grids, "MAX_BINS", 2**11)
+    monkeypatch.setattr(grids, "LIMITS", replace(LIMITS, max_decimal_bins=2**11))
 
 
 def whole(*edges: int) -> IntegerColumn:
-    return IntegerColumn(name="x", min=edges[0], max=edges[-1], starts=edges[:-1], within=BinDensity())
+    return IntegerColumn(name="x", min=edges[0], max=edges[-1], starts=edges[:-1], density=BinDensity())
 
 
 def decimals(*edges: str, **more: int) -> DecimalColumn:
-    return DecimalColumn(name="x", edges=tuple(Fraction(edge) for edge in edges), within=BinDensity(), **more)
+    return DecimalColumn(
+        name="x", edges=tuple(Fraction(edge) for edge in edges), density=BinDensity(), **more
+    )
 
 
 # ------------------------------------------------------------------------------------------ grids
@@ -56,14 +60,14 @@ def decimals(*edges: str, **more: int) -> DecimalColumn:
         decimals("-2e17", "3000", "5e16"),
         decimals(*(str(Fraction(25, 2) * n) for n in range(401))),
         decimals("0", str(2**60)),
-        DateTimeColumn(name="x", min=0, max=10**9, starts=(0, 11_222_333), within=BinDensity()),
+        DateTimeColumn(name="x", min=0, max=10**9, starts=(0, 11_222_333), density=BinDensity()),
     ],
     ids=lambda column: f"{column.kind}-{column.levels}",
 )
 def test_bins_begin_where_cells_do(column):
     """With more values than cells, the declared edges are cells as well, each with its own value alone."""
     grid = DiscoveryGrid.of(column)
-    wanted = bin_starts_in_units(column, grid.unit)
+    wanted = column.starts_in_units(grid.unit)
     assert grid.starts[grid.places(column)].tolist() == wanted.tolist()
     assert set((wanted[:-1] + 1).tolist()) <= {*grid.starts.tolist()}
     assert grid.cells <= 2**12 + 4
@@ -80,11 +84,11 @@ def test_a_grid_that_lacks_an_edge_is_refused():
 
 
 def test_a_column_of_very_many_bins_is_its_own_grid():
-    column = IntegerColumn(name="x", min=0, max=10**6, starts=range(0, 10**6 + 1, 700), within=BinDensity())
+    column = IntegerColumn(name="x", min=0, max=10**6, starts=range(0, 10**6 + 1, 700), density=BinDensity())
     grid = DiscoveryGrid.of(column)
     assert (grid.cells, grid.steps, {*grid.classes.tolist()}) == (column.levels, (1,), {0})
     edges = tuple(Fraction(n) for n in range(0, 100_000, 100))
-    wide = DecimalColumn(name="x", edges=edges, within=BinDensity())
+    wide = DecimalColumn(name="x", edges=edges, density=BinDensity())
     assert (DiscoveryGrid.of(wide).cells, DiscoveryGrid.of(wide).steps) == (wide.levels, (1,))
 
 
@@ -166,11 +170,11 @@ def test_bins_of_one_value_are_not_learnt(kind):
 
 def test_a_bin_of_whole_numbers_may_be_the_greatest_alone():
     flag = UnknownBins(name="x", min=Fraction(0), max=Fraction(1), whole=True)
-    assert list(flag.learnt([Fraction(0), Fraction(1)]).starts) == [0, 1]
+    assert list(flag.with_domain([Fraction(0), Fraction(1)]).starts) == [0, 1]
     share = UnknownBins(name="x", min=Fraction(0), max=Fraction(1))
-    assert share.learnt([Fraction(0), Fraction(1)]).edges == (0, 1)
+    assert share.with_domain([Fraction(0), Fraction(1)]).edges == (0, 1)
     days = UnknownTemporalBins(name="x", min=Fraction(0), max=Fraction(1), of=DateColumn)
-    assert list(days.learnt([Fraction(1)]).starts) == [0, 1]
+    assert list(days.with_domain([Fraction(1)]).starts) == [0, 1]
 
 
 # ------------------------------------------------------------------------------------------ drawing
@@ -179,8 +183,8 @@ def test_a_bin_of_whole_numbers_may_be_the_greatest_alone():
 @pytest.mark.parametrize("unit", ["5e16", "5e292", "1e-30", "3e-5", "0.125"])
 def test_drawn_numbers_are_the_floats_of_their_decimals(unit):
     step = Fraction(unit)
-    law = BinDensity(starts=(0, 1900), weights=(1, 3), steps=(1,), rounds=((1,),), unit=step)
-    column = DecimalColumn(name="x", edges=(Fraction(0), 2000 * step), within=law)
+    law = BinDensity(starts=(0, 1900), weights=(1, 3), steps=(1,), class_weights=((1,),), unit=step)
+    column = DecimalColumn(name="x", edges=(Fraction(0), 2000 * step), density=law)
     drawn = draw_values(column, np.zeros(ROWS, dtype=np.int64), rng=np.random.default_rng(1))
     assert drawn.dtype == np.float64
     assert {*drawn.tolist()} <= {float(n * step) for n in range(2001)}
@@ -195,9 +199,9 @@ def test_rows_keep_their_bin_however_many_bins_there_are():
         starts=tuple(range(0, 3 * bins, 1)),
         weights=(1, 0, 1) * bins,
         steps=(1,),
-        rounds=((1,),) * bins,
+        class_weights=((1,),) * bins,
     )
-    column = IntegerColumn(name="x", min=0, max=3 * bins - 1, starts=range(0, 3 * bins, 3), within=law)
+    column = IntegerColumn(name="x", min=0, max=3 * bins - 1, starts=range(0, 3 * bins, 3), density=law)
     levels = np.full(200_000, bins - 2, dtype=np.int64)
     rng = np.random.default_rng(1)
     drawn = draw_values(column, levels, rng=rng)

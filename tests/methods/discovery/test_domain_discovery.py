@@ -20,7 +20,7 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import MAX_ESTIMATE_ROWS
 from populace.core.progress import silent
 from populace.measurements.measurements import Measurements
-from populace.methods.discovery.bin_edges import MAX_BINS
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import MAX_GRID_CELLS, DiscoveryGrid, find_roundest
 from populace.methods.discovery.domain_discovery import (
     build_grids,
@@ -39,9 +39,10 @@ from populace.release.verify.verify import verify
 from populace.schema.codec.decoder import encode_values
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins
+from populace.schema.columns.unknown_columns import UnknownBins, as_declared
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 SCHEMA = """
 [table]
@@ -141,7 +142,7 @@ def test_every_domain_is_learnt(outcome):
     finder, frame, schema, _ = outcome
     assert schema.unknown == ()
     assert {column.origin for column in schema.columns.values()} == {Origin.LEARNT}
-    assert schema.draft == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
+    assert schema.declared == Schema.parse(LONG if "income" in schema.columns else SCHEMA)
     assert Schema.parse(schema.to_toml(), released=True) == schema
     city, age = schema.columns["city"], schema.columns["age"]
     assert isinstance(city, CategoricalColumn)
@@ -163,7 +164,7 @@ def test_bins_follow_the_rows(outcome):
     for name in {"age", "income"} & set(schema.columns):
         column = schema.columns[name]
         assert isinstance(column, IntegerColumn)
-        assert 8 <= column.levels <= MAX_BINS
+        assert 8 <= column.levels <= DISCOVERY_CONFIG.max_bins
         counts = np.bincount(encode_values(column, frame[name]), minlength=column.size)
         wide = [last > first for first, last in map(column.bounds, range(column.levels))]
         assert counts[: column.levels][wide].max() < len(frame) / 10
@@ -191,7 +192,7 @@ def test_every_question_is_a_partition_of_the_codes(outcome):
     for name, groups, _ in finder.asked:
         assert groups.shape == (fine.columns[name].size,)
         assert set(groups.tolist()) == set(range(groups.max() + 1))
-    assert schema.open == ()
+    assert schema.columns_to_learn == ()
 
 
 def test_learning_takes_its_share_and_no_more():
@@ -213,7 +214,7 @@ def test_a_column_of_numbers_takes_its_share_and_no_more(outcome):
     for name in numbers(schema):
         spent = [noise for column, _, noise in finder.asked if column == name]
         assert len(spent) >= 5
-        share = sum(finder.budget.measure_share(noise, marginals=1) for noise in spent)
+        share = sum(measure_share(finder.budget, noise, marginals=1) for noise in spent)
         assert Fraction(4, 5) * most < share <= most
 
 
@@ -288,7 +289,7 @@ def test_every_range_has_a_grid(low, high, whole, decimals):
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
     found = DiscoveryGrid.of(column).column
     assert 1 <= found.levels <= MAX_GRID_CELLS + 2
-    assert found.draft == column
+    assert as_declared(found) == column
 
 
 # ------------------------------------------------------------------------------------------ releases

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
 from populace.methods.discovery.domain_discovery import build_grids, with_grid_columns
 from populace.methods.discovery.numeric_discovery import (
-    FINE_RANGES,
     GridOracle,
     _refine_ranges,
     discover_numeric,
@@ -19,6 +19,7 @@ from populace.privacy.accounting.budget import Budget
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 BUDGET = Budget.of(Fraction(5), Fraction(1, 10**6), unit=PrivacyUnit())
 SHARE = Fraction(1, 10)
@@ -31,7 +32,7 @@ class Finder:
         self.rows, self.used = rows, Fraction(0)
 
     def discover_bins(self, column, *, groups, noise):
-        self.used += BUDGET.measure_share(noise, marginals=1)
+        self.used += measure_share(BUDGET, noise, marginals=1)
         return np.bincount(groups) * self.rows
 
 
@@ -50,7 +51,7 @@ def test_declared_bins_leave_nothing_of_the_share_over(rows):
 def test_a_stretch_and_the_sum_of_its_parts_are_weighed_by_their_noise():
     """The sum of twelve counts has twelve times the variance of one."""
     grid = DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(1199), whole=True))
-    parts = np.arange(1, FINE_RANGES + 1) * 1000
+    parts = np.arange(1, DISCOVERY_CONFIG.fine_ranges + 1) * 1000
 
     class Parts(Finder):
         def discover_bins(self, column, *, groups, noise):
@@ -60,6 +61,6 @@ def test_a_stretch_and_the_sum_of_its_parts_are_weighed_by_their_noise():
     part, spread, weight = Fraction(1, 5), 500.0, 60_000.0
     asker = GridOracle(Parts(0), grid, BUDGET, SHARE)
     starts, found = _refine_ranges(asker, [(0, grid.cells)], np.array([weight]), part=part, spread=spread)
-    assert len(starts) == len(found) == FINE_RANGES
-    own = FINE_RANGES * float(BUDGET.measure_noise(part * SHARE, marginals=1).variance)
+    assert len(starts) == len(found) == DISCOVERY_CONFIG.fine_ranges
+    own = DISCOVERY_CONFIG.fine_ranges * float(BUDGET.measure_noise(part * SHARE, marginals=1).variance)
     assert found.sum() == pytest.approx((weight * own + parts.sum() * spread) / (own + spread))

@@ -9,8 +9,10 @@ import pytest
 
 from populace.core.marginals import Domain, Marginal
 from populace.inference.fit.fit_model import fit_model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.methods.discovery.bin_edges import MAX_BINS, choose_bin_edges, sketch_histogram
+from populace.methods.discovery.bin_edges import choose_bin_edges, sketch_histogram
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
 from populace.methods.discovery.within_bin_density import reconcile_counts, shrink_class_shares, shrink_counts
 from populace.schema.columns.unknown_columns import UnknownBins
@@ -62,7 +64,7 @@ def test_skewed_numbers_in_a_wide_range_get_bins_where_they_are():
         grid, lambda parts, _: (np.array([sums[b] - sums[a] for a, b in parts], dtype=float), 1.0)
     )
     cuts = choose_bin_edges(grid, drawn, deviation=1.0)
-    assert 12 <= len(cuts) <= MAX_BINS
+    assert 12 <= len(cuts) <= DISCOVERY_CONFIG.max_bins
     counts = np.diff(sums[[*cuts, grid.cells]])
     zero = int(np.searchsorted(grid.starts, 0))
     assert {zero, zero + 1} <= set(cuts), "the spike is a bin of its own"
@@ -81,6 +83,6 @@ def test_columns_known_far_better_are_met_by_the_model():
         Measurement(Marginal(("a", name)), rng.integers(40, 130, (3, 4)), Fraction(400))
         for name in ("b", "c")
     ]
-    model = fit_model([sure, *others, *pairs], domain=domain)
+    model = fit_model([sure, *others, *pairs], space=ModelSpace(domain=domain))
     shares = model.marginal(("a",)) / model.total
     assert np.abs(shares - [0.5, 0.3, 0.2]).max() < 0.002

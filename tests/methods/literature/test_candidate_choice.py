@@ -14,6 +14,7 @@ from populace.api.synthesize import measure
 from populace.core.marginals import Domain, Marginal
 from populace.core.progress import silent
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature import multiplicative_weights as weights
 from populace.methods.literature import pmw as pmw_module
@@ -30,7 +31,9 @@ from tests.helpers.priced_oracle import PricedOracle, dependent
 @pytest.mark.parametrize("variance", [4, 400, 40_000])
 def test_a_table_is_useful_if_its_cells_hold_four_times_their_noise(variance):
     """Cells ≤ rows / (4 · usual noise): the noisier, the fewer tables can be chosen."""
-    estimator = Estimator(Domain({name: 2**power for power, name in enumerate("abcdefgh", start=1)}))
+    estimator = Estimator(
+        ModelSpace(domain=Domain({name: 2**power for power, name in enumerate("abcdefgh", start=1)}))
+    )
     estimator.add([Measurement(Marginal(("a",)), np.array([6000, 6000]), Fraction(1))])
     estimator.refit()
     noise = DiscreteGaussian(Fraction(variance))

@@ -10,6 +10,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.observations import Observation
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature import multiplicative_weights as module
 from populace.methods.literature.multiplicative_weights import (
@@ -20,7 +21,7 @@ from populace.methods.literature.multiplicative_weights import (
 )
 from populace.methods.literature.mwem import MWEM
 from populace.methods.method import FitInput
-from populace.schema.conditions.rules import NO_RULES, Rule, Rules, Totals
+from populace.schema.conditions.rules import Rule, Rules, Totals
 from populace.schema.schema import Schema
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 1, "e": 4, "f": 2, "g": 3})
@@ -145,11 +146,11 @@ def test_little_patience_still_uses_every_table_and_new_ones_first(monkeypatch):
 
 
 def test_only_free_domains_of_some_size_are_held_whole(monkeypatch):
-    assert is_dense(DOMAIN, rules=NO_RULES, totals=())
-    assert not is_dense(Domain({f"c{n}": 1 for n in range(70)}), rules=NO_RULES, totals=())
+    assert is_dense(ModelSpace(domain=DOMAIN))
+    assert not is_dense(ModelSpace(domain=Domain({f"c{n}": 1 for n in range(70)})))
     rule = Rule(text="", clique=("a", "c"), allowed=np.array([[True, True], [True, False]]))
     classes = {name: Grouping(name, (0, 1)) for name in ("a", "c")}
-    assert not is_dense(DOMAIN, rules=Rules(classes=classes, rules=(rule,)), totals=())
-    assert not is_dense(DOMAIN, rules=NO_RULES, totals=[Totals(clique=("a",), counts=np.array([5, 5]))])
+    assert not is_dense(ModelSpace(domain=DOMAIN, rules=Rules(classes=classes, rules=(rule,))))
+    assert not is_dense(ModelSpace(domain=DOMAIN, totals=(Totals(clique=("a",), counts=np.array([5, 5])),)))
     monkeypatch.setattr(module, "MAX_DENSE_CELLS", 287)
-    assert not is_dense(DOMAIN, rules=NO_RULES, totals=())
+    assert not is_dense(ModelSpace(domain=DOMAIN))

@@ -18,6 +18,7 @@ from populace.inference.fit.fit_model import fit_model
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.count_intervals import CountIntervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
 from populace.methods.nist2018.nist2018 import (
@@ -36,6 +37,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
+from tests.helpers.budgets import measure_share
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "workloads" / "census1940.toml"
 
@@ -281,7 +283,7 @@ def test_another_noise_level_breaks_the_price(factor, keeps):
     shares = []
     for part in split_share(budget, [Fraction(1), Fraction(2), Fraction(5)], share=Fraction(1, 2)):
         noise = budget.measure_noise(part, marginals=1)
-        shares.append(budget.measure_share(DiscreteGaussian(noise.variance * factor), marginals=1))
+        shares.append(measure_share(budget, DiscreteGaussian(noise.variance * factor), marginals=1))
     assert (Fraction(49, 100) < sum(shares) <= Fraction(1, 2)) is keeps
 
 
@@ -381,7 +383,7 @@ def test_rounds_of_another_schema_are_refused():
         QueryRounds(columns={"c": ColumnQuery()}),
     ):
         with pytest.raises(UsageError, match=r"covers 3 codes|no variable"):
-            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).under(
+            Workload(weights={("a", "b"): Fraction(1)}, rounds=rounds).for_schema(
                 Schema.from_sizes({"a": 4, "b": 2})
             )
 
@@ -423,7 +425,7 @@ def test_a_coarse_table_says_what_it_saw_and_no_more():
         Marginal(("y", "x"), (THIRDS,)),
     ]
     items = [exact(table, marginal) for marginal in marginals]
-    model = fit_model(items, domain=DOMAIN)
+    model = fit_model(items, space=ModelSpace(domain=DOMAIN))
     pair = model.grouped_marginal(("x", "y"))
     seen = np.stack([pair[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[-1].counts.T, rtol=0.01, atol=3)
@@ -443,13 +445,16 @@ def test_a_coarse_triple_carries_the_pair_in_it():
     assert (plain[3].counts == table.sum(axis=0)).all()
     assert plain[3].variance == 3 * items[3].variance
     assert {each.clique for each in coarse} == {("x", "y"), ("x", "z"), ("x", "y", "z")}
-    model = fit_model(items, domain=DOMAIN)
+    model = fit_model(items, space=ModelSpace(domain=DOMAIN))
     np.testing.assert_allclose(model.marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3)
     whole = model.grouped_marginal(("x", "y", "z"))
     seen = np.stack([whole[codes].sum(axis=0) for codes in THIRDS.members])
     np.testing.assert_allclose(seen, items[3].counts, rtol=0.03, atol=6)
     np.testing.assert_allclose(
-        fit_least_squares(items, domain=DOMAIN).marginal(("y", "z")), table.sum(axis=0), rtol=0.02, atol=3
+        fit_least_squares(items, space=ModelSpace(domain=DOMAIN)).marginal(("y", "z")),
+        table.sum(axis=0),
+        rtol=0.02,
+        atol=3,
     )
 
 
@@ -460,7 +465,7 @@ def test_intervals_of_a_coarse_table_are_its_own():
         exact(table, Marginal(("x", "y"), (ALL,)), Fraction(9)),
         exact(table, Marginal(("x", "z"), (THIRDS,)), Fraction(4)),
     ]
-    found = CountIntervals(items, domain=DOMAIN)
+    found = CountIntervals(items, space=ModelSpace(domain=DOMAIN))
     pair = found.at(items[-1].marginal)
     assert (pair.estimate == items[-1].counts).all()
     np.testing.assert_allclose(pair.error, 2.0)

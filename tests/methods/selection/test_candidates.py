@@ -27,6 +27,7 @@ class Even:
         self.domain = Domain({"a": 4, "b": 10, "c": 2})
         self.total = total
         self.large = large
+        self.groupings = {}
 
     def tables(self, cliques):
         return {clique: self.table(clique) for clique in cliques}
@@ -69,7 +70,9 @@ def test_what_an_estimate_has_no_room_for_is_left_out():
 
 def test_grouped_columns_are_asked_in_their_groups():
     groups = Grouping("b", tuple(range(10)))
-    found = compare_candidates(Even(100.0), WEIGHTS, noise=NOISE, groupings={"b": groups})
+    estimate = Even(100.0)
+    estimate.groupings = {"b": groups}
+    found = compare_candidates(estimate, WEIGHTS, noise=NOISE)
     assert [marginal.groupings for marginal in found.marginals] == [(), (groups,), (groups,)]
 
 

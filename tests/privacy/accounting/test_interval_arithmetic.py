@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from flint import arb, ctx
 
+from populace.privacy.accounting import interval_arithmetic
 from populace.privacy.accounting.interval_arithmetic import (
     ball,
     bounds,
@@ -72,3 +73,10 @@ def test_precision_is_restored_and_taken_in_turns():
         thread.join()
     assert wrong == []
     assert ctx.prec == before
+
+
+def test_a_forked_child_has_a_lock_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = interval_arithmetic._precision_lock
+    monkeypatch.setattr(interval_arithmetic, "_precision_lock", held)
+    interval_arithmetic._renew_lock()
+    assert interval_arithmetic._precision_lock is not held

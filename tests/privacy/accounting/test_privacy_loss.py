@@ -27,9 +27,9 @@ from populace.privacy.accounting.privacy_loss import (
     epsilon_for,
     gdp_delta,
     price,
-    zcdp_cap,
     zcdp_delta,
 )
+from tests.helpers.budgets import zcdp_cap
 from tests.helpers.sampled_cases import sample_cases
 
 SLACK = Fraction(1, 2**60)

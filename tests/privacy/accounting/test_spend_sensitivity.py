@@ -20,7 +20,7 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.accounting.partition_selection import delta_price
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.private.question_checks import describe_question
+from populace.private.question_checks import describe
 from populace.schema.unit import Neighbours, PrivacyUnit
 from populace.survey.sums import Sum, SumFactor
 
@@ -61,8 +61,8 @@ def test_less_than_a_unit_can_move_is_refused(verb, mechanism, score, neighbours
 
 INCOME = Sum(factors=(SumFactor(column="INC", low=Fraction(0), high=Fraction(9)),), where='NAME == "a\nb"')
 STEPPED = {
-    "a sum": ("measure", describe_question([INCOME], many="sums"), DiscreteLaplace(Fraction(9)), STEPS),
-    "sums": ("measure", describe_question([INCOME, INCOME], many="sums"), WIDE, STEPS),
+    "a sum": ("measure", describe([INCOME], many="sums"), DiscreteLaplace(Fraction(9)), STEPS),
+    "sums": ("measure", describe([INCOME, INCOME], many="sums"), WIDE, STEPS),
     "the size of a bound": (
         "score",
         f"size of the bound on {INCOME}",
@@ -92,5 +92,5 @@ def test_what_is_told_in_steps_is_booked_in_steps(verb, what, mechanism, steps, 
 
 @pytest.mark.parametrize("name", ["sum of INC", "3 sums"])
 def test_a_column_is_never_taken_for_a_sum(name):
-    what = describe_question([Marginal((name,))])
+    what = describe([Marginal((name,))])
     assert Spend(verb="measure", what=what, mechanism=WIDE, answers=1, l1=1, l2_squared=1).steps == 1

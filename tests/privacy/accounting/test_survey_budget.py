@@ -10,10 +10,11 @@ from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Spend
-from populace.privacy.accounting.privacy_loss import Currency, zcdp_cap
+from populace.privacy.accounting.privacy_loss import Currency
 from populace.privacy.smooth.smooth_distributions import PolyPlace
 from populace.privacy.smooth.smooth_noise import LN_2, calibrate
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.budgets import zcdp_cap
 
 UNITS = [
     PrivacyUnit(),

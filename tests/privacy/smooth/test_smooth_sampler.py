@@ -43,7 +43,7 @@ class Told:
 
 
 def noise(mechanism, s="1", t="0.5"):
-    return SmoothNoise(mechanism=mechanism, s=Fraction(s), t=Fraction(t))
+    return SmoothNoise(distribution=mechanism, s=Fraction(s), t=Fraction(t))
 
 
 def drawn(mechanism, *, entropy, exact=Fraction(0), size=1, lattice=FINE, s="1"):
@@ -342,7 +342,7 @@ def greatest_ratio(mechanism, *, s, t, lattice=0.05):
 )
 def test_drawn_noise_passes_the_ratio_test(epsilon):
     ours = calibrate_family(epsilon, t=LN_2)
-    top = greatest_ratio(ours.mechanism, s=float(ours.s), t=float(LN_2))
+    top = greatest_ratio(ours.distribution, s=float(ours.s), t=float(LN_2))
     assert 0.9 * float(epsilon) < top <= float(epsilon) + 1e-6
 
 

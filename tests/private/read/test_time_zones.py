@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from populace.private.read.rows_to_codes import open_source, read_codes
-from populace.schema.columns.numeric_columns import IntegerColumn
-from populace.schema.columns.split_columns import join_codes, quotient_column, split_codes
+from populace.schema.codec.split_codes import join_codes, split_codes
+from populace.schema.columns.numeric_columns import IntegerColumn, quotient_column
 from populace.schema.schema import Schema
 
 YEARS = Schema.parse('[columns.x]\nkind = "date"\nmin = "2019-01-01"\nmax = "2020-12-31"\nwidth = "year"')

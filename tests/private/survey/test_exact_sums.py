@@ -214,7 +214,7 @@ def unit_moves(rows, neighbours):
 def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours):
     unit = PrivacyUnit(rows=rows, id="who" if rows > 1 else None, neighbours=neighbours)
     schema = Schema(columns=SCHEMA.columns, unit=unit)
-    table = PrivateTable(None, schema=schema, surveyor=lambda: read([("1", "20", "0")]))
+    table = PrivateTable(unread, schema=schema, read_survey_rows=lambda: read([("1", "20", "0")]))
     barrier, spends = workspace(tmp_path, table, schema=schema)
     asked(barrier, [Sum(factors=(INC,))], DiscreteLaplace(Fraction(STEPS)))
     (booked,) = spends()
@@ -284,7 +284,7 @@ def unread():
 
 @pytest.mark.parametrize("sums", BAD, ids=lambda sums: str(sums[-1]) if sums else "none")
 def test_bad_sums_are_refused_unread_and_unpaid(tmp_path, sums):
-    table = PrivateTable(unread, schema=SCHEMA, surveyor=unread)
+    table = PrivateTable(unread, schema=SCHEMA, read_survey_rows=unread)
     barrier, spends = workspace(tmp_path, table)
     with pytest.raises(PopulaceError):
         barrier.sum_batches(
@@ -304,7 +304,7 @@ def test_bad_sums_are_refused_unread_and_unpaid(tmp_path, sums):
     ids=str,
 )
 def test_noise_that_does_not_go_with_sums_is_refused(tmp_path, mechanism):
-    barrier, spends = workspace(tmp_path, PrivateTable(unread, schema=SCHEMA, surveyor=unread))
+    barrier, spends = workspace(tmp_path, PrivateTable(unread, schema=SCHEMA, read_survey_rows=unread))
     with pytest.raises(UsageError):
         asked(barrier, [Sum()], mechanism)
     with pytest.raises(UsageError):

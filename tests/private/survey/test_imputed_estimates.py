@@ -69,7 +69,7 @@ def asked(how, *, epsilon=12, seed=1):
         noise=ExactNoise(RehearsalEntropy(seed)),
     )
     filling = ImputationPlan(donors=DONORS, estimands=WISHES, how=how, schema=SCHEMA)
-    return estimate_missing(barrier, filling, laws=ImputationNoise.of(filling, budget=run.left)), run
+    return estimate_missing(barrier, filling, noise=ImputationNoise.of(filling, budget=run.left)), run
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ CHOICE = BinChoice(
     binnings=(FAR, Binning(name="whole", bins=((0, 1),))),
     populations=(Fraction(40), Fraction(60)),
 )
-QUICK = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
+QUICK = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=LN_2)
 FINE = Fraction(1, 2**30)
 
 
@@ -258,10 +258,10 @@ def test_bins_are_chosen_at_the_rate_that_was_charged(rows, neighbours):
 # ----------------------------------------------------------------------------------------- what the ledger holds
 
 LAWS = [
-    SmoothNoise(mechanism=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
-    SmoothNoise(mechanism=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
+    SmoothNoise(distribution=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
+    SmoothNoise(distribution=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
     QUICK,
-    SmoothNoise(mechanism=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
+    SmoothNoise(distribution=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
 ]
 
 
@@ -336,10 +336,10 @@ class Cheap(Cauchy):
 
 def test_a_law_cannot_name_its_own_price():
     with pytest.raises(UsageError, match="no smooth noise follows"):
-        SmoothNoise(mechanism=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
+        SmoothNoise(distribution=Cheap(Fraction(4)), s=Fraction(1), t=LN_2)
     for s, t in ((Fraction(0), LN_2), (Fraction(1), Fraction(0)), (1.0, LN_2), (Fraction(2**65), LN_2)):
         with pytest.raises(UsageError):
-            SmoothNoise(mechanism=Cauchy(Fraction(4)), s=s, t=t)
+            SmoothNoise(distribution=Cauchy(Fraction(4)), s=s, t=t)
 
 
 # ----------------------------------------------------------------------------------------- refusals
@@ -355,7 +355,7 @@ def replaced(question, **changes):
     return replace(question, **changes)
 
 
-SMALL_T = SmoothNoise(mechanism=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
+SMALL_T = SmoothNoise(distribution=PolyPlace(Fraction(4)), s=Fraction(1), t=Fraction(1, 4))
 REFUSED = {
     "t below the smoothness": lambda b: b.smooth(WEIGHTED, mechanism=SMALL_T, lattice=FINE),
     "t below ln 2": lambda b: b.smooth(FILLED, mechanism=replaced(QUICK, t=Fraction("0.69")), lattice=FINE),
@@ -392,7 +392,7 @@ REFUSED = {
         replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), mechanism=Exponential(Fraction(1))
     ),
     "no price in this currency": lambda b: b.smooth(
-        WEIGHTED, mechanism=replaced(QUICK, mechanism=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
+        WEIGHTED, mechanism=replaced(QUICK, distribution=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
     ),
     "an unknown column": lambda b: b.smooth(
         replaced(WEIGHTED, by=Marginal(("NONE",))), mechanism=QUICK, lattice=FINE
@@ -433,7 +433,7 @@ def workspace(tmp_path_factory):
         schema_digest=SCHEMA.digest,
         rehearsal=True,
     )
-    closed = PrivateTable(unread, schema=SCHEMA, surveyor=unread)
+    closed = PrivateTable(unread, schema=SCHEMA, read_survey_rows=unread)
     asked = Barrier(closed, run=run, noise=ExactNoise(RehearsalEntropy(1)))
     return asked, lambda: ledger.record(ledger.account("smooth").runs[0])
 
@@ -487,11 +487,11 @@ def asked_of(rows, noise):
 def twins(rows, *, seed=1):
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     first, run = asked_of(ROWS, recorder)
-    player = ReplayingNoise(recorder.tape)
+    player = ReplayingNoise(recorder.transcript.entries)
     second, _ = asked_of(rows, player)
     player.finish()
     assert first == second
-    return recorder.tape, player.tape, run
+    return recorder.transcript.entries, player.transcript.entries, run
 
 
 @pytest.mark.parametrize("rows", [[*ROWS, ("2", 8, 0)], ROWS[:-1], [*ROWS, ("1", 9, -1)], ROWS[1:]])
@@ -526,11 +526,13 @@ def test_other_questions_are_seen():
     recorder.smooth(Fraction(1), lambda: ball(1), mechanism=QUICK, lattice=FINE)
     for mechanism, lattice in ((SMALL_T, FINE), (QUICK, 2 * FINE)):
         with pytest.raises(LeakError, match="another question"):
-            ReplayingNoise(recorder.tape).smooth(
+            ReplayingNoise(recorder.transcript.entries).smooth(
                 Fraction(1), lambda: ball(1), mechanism=mechanism, lattice=lattice
             )
     with pytest.raises(LeakError):
-        ReplayingNoise(recorder.tape).add(np.zeros(0, np.int64), mechanism=DiscreteLaplace(Fraction(1)))
+        ReplayingNoise(recorder.transcript.entries).add(
+            np.zeros(0, np.int64), mechanism=DiscreteLaplace(Fraction(1))
+        )
 
 
 def test_bounds_on_the_way_between_units_of_several_rows():
@@ -563,7 +565,7 @@ def test_the_loss_of_a_point_is_that_of_its_probabilities(mechanism):
     def weight(number, bound, answer):
         edges = np.linspace(answer - 0.25, answer + 0.25, 20001)
         z = (edges - number) * float(mechanism.s) / bound
-        values = np.exp(replay.log_density(mechanism.mechanism, z))
+        values = np.exp(replay.log_density(mechanism.distribution, z))
         return float(np.sum((values[1:] + values[:-1]) / 2) * (z[1] - z[0]))
 
     for answer in (Fraction(-3), Fraction(1, 2), Fraction(40)):
@@ -571,7 +573,7 @@ def test_the_loss_of_a_point_is_that_of_its_probabilities(mechanism):
         assert told == pytest.approx(
             math.log(weight(0, 1, float(answer)) / weight(1, 2, float(answer))), abs=1e-6
         )
-        assert abs(told) <= float(mechanism.mechanism.price(s=mechanism.s, t=LN_2)) + 1e-9
+        assert abs(told) <= float(mechanism.distribution.price(s=mechanism.s, t=LN_2)) + 1e-9
 
 
 def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
@@ -589,7 +591,7 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
             schema_digest=SCHEMA.digest,
             rehearsal=True,
         )
-        noise = recorder if name == "a" else ReplayingNoise(recorder.tape)
+        noise = recorder if name == "a" else ReplayingNoise(recorder.transcript.entries)
         asked = Barrier(table(rows), run=run, noise=noise)
         asked.smooth(FILLED, mechanism=QUICK, lattice=FINE)
         record = ledger.record(ledger.account("books").runs[0])

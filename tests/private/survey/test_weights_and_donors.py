@@ -70,7 +70,12 @@ def test_sound_code_passes(check):
             "asked.weights.most",
             "asked.weights.values[0] or asked.weights.most",
         ),
-        (check_tallies, PrivateTable.tally, "self._tallies[column]", "next(iter(self._tallies.values()))"),
+        (
+            check_tallies,
+            PrivateTable.tally,
+            "self._read_tallies()[column]",
+            "next(iter(self._read_tallies().values()))",
+        ),
         (check_labels, smooth.answer, "key=key", 'key="one"'),
     ],
 )

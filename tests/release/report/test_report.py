@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from populace.core.marginals import Domain, Marginal, tabulate
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.gls.interval_half_width import interval_half_width
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements
 from populace.release.bundle import Release
 from populace.release.report import charts, render
@@ -154,7 +155,7 @@ def test_every_code_is_in_exactly_one_bar(values: int, special: int, seed: int) 
 def test_bars_add_codes_and_their_intervals() -> None:
     """Without a second source for the total, five codes of variance 4 have an interval of variance 20."""
     items = [Measurement(Marginal(("a",)), np.arange(100), Fraction(4))]
-    found = CountIntervals(items, domain=Domain({"a": 100}))
+    found = CountIntervals(items, space=ModelSpace(domain=Domain({"a": 100})))
     slots = group_ordered_codes([(str(code), str(code)) for code in range(100)], values=100)
     shown = make_bars(found, "a", slots=slots, synthetic=np.arange(100), total=4950.0)
     assert sum(bar.measured for bar in shown) == pytest.approx(1)
@@ -227,7 +228,7 @@ def test_the_report_tells_how_sure_the_counts_are(
     assert document.estimated_total == float(found.of().estimate)
     for sure in document.sure:
         interval = found.of(*sure.columns)
-        assert sure.reach == pytest.approx(float(np.median(interval.reach)))
+        assert sure.reach == pytest.approx(float(np.median(interval.half_width)))
         assert (sure.cells, sure.share) == (interval.estimate.size, sure.reach / document.estimated_total)
     pairs = [sure.reach for sure in document.sure if len(sure.columns) == 2]
     assert pairs == sorted(pairs, reverse=True)
@@ -235,7 +236,7 @@ def test_the_report_tells_how_sure_the_counts_are(
     assert f"± {math.ceil(document.sure[0].reach)}." in page
     assert f"4 pairs: ± {math.ceil(pairs[-1])} to {math.ceil(pairs[0])} rows" in page
     column = next(column for column in document.columns if column.name == "sex")
-    assert column.bars[0].reach == pytest.approx(found.of("sex").reach[0] / document.estimated_total)
+    assert column.bars[0].reach == pytest.approx(found.of("sex").half_width[0] / document.estimated_total)
 
 
 def test_public_rows_are_told_as_such(release: Release, no_script: None) -> None:

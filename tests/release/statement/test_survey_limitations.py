@@ -7,17 +7,18 @@ from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
 from tests.helpers import small_survey
+from tests.helpers.survey_oracle import plan_queries
 
 SCHOOLS = Schema.parse(small_survey.SCHEMA.replace('unit = "person"', 'unit = "school"'))
 
 
 def words(design):
     held = Queries.parse(small_survey.QUERIES, schema=SCHOOLS)
-    return " ".join(list_survey_limitations(Design.parse(design, schema=SCHOOLS), held))
+    return " ".join(list_survey_limitations(plan_queries(Design.parse(design, schema=SCHOOLS), held)))
 
 
 def test_cut_weights_make_totals_too_small_and_means_lean():
-    told = words('[design]\nweights = "weight"\nmost_weight = 30\n')
+    told = words('[design]\nweights = "weight"\nmax_weight = 30\n')
     assert "above 30 counted as 30: totals and counts are too small by what was cut off" in told
     assert "as means are, leans towards light rows" in told
 
@@ -50,7 +51,7 @@ def test_a_whole_statement_about_schools_speaks_of_no_people(tmp_path, monkeypat
 
 
 def test_a_declared_effect_is_said_where_it_was_used():
-    design = Design.parse(small_survey.DESIGN + "most_effect = 3\n", schema=SCHOOLS)
+    design = Design.parse(small_survey.DESIGN + "max_design_effect = 3\n", schema=SCHOOLS)
     mean, variance, rows = (
         f'[[query]]\nname = "{name}"\nstatistic = "{name}"\n{more}'
         for name, more in (
@@ -61,7 +62,9 @@ def test_a_declared_effect_is_said_where_it_was_used():
     )
 
     def told(*asked):
-        return " ".join(list_survey_limitations(design, Queries.parse("".join(asked), schema=SCHOOLS)))
+        return " ".join(
+            list_survey_limitations(plan_queries(design, Queries.parse("".join(asked), schema=SCHOOLS)))
+        )
 
     assert "No design effect above 3 was taken to be possible, as declared" in told(mean, rows)
     assert "not used" not in told(mean, rows)

@@ -21,7 +21,8 @@ from populace.release.table_files import TableFormat, write_table
 from populace.release.verify.verify import verify
 from populace.release.verify.verify_values import is_within_domain
 from populace.schema.columns.column import CategoricalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 from tests.helpers import releases
 
 CHECKS = [

@@ -11,10 +11,11 @@ import pytest
 
 from populace.core.errors import SchemaError
 from populace.schema.codec.decoder import code_labels, decode_codes, encode_values
+from populace.schema.codec.split_codes import join_codes, split_codes
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
-from populace.schema.columns.split_columns import join_codes, split_codes
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, as_declared
 from populace.schema.reader import read_column
 from populace.schema.toml_table import TomlTable
 
@@ -160,7 +161,7 @@ def test_relations_that_contradict_themselves_are_refused(items: dict[str, objec
     [
         ("{", "not valid JSON"),
         ('{"a": 1, "a": 2}', "names 'a' twice"),
-        (None, "there is no file '/.*map.json'"),
+        (None, "there is no map file '/.*map.json'"),
     ],
 )
 def test_a_map_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
@@ -181,7 +182,7 @@ def test_a_map_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, 
         ({"kind": "integer", "min": 0, "max": 99, "width": 5, "split": 10}, "split and has bins"),
         ({"kind": "integer", "min": 0, "max": 9, "decimals": -1}, "-1 decimals"),
         ({"kind": "integer", "min": 0, "max": 9, "top": 9, "missing": ["9"]}, "also a value"),
-        ({"kind": "integer", "min": 0, "top": 10**9 + 7, "width": 10}, "not on an edge"),
+        ({"kind": "integer", "min": 0, "top": 10**9 + 7, "width": 10}, "is no edge of them"),
         ({"kind": "integer", "min": 0, "max": 9, "bins": "learn", "top": 5}, "beside top"),
         ({"kind": "numeric", "min": 0, "max": 9, "width": 1, "top": 20}, "between its bins and its top"),
         ({"kind": "numeric", "edges": [0, 5, 9], "top": 20}, "the bins end at 9"),
@@ -208,14 +209,14 @@ def test_nonsense_about_codes_is_refused(items: dict[str, object], message: str)
 def test_values_to_be_learnt() -> None:
     draft = column(kind="categorical", values="learn", missing=["R"], other="else")
     assert isinstance(draft, UnknownValues)
-    assert (draft.unknown, draft.size, draft.draft) == (True, 2, draft)
+    assert (draft.unknown, draft.size, as_declared(draft)) == (True, 2, draft)
     assert encode_values(draft, pa.array(["a", "R", None])).tolist() == [1, 0, 1]
-    learnt = draft.learnt(["b", "a", "R", "else", "b"])
+    learnt = draft.with_domain(["b", "a", "R", "else", "b"])
     assert (learnt.values, learnt.origin, learnt.unknown) == (("b", "a"), Origin.LEARNT, False)
-    assert learnt.draft == draft
-    assert draft.learnt([]).draft == draft, "nothing found is no error"
+    assert as_declared(learnt) == draft
+    assert as_declared(draft.with_domain([])) == draft, "nothing found is no error"
     again = column(learnt=True, kind="categorical", values=[], origin="learnt", missing=["R"], other="else")
-    assert again == draft.learnt([])
+    assert again == draft.with_domain([])
     with pytest.raises(SchemaError, match="never learnt"):
         column(learnt=True, kind="ordinal", values=["a"], origin="learnt")
 
@@ -225,13 +226,13 @@ def test_bins_to_be_learnt() -> None:
     assert isinstance(draft, UnknownBins)
     assert (draft.kind, draft.size, draft.level("100"), draft.level("0.5")) == ("integer", 3, 0, None)
     assert encode_values(draft, pa.array(["50", "R", "900"])).tolist() == [0, 1, 0]
-    learnt = draft.learnt([Fraction(15, 2), Fraction(50), Fraction(-3), Fraction(200)])
+    learnt = draft.with_domain([Fraction(15, 2), Fraction(50), Fraction(-3), Fraction(200)])
     assert isinstance(learnt, IntegerColumn)
-    assert (list(learnt.starts), learnt.max, learnt.draft) == ([0, 8, 50], 100, draft)
+    assert (list(learnt.starts), learnt.max, as_declared(learnt)) == ([0, 8, 50], 100, draft)
     floats = column(kind="numeric", min=0, max=1, bins="learn", decimals=1)
     assert isinstance(floats, UnknownBins)
-    close = floats.learnt([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30), Fraction(1, 10**9)])
+    close = floats.with_domain([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30), Fraction(1, 10**9)])
     assert isinstance(close, DecimalColumn)
     assert close.edges == (0, Fraction(3, 10), 1)
     plain = UnknownBins(name="x", min=Fraction(0), max=Fraction(1))
-    assert plain.learnt([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30)]).levels == 2
+    assert plain.with_domain([Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30)]).levels == 2

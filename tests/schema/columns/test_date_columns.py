@@ -15,7 +15,7 @@ from populace.release.verify.verify_values import find_column_outside
 from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
 from populace.schema.columns.column import Column
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
-from populace.schema.columns.numeric_columns import OutOfRange
+from populace.schema.columns.range_columns import OutOfRange
 from populace.schema.schema import Schema
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.conditions.condition_parser import (
-    MAX_CONDITION_DEPTH,
-    MAX_CONDITION_LENGTH,
     condition_columns,
     parse_condition,
 )
@@ -121,12 +120,12 @@ def test_hostile_texts_are_refused_and_crash_nothing() -> None:
     for text in (
         "(" * 30_000,
         "not " * 10_000,
-        "(" * (MAX_CONDITION_DEPTH + 2) + "A == 1" + ")" * (MAX_CONDITION_DEPTH + 2),
+        "(" * (LIMITS.max_condition_depth + 2) + "A == 1" + ")" * (LIMITS.max_condition_depth + 2),
     ):
         with pytest.raises(SchemaError, match="nested too deeply"):
             parse_condition(text)
-    with pytest.raises(SchemaError, match=f"{MAX_CONDITION_LENGTH} is the most"):
-        parse_condition("A == 1 or " * MAX_CONDITION_LENGTH)
+    with pytest.raises(SchemaError, match=f"{LIMITS.max_condition_length} is the most"):
+        parse_condition("A == 1 or " * LIMITS.max_condition_length)
     with pytest.raises(SchemaError):
         parse_condition("A == \x00\x1b[31m")
 
@@ -134,7 +133,7 @@ def test_hostile_texts_are_refused_and_crash_nothing() -> None:
 def test_long_flat_conditions_are_fine() -> None:
     text = " or ".join(f"A == {i}" for i in range(4000))
     assert str(parse_condition(text)) == text
-    nested = "(" * MAX_CONDITION_DEPTH + "A == 1" + ")" * MAX_CONDITION_DEPTH
+    nested = "(" * LIMITS.max_condition_depth + "A == 1" + ")" * LIMITS.max_condition_depth
     assert str(parse_condition(nested)) == "A == 1"
 
 

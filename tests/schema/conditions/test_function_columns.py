@@ -169,21 +169,23 @@ values = "learn"
 def test_domains_to_be_learnt_may_have_universes() -> None:
     schema = Schema.parse(UNKNOWN + "[[zeros]]\nwhen = \"AGE == 9 and INCOME == 'R'\"")
     assert schema.unknown == ("INCOME", "CITY")
-    assert schema.draft is schema
-    income = schema.columns["INCOME"].learnt([Fraction(10), Fraction(100)])
-    full = schema.replaced({"INCOME": income, "CITY": schema.columns["CITY"].learnt(["Ulm", "Bonn"])})
+    assert schema.declared is schema
+    income = schema.columns["INCOME"].with_domain([Fraction(10), Fraction(100)])
+    full = schema.replace_columns(
+        {"INCOME": income, "CITY": schema.columns["CITY"].with_domain(["Ulm", "Bonn"])}
+    )
     assert full.unknown == ()
     assert full.domain["INCOME"] == 6
     assert full.rules.classes["INCOME"].groups == (0, 0, 0, 1, 2, 0)
-    assert full.draft == schema
-    assert full.draft.digest == schema.digest != full.digest
+    assert full.declared == schema
+    assert full.declared.digest == schema.digest != full.digest
     released = Schema.parse(full.to_toml(), released=True)
     assert released == full
-    assert released.draft == schema
+    assert released.declared == schema
     with pytest.raises(SchemaError, match="budget"):
         Schema.parse(full.to_toml())
     with pytest.raises(SchemaError, match="no column 'TOWN'"):
-        schema.replaced({"TOWN": income})
+        schema.replace_columns({"TOWN": income})
 
 
 @pytest.mark.parametrize(

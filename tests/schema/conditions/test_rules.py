@@ -276,7 +276,7 @@ def test_rules_over_too_many_classes_are_refused() -> None:
         Schema(columns=wide, zeros=(StructuralZero(when="a < b"),))
     huge = {"a": IntegerColumn(name="a", min=0, max=10**7)}
     assert Schema(columns=huge).domain["a"] == 10**7 + 2
-    with pytest.raises(SchemaError, match="codes; a rule or function can see"):
+    with pytest.raises(SchemaError, match="codes; rules and maps take"):
         Schema(columns=huge, zeros=(StructuralZero(when="a < 5"),))
 
 
@@ -285,7 +285,7 @@ def test_long_chains_of_rules_are_seen_through() -> None:
     columns = {name: CategoricalColumn(name=name, values=("1", "2")) for name in names}
     chain = [StructuralZero(when=f"{a} == '1' and {b} != '1'") for a, b in pairwise(names)]
     ends = [StructuralZero(when="c0 != '1'"), StructuralZero(when="c11 == '1'")]
-    assert Schema(columns=columns, zeros=(*chain, ends[0])).book.groups[0]["c11"] == 0
+    assert Schema(columns=columns, zeros=(*chain, ends[0])).rulebook.groups[0]["c11"] == 0
     with pytest.raises(SchemaError, match="no code"):
         Schema(columns=columns, zeros=(*chain, *ends))
 

@@ -35,7 +35,7 @@ from populace.survey.calibration.calibrated_counts import (
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
-from populace.survey.estimate_result import PUBLIC_TOTAL, SUPPRESSED
+from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
 from populace.survey.smooth_questions import BaseWeights
 
 SIZES = {"AGE": 6, "SEX": 2, "POOR": 2, "WEIGHT": 9}
@@ -66,7 +66,7 @@ def control(name, *binnings):
 AGES, SEXES = control("AGE"), control("SEX")
 POOR = PopulationCount(name="poor", where="POOR == 1")
 OLD = PopulationCount(name="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
-WEIGHTING = Calibration(controls=(AGES, SEXES), way=CountMethod.TABLE)
+WEIGHTING = Calibration(controls=(AGES, SEXES), method=CountMethod.TABLE)
 
 
 class Survey:
@@ -120,7 +120,7 @@ def by_hand(rows, where):
 )
 def test_without_noise_every_way_rakes_the_sample(way):
     rows = sample()
-    found = estimate_counts(Survey(rows), [POOR, OLD], weighting=replace(WEIGHTING, way=way))
+    found = estimate_counts(Survey(rows), [POOR, OLD], calibration=replace(WEIGHTING, method=way))
     poor, old = rows["POOR"] == 1, (rows["AGE"] >= 4) & (rows["SEX"] == 1)
     assert found[0].estimate == pytest.approx(by_hand(rows, poor), rel=1e-5)
     assert found[1].estimate == pytest.approx(by_hand(rows, poor & old), rel=1e-5)
@@ -131,11 +131,11 @@ def test_everybody_is_the_whole_population():
     # Whoever is not poor is told by the other half of the table, so both together have all totals.
     halves = [POOR, PopulationCount(name="not poor", where="POOR == 0")]
     for way in (CountMethod.SUM, CountMethod.TABLE):
-        found = estimate_counts(Survey(sample()), halves, weighting=replace(WEIGHTING, way=way))
+        found = estimate_counts(Survey(sample()), halves, calibration=replace(WEIGHTING, method=way))
         assert found[0].estimate + found[1].estimate == pytest.approx(PEOPLE, rel=1e-5)
     # A sample cannot err on what totals decide, as far as noise lets anybody see: here by a column that never varies.
     nobody_lacks = [PopulationCount(name="women", where="SEX == 1 and POOR >= 0")]
-    found = estimate_counts(Survey(sample()), nobody_lacks, weighting=WEIGHTING)
+    found = estimate_counts(Survey(sample()), nobody_lacks, calibration=WEIGHTING)
     assert found[0].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
     assert 0 < found[0].sampling_error < 2 * found[0].privacy_error < 80
 
@@ -161,7 +161,7 @@ DECIDED = {
 def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, exact):
     survey = Survey(sample(), noise=1.0)
     weighting = replace(WEIGHTING, controls=(AGES_OF_TWO, SEXES), shrink=Fraction(1, 2))
-    found = estimate_counts(survey, [PopulationCount(name="asked", where=where)], weighting=weighting)[0]
+    found = estimate_counts(survey, [PopulationCount(name="asked", where=where)], calibration=weighting)[0]
     met = np.ones(PEOPLE, dtype=bool) if where is None else WORLD_FRAME.eval(where).to_numpy()
     assert (found.note == PUBLIC_TOTAL) == exact == (not survey.asked)
     if exact:
@@ -174,13 +174,13 @@ def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, e
 def test_a_public_total_leaves_its_share_to_the_others():
     women = PopulationCount(name="women", where="SEX == 1")
     alone, beside = Survey(sample()), Survey(sample())
-    (poor,) = estimate_counts(alone, [POOR], weighting=WEIGHTING)
+    (poor,) = estimate_counts(alone, [POOR], calibration=WEIGHTING)
     # The same name twice is two counts.
-    found = estimate_counts(beside, [women, POOR, replace(POOR, where=None)], weighting=WEIGHTING)
+    found = estimate_counts(beside, [women, POOR, replace(POOR, where=None)], calibration=WEIGHTING)
     assert found[1] == poor
     assert beside.asked == alone.asked
     assert [each.query for each in found] == ["women", "poor", "poor"]
-    lost = estimate_counts(Survey(sample(20), epsilon="0.01"), [women, POOR], weighting=WEIGHTING)
+    lost = estimate_counts(Survey(sample(20), epsilon="0.01"), [women, POOR], calibration=WEIGHTING)
     assert [each.note for each in lost] == [PUBLIC_TOTAL, SUPPRESSED]
 
 
@@ -193,28 +193,28 @@ def test_a_sample_that_leaves_out_many_of_some_is_put_right():
         )
     }
     truth = WORLD["POOR"].sum()
-    found = estimate_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    found = estimate_counts(Survey(rows), [POOR], calibration=WEIGHTING)[0]
     naive = rows["POOR"].mean() * PEOPLE
     assert abs(found.estimate - truth) < 3 * found.sampling_error < abs(naive - truth)
-    shrunk = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1)))[0]
+    shrunk = estimate_counts(Survey(rows), [POOR], calibration=replace(WEIGHTING, shrink=Fraction(1)))[0]
     assert shrunk.estimate == pytest.approx(naive, rel=1e-5)
     assert f"moved it by {shrunk.estimate - found.estimate:.6g}" in shrunk.note
-    half = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, shrink=Fraction(1, 2)))[0]
+    half = estimate_counts(Survey(rows), [POOR], calibration=replace(WEIGHTING, shrink=Fraction(1, 2)))[0]
     assert half.estimate == pytest.approx((shrunk.estimate + found.estimate) / 2, rel=1e-6)
     assert half.privacy_error < found.privacy_error
 
 
 def test_a_larger_population_has_more_variance():
-    weighting = replace(WEIGHTING, drawn=Replacement.WITH_REPLACEMENT)
-    apart = estimate_counts(Survey(sample()), [POOR], weighting=weighting)[0]
-    whole = estimate_counts(Survey(sample()), [POOR], weighting=WEIGHTING)[0]
+    weighting = replace(WEIGHTING, replacement=Replacement.WITH)
+    apart = estimate_counts(Survey(sample()), [POOR], calibration=weighting)[0]
+    whole = estimate_counts(Survey(sample()), [POOR], calibration=WEIGHTING)[0]
     assert (whole.sampling_error / apart.sampling_error) ** 2 == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.slow
 def test_sampling_error_is_that_of_many_samples():
     found = [
-        estimate_counts(Survey(sample(seed=seed)), [POOR, OLD], weighting=WEIGHTING) for seed in range(120)
+        estimate_counts(Survey(sample(seed=seed)), [POOR, OLD], calibration=WEIGHTING) for seed in range(120)
     ]
     for place in (0, 1):
         told = np.mean([each[place].sampling_error for each in found])
@@ -231,7 +231,7 @@ def test_privacy_error_is_that_of_much_noise(way, delta):
         estimate_counts(
             Survey(rows, noise=1.0, seed=seed, delta=delta, epsilon="1"),
             [POOR, OLD],
-            weighting=replace(WEIGHTING, way=way),
+            calibration=replace(WEIGHTING, method=way),
         )
         for seed in range(150)
     ]
@@ -245,12 +245,12 @@ def test_base_weights_of_the_design():
     rows = sample()
     base = BaseWeights(column="WEIGHT", largest=4)
     equal = {**rows, "WEIGHT": np.full(2000, 3)}
-    one = estimate_counts(Survey(equal), [POOR], weighting=replace(WEIGHTING, base=base))[0]
-    two = estimate_counts(Survey(rows), [POOR], weighting=WEIGHTING)[0]
+    one = estimate_counts(Survey(equal), [POOR], calibration=replace(WEIGHTING, base=base))[0]
+    two = estimate_counts(Survey(rows), [POOR], calibration=WEIGHTING)[0]
     assert one.estimate == pytest.approx(two.estimate, rel=1e-4)
     assert one.sampling_error == pytest.approx(two.sampling_error, rel=1e-3)
     for way in (CountMethod.SUM, CountMethod.TABLE):
-        own = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, base=base, way=way))[0]
+        own = estimate_counts(Survey(rows), [POOR], calibration=replace(WEIGHTING, base=base, method=way))[0]
         assert own.estimate == pytest.approx(two.estimate, rel=0.1)
         assert own.sampling_error > 1.05 * two.sampling_error
 
@@ -258,7 +258,7 @@ def test_base_weights_of_the_design():
 def test_bins_are_chosen_and_counted_as_such():
     survey = Survey(sample())
     controls = (control("AGE", FINE, COARSE), SEXES)
-    found = estimate_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    found = estimate_counts(survey, [POOR], calibration=replace(WEIGHTING, controls=controls))
     assert survey.asked[0].binnings == (FINE, COARSE)
     assert survey.asked[1].by == Marginal(
         ("AGE", "SEX"), (Grouping("AGE", (0, 0, 1, 1, 2, 2)), Grouping("SEX", (0, 1)))
@@ -271,19 +271,19 @@ def test_bins_where_nobody_can_be_are_joined_for_the_choice_alone():
     ages = control("AGE", FINE, COARSE)
     nobody = (ages.populations[0] + ages.populations[5], *ages.populations[1:5], Fraction(0))
     controls = (replace(ages, populations=nobody), SEXES)
-    estimate_counts(survey, [POOR], weighting=replace(WEIGHTING, controls=controls))
+    estimate_counts(survey, [POOR], calibration=replace(WEIGHTING, controls=controls))
     assert [len(binning.bins) for binning in survey.asked[0].binnings] == [5, 3]
     assert survey.asked[0].binnings[0].bins[-1] == (4, 5)
 
 
 def test_a_design_says_how_its_sample_is_weighted():
-    design = Design(schema=SCHEMA, weights="WEIGHT", most_weight=Fraction(4), totals=(AGES, SEXES))
-    weighting = Calibration.of(design, way=CountMethod.SUM)
+    design = Design(schema=SCHEMA, weights="WEIGHT", max_weight=Fraction(4), totals=(AGES, SEXES))
+    weighting = Calibration.of(design, method=CountMethod.SUM)
     assert weighting.base.unit * weighting.base.largest == 4
-    found = estimate_counts(Survey(sample()), [POOR], weighting=weighting)[0]
+    found = estimate_counts(Survey(sample()), [POOR], calibration=weighting)[0]
     base = BaseWeights(column="WEIGHT", largest=4)
     same = estimate_counts(
-        Survey(sample()), [POOR], weighting=replace(WEIGHTING, base=base, way=CountMethod.SUM)
+        Survey(sample()), [POOR], calibration=replace(WEIGHTING, base=base, method=CountMethod.SUM)
     )[0]
     assert found.estimate == pytest.approx(same.estimate, rel=1e-4)
     clusters = Design(schema=SCHEMA, psu="AGE", totals=(SEXES,))
@@ -299,7 +299,7 @@ def test_totals_of_two_columns_together():
         binnings=(Binning(name="old apart", bins=(tuple(range(8)), (8, 9), (10, 11))),),
     )
     rows = sample()
-    found = estimate_counts(Survey(rows), [POOR], weighting=replace(WEIGHTING, controls=(both,)))[0]
+    found = estimate_counts(Survey(rows), [POOR], calibration=replace(WEIGHTING, controls=(both,)))[0]
     expected = 0.0
     for ages in ((0, 1, 2, 3), (4,), (5,)):
         inside, everyone = np.isin(rows["AGE"], ages), np.isin(WORLD["AGE"], ages)
@@ -314,11 +314,12 @@ def test_what_cannot_be_is_0_without_asking():
         SEXES, populations=(sum(nobody.populations) - SEXES.populations[1], SEXES.populations[1])
     )
     oldest = PopulationCount(name="oldest", where="AGE == 5")
-    found = estimate_counts(survey, [oldest], weighting=replace(WEIGHTING, controls=(nobody, others)))[0]
+    found = estimate_counts(survey, [oldest], calibration=replace(WEIGHTING, controls=(nobody, others)))[0]
     assert (found.estimate, found.low, found.high) == (0, 0, 0)
     poor = PopulationCount(name="poor and oldest", where="AGE == 5 and POOR == 1")
     assert (
-        estimate_counts(survey, [poor], weighting=replace(WEIGHTING, controls=(nobody, others)))[0].high == 0
+        estimate_counts(survey, [poor], calibration=replace(WEIGHTING, controls=(nobody, others)))[0].high
+        == 0
     )
     assert not survey.asked
 
@@ -351,7 +352,7 @@ REFUSED = {
 def test_refusals_ask_nothing(counts, weighting):
     survey = Survey(sample())
     with pytest.raises((UsageError, SchemaError)):
-        estimate_counts(survey, counts, weighting=weighting)
+        estimate_counts(survey, counts, calibration=weighting)
     assert not survey.asked
 
 
@@ -361,7 +362,7 @@ def test_shrinking_by_more_than_all_is_refused():
 
 
 def test_a_sample_lost_in_noise_is_not_told():
-    found = estimate_counts(Survey(sample(20), epsilon="0.01", noise=0.0), [POOR], weighting=WEIGHTING)
+    found = estimate_counts(Survey(sample(20), epsilon="0.01", noise=0.0), [POOR], calibration=WEIGHTING)
     assert found[0].estimate is None
 
 
@@ -393,8 +394,8 @@ def test_through_the_barrier_nearly_all_is_spent_and_never_more(tmp_path, way, d
     )
     table = PrivateTable.of(pd.DataFrame(sample()), schema=SCHEMA)
     barrier = Barrier(table, run=run, noise=ExactNoise(RehearsalEntropy(3)))
-    weighting = replace(WEIGHTING, way=way, controls=(control("AGE", FINE, COARSE), SEXES))
-    found = estimate_counts(barrier, [POOR, OLD], weighting=weighting)
+    weighting = replace(WEIGHTING, method=way, controls=(control("AGE", FINE, COARSE), SEXES))
+    found = estimate_counts(barrier, [POOR, OLD], calibration=weighting)
     left = run.left.cap / Budget.of(Fraction(5), Fraction(delta), unit=PrivacyUnit()).cap
     assert 0 <= left < Fraction(1, 50)
     poor = WORLD["POOR"] == 1

@@ -88,7 +88,7 @@ def survey(*, missing=0.0, weightless=0.0):
 
 
 def designed(most=None):
-    weighted = "" if most is None else f'weights = "W"\nmost_weight = {most}\n'
+    weighted = "" if most is None else f'weights = "W"\nmax_weight = {most}\n'
     return Design.parse(f"[design]\n{weighted}{TOTALS}", schema=SCHEMA)
 
 
@@ -103,7 +103,7 @@ def designed(most=None):
 def test_rows_where_nobody_can_be_count_in_no_way(way, where, age):
     oracle, parts = survey(missing=0.3)
     (found,) = estimate_counts(
-        oracle, [PopulationCount(name="ill", where=where)], weighting=Calibration.of(designed(), way=way)
+        oracle, [PopulationCount(name="ill", where=where)], calibration=Calibration.of(designed(), method=way)
     )
     assert found.estimate == pytest.approx(sum(parts[age]), rel=1e-4)
 
@@ -115,7 +115,7 @@ def test_rows_without_a_weight_above_0_count_in_no_way(way, most):
     (found,) = estimate_counts(
         oracle,
         [PopulationCount(name="ill", where="ILL == '1'")],
-        weighting=Calibration.of(designed(most), way=way),
+        calibration=Calibration.of(designed(most), method=way),
     )
     assert found.estimate == pytest.approx(sum(parts), rel=1e-3)
 
@@ -147,7 +147,7 @@ def test_no_estimate_lies_outside_its_interval():
     (found,) = estimate_counts(
         Low(oracle.table),
         [PopulationCount(name="ill", where="ILL == '1'")],
-        weighting=Calibration.of(designed(), way=CountMethod.SUM),
+        calibration=Calibration.of(designed(), method=CountMethod.SUM),
     )
     assert found.low == found.estimate == 0 < found.high
 
@@ -164,8 +164,8 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
     oracle, _ = survey()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CalibratedSample, "counted", keep)
-        weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), way=CountMethod.TABLE)
-        estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], weighting=weighting)
+        weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), method=CountMethod.TABLE)
+        estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], calibration=weighting)
     (sample,) = captured
     fitted, root = sample.fitted, np.sqrt(sample.fitted.totals)
     fits = sample.members @ np.linalg.pinv(sample.members * root[:, None]) * (root / fitted.sample)

@@ -12,9 +12,11 @@ from populace.release.statement.survey_limitations import list_survey_limitation
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
+from populace.survey.estimate_notes import PUBLIC_TOTAL
+from populace.survey.imputation.imputation_plan import ImputationNoise
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.query_plan import QueryPlan
 from tests.helpers import small_survey
+from tests.helpers.survey_oracle import plan_queries
 
 
 def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_path: Path) -> None:
@@ -27,7 +29,7 @@ def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_pat
     assert all(check.passed for check in verify(tmp_path / "out").checks)
     old, *told = found.rows
     assert [(row.low, row.estimate, row.high) for row in told] == [(5100.0,) * 3, (4900.0,) * 3]
-    assert {row.note for row in told} == {"a public total of the design"}
+    assert {row.note for row in told} == {PUBLIC_TOTAL}
     assert old.low < old.estimate < old.high
     page = (tmp_path / "out" / "statement.md").read_text("utf-8")
     assert "A count that one set of them decides is told as it stands there" in page
@@ -44,11 +46,12 @@ def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_pa
     income = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\n'
     schema = Schema.parse(small_survey.SCHEMA)
     design = Design.parse(small_survey.TOTALS + small_survey.FILLED, schema=schema)
-    ways = QueryPlan.of(design, Queries.parse(sexes + income, schema=schema))
-    assert ways.fixed
-    assert [share for _, share in ways.filled] == [1]
-    assert ways.counted is not None
-    assert ways.counted.share == 0
+    plan = plan_queries(design, Queries.parse(sexes + income, schema=schema))
+    assert plan.fixed
+    ((imputation, noise),) = plan.imputations
+    assert noise == ImputationNoise.of(imputation, budget=plan.budget)
+    assert plan.counts is not None
+    assert plan.counts.decided
 
 
 def test_totals_say_which_parts_of_the_design_counts_do_not_use() -> None:
@@ -57,10 +60,10 @@ def test_totals_say_which_parts_of_the_design_counts_do_not_use() -> None:
         '[design]\nstrata = "stratum"\nbase = { a = 2, b = 5 }\n' + small_survey.TOTALS, schema=schema
     )
     queries = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "age >= 65"\n', schema=schema)
-    told = " ".join(list_survey_limitations(design, queries))
+    told = " ".join(list_survey_limitations(plan_queries(design, queries)))
     assert "Counts did not use the strata and the base weights" in told
     assert "Counts did not use" not in " ".join(
-        list_survey_limitations(Design.parse(small_survey.TOTALS, schema=schema), queries)
+        list_survey_limitations(plan_queries(Design.parse(small_survey.TOTALS, schema=schema), queries))
     )
 
 

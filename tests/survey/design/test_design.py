@@ -58,7 +58,7 @@ def test_a_design_is_read_in_full(tmp_path: Path) -> None:
         """
 [design]
 weights = "WEIGHT"
-most_weight = 1_000
+max_weight = 1_000
 strata = "STRATUM"
 psu = "PSU"
 psus = { north = [1, 2] }
@@ -97,7 +97,7 @@ edges = { AGE = [0, 18] }
         (0, "1"), (0, "2"), (1, "1"), (1, "2"), (1, "3"),
     ]  # fmt: skip
     assert design.degrees == 3
-    assert design.heaviest == 1000
+    assert design.weight_bound == 1000
     assert design.weight is not None
     assert (design.weight.low, design.weight.high) == (0, 1000)
     assert design.unsampled_fraction([2.0, 3.0]).tolist() == [0.95, 0.75]
@@ -122,7 +122,7 @@ edges = { AGE = [0, 18] }
 def test_numbers_given_in_python_are_exact() -> None:
     design = Design(schema=SCHEMA, strata="STRATUM", base={"north": 44.21, "south": 3}, fpc=0.1)
     assert design.stratum_base == (Fraction(4421, 100), 3)
-    assert design.heaviest == Fraction(4421, 100)
+    assert design.weight_bound == Fraction(4421, 100)
     assert design.degrees is None
     assert Design(schema=SCHEMA).stratum_base == (1,)
 
@@ -132,8 +132,8 @@ REFUSED = [
     ('weights = "SEX"', "'SEX' holds no numbers", "integer"),
     ('weights = "DEBT"', "no weight of 'DEBT' is above 0", "range"),
     ('weights = "WEIGHT"\nbase = 3', "weights and base weights", "one of the two"),
-    ("most_weight = 3", "most_weight, but no weights", "leave"),
-    ('weights = "WEIGHT"\nmost_weight = 0', "most_weight is 0", "above 0"),
+    ("max_weight = 3", "max_weight, but no weights", "leave"),
+    ('weights = "WEIGHT"\nmax_weight = 0', "max_weight is 0", "above 0"),
     ('wieghts = "WEIGHT"', "unknown key 'wieghts'", "'weights'"),
     ('strata = "CODE"', "to be learnt", "declared domain"),
     ('strata = "PSU"\npsu = "PSU"', "strata and of psus", "two columns"),

@@ -32,7 +32,7 @@ from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import SUPPRESSED
+from populace.survey.estimate_notes import SUPPRESSED
 from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
 from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import cells_where, merge_small_cells
@@ -83,7 +83,7 @@ class Exact:
         noise = (
             float(bounds(bound)[1])
             / float(mechanism.s)
-            * self.rng.choice(distribution_draws(mechanism.mechanism))
+            * self.rng.choice(distribution_draws(mechanism.distribution))
         )
         return round((value + Fraction(self.times * noise)) / lattice) * lattice
 
@@ -107,7 +107,7 @@ def estimates(rows, how, *, epsilon="40", times=0.0, seed=1, estimands=WISHES, p
         donors=DONORS, estimands=estimands, how=how, schema=SCHEMA, population=population
     )
     laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(epsilon), Fraction(0), unit=SCHEMA.unit))
-    return estimate_missing(Exact(rows, times=times, seed=seed), filling, laws=laws)
+    return estimate_missing(Exact(rows, times=times, seed=seed), filling, noise=laws)
 
 
 # ------------------------------------------------------------------------------------------- what is estimated
@@ -183,7 +183,7 @@ def test_units_do_not_matter(size, how):
     filling = ImputationPlan(donors=donors, estimands=estimand, how=how, schema=schema)
     laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=schema.unit))
     oracle = Exact(other, times=0.0, donors=donors, schema=schema)
-    (found,) = estimate_missing(oracle, filling, laws=laws)
+    (found,) = estimate_missing(oracle, filling, noise=laws)
     (plain,) = estimates(rows, how, estimands=estimand)
     assert found.estimate / float(top) == pytest.approx(pay.mean() / 100, abs=0.01)
     for error in ("sampling_error", "imputation_error", "privacy_error"):
@@ -415,7 +415,7 @@ def test_taking_the_mean_of_several():
         filling = ImputationPlan(donors=donors, estimands=WISHES, how=MissingHandling.IMPUTE, schema=SCHEMA)
         laws = ImputationNoise.of(filling, budget=Budget.of(Fraction(40), Fraction(0), unit=SCHEMA.unit))
         oracle = Exact(rows, times=0.0, donors=donors)
-        found.append(estimate_missing(oracle, filling, laws=laws)[0].imputation_error ** 2)
+        found.append(estimate_missing(oracle, filling, noise=laws)[0].imputation_error ** 2)
     assert found[1] / found[0] == pytest.approx(2 / 3, rel=0.02)
 
 

@@ -13,7 +13,7 @@ from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationPlan
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.query_plan import QueryPlan
+from tests.helpers.survey_oracle import plan_queries
 
 SCHEMA = Schema.parse("""
 [columns.SEX]
@@ -39,7 +39,7 @@ def filling(that, *, how="model", schema=SCHEMA):
         schema=schema,
     )
     queries = Queries.parse(f'[[query]]\nstatistic = "proportion"\nthat = "{that}"\n', schema=schema)
-    ((found, _),) = QueryPlan.of(design, queries).filled
+    ((found, _),) = plan_queries(design, queries).imputations
     return found
 
 

@@ -163,7 +163,7 @@ def test_rows_count_by_their_weight_and_only_where_they_have_an_answer() -> None
         Query(statistic="proportion", column="SEX", where="INCOME >= 700"),
         Query(statistic="mean", column="INCOME", where="AGE > 98", name="nobody"),
     )
-    design = Design(schema=SCHEMA, weights="WEIGHT", most_weight=4)
+    design = Design(schema=SCHEMA, weights="WEIGHT", max_weight=4)
     found = estimate_public_rows(ROWS, design=design, queries=Queries(schema=SCHEMA, queries=queries))
     told = [(dict(each.group), each.estimate) for each in found]
     # A weight of 5 is cut to 4, an income of 2000 to 1000; nobody counts without a weight above 0.

@@ -10,12 +10,10 @@ import pytest
 from scipy import special
 
 from populace.core.errors import SchemaError
-from populace.survey.answer_queries import answer_queries
 from populace.survey.design.design import Design
-from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumPlan
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
-from tests.helpers.survey_oracle import FakeSurvey
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly, plan_queries
 from tests.survey.test_answer_queries import SCHEMA, TABLE, asked
 
 MEDIAN = '[[query]]\nstatistic = "quantile"\ncolumn = "income"\np = [0.25, 0.5]\nby = ["sex"]'
@@ -67,9 +65,9 @@ def test_they_are_no_wider_than_they_must_be_where_units_stand_out() -> None:
 
 def test_a_declared_design_effect_holds_intervals_down() -> None:
     design, queries = asked("psus", '[[query]]\nstatistic = "mean"\ncolumn = "income"')
-    bounded = replace(design, most_effect=Fraction(2))
+    bounded = replace(design, max_design_effect=Fraction(2))
     found = [
-        answer_queries(FakeSurvey(TABLE, schema=SCHEMA, epsilon="1"), design=each, queries=queries)[0]
+        answer_directly(FakeSurvey(TABLE, schema=SCHEMA, epsilon="1"), design=each, queries=queries)[0]
         for each in (design, bounded)
     ]
     assert found[1].high - found[1].low < 0.8 * (found[0].high - found[0].low)
@@ -78,19 +76,19 @@ def test_a_declared_design_effect_holds_intervals_down() -> None:
 
 def test_a_design_effect_needs_units() -> None:
     with pytest.raises(SchemaError, match="no psus"):
-        Design.parse("[design]\nmost_effect = 3", schema=SCHEMA)
-    with pytest.raises(SchemaError, match="most_effect is 0"):
-        Design.parse('[design]\npsu = "psu"\nmost_effect = 0', schema=SCHEMA)
+        Design.parse("[design]\nmax_design_effect = 3", schema=SCHEMA)
+    with pytest.raises(SchemaError, match="max_design_effect is 0"):
+        Design.parse('[design]\npsu = "psu"\nmax_design_effect = 0', schema=SCHEMA)
 
 
 def test_quantiles_of_clusters_are_located_first() -> None:
     """The second question holds one number for each psu and group in place of all bins, and takes the rest."""
     design, queries = asked("psus", MEDIAN)
     plan = SumPlan.of(design, queries)
-    assert sum(plan.shares.values()) + sum(plan.later) == 1
-    assert all(each > 0 for each in plan.later)
-    assert not QueryPlan.of(design, queries).fixed
-    assert QueryPlan.of(*asked("rows", MEDIAN)).fixed
+    assert sum(plan.shares.values()) + sum(plan.second_shares) == 1
+    assert all(each > 0 for each in plan.second_shares)
+    assert not plan_queries(design, queries).fixed
+    assert plan_queries(*asked("rows", MEDIAN)).fixed
     batches = []
 
     class Listening(FakeSurvey):
@@ -98,7 +96,7 @@ def test_quantiles_of_clusters_are_located_first() -> None:
             batches.append(asked_for)
             return super().sum_batches(asked_for)
 
-    answer_queries(
+    answer_directly(
         Listening(TABLE, schema=SCHEMA, epsilon="20", delta="1e-6"), design=design, queries=queries
     )
     (sums, _), *others = batches[1]

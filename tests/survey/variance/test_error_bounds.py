@@ -11,6 +11,7 @@ from populace.survey.answer_queries import possible_range
 from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
 from tests.helpers import small_survey
+from tests.helpers.survey_oracle import plan_queries
 
 CORRELATION = '[[query]]\nname = "r"\nstatistic = "correlation"\ncolumn = "income"\ny = "age"\n'
 SHARE = '[[query]]\nname = "p"\nstatistic = "proportion"\nthat = "income >= 500"\n'
@@ -55,7 +56,7 @@ def words(design: str, *, schema: str) -> str:
     held = Schema.parse(schema)
     return " ".join(
         list_survey_limitations(
-            Design.parse(design, schema=held), Queries.parse(small_survey.QUERIES, schema=held)
+            plan_queries(Design.parse(design, schema=held), Queries.parse(small_survey.QUERIES, schema=held))
         )
     )
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Counts, Domain, Grouping
+from populace.core.marginals import Counts, Grouping
 from populace.inference.constraints.boxes import Box, cut_into_boxes
 from populace.inference.constraints.support import Lookup, Support, class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.gls.observations import refines
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
-from populace.schema.conditions.rules import Rules, Totals
+from populace.inference.model_space import ModelSpace
+from populace.schema.conditions.rules import Rules
 from populace.schema.row_filter import RowFilter
 
 # Codes that have no share of their group at all are taken for this rare where a condition asks for them alone.
@@ -57,7 +58,7 @@ def condition_model(model: Model, rules: Rules, *, text: str) -> ConditionalMode
         )
     rules = rules if model.recoding is None else model.recoding.rules(rules)
     whole = _split_groups(replace(model, exact=(), targets={}), rules)
-    lookups = class_lookups(rules, domain=whole.domain, groupings=whole.groupings)
+    lookups = class_lookups(whole.space(rules))
     found = [_restrict_to_box(whole, box, lookups) for box in cut_into_boxes(rules, text=text)]
     masses = np.array([log_partition(part) for part in found])
     highest = masses.max(initial=-math.inf)
@@ -71,7 +72,7 @@ def condition_model(model: Model, rules: Rules, *, text: str) -> ConditionalMode
     return ConditionalModel(parts=tuple(found[i] for i in kept), weights=weights, share=share)
 
 
-def check_condition_possible(where: RowFilter, *, domain: Domain, totals: Sequence[Totals]) -> None:
+def check_condition_possible(where: RowFilter, space: ModelSpace) -> None:
     """Refuse a condition that no row can meet: by itself, under the rules of the schema, or by public totals."""
     cut_into_boxes(where.rules, text=where.text)
     for rules, why in (
@@ -84,9 +85,9 @@ def check_condition_possible(where: RowFilter, *, domain: Domain, totals: Sequen
             raise UsageError(
                 f"no row can be where {where.text}: {why}.", hint="ask for rows that can occur"
             ) from None
-    classes = class_lookups(where.together, domain=domain, groupings={})
-    for known in totals:
-        allowed = possible.cells(known.clique, classes=classes, domain=domain)
+    classes = class_lookups(replace(space, rules=where.together))
+    for known in space.totals:
+        allowed = possible.cells(known.clique, classes=classes, domain=space.domain)
         if known.counts.any() and not known.counts[allowed].any():
             raise UsageError(
                 f"no row can be where {where.text}: the public totals by {' × '.join(known.clique)} count none.",
@@ -120,7 +121,7 @@ def _restrict_to_box(model: Model, box: Box, lookups: Mapping[str, Lookup]) -> M
     """Return a model given a box."""
     potentials = dict(model.potentials)
     for name, classes in box.items():
-        _add_potential(potentials, (name,), np.where(classes[lookups[name]], 0.0, FORBIDDEN))
+        add_potential(potentials, (name,), np.where(classes[lookups[name]], 0.0, FORBIDDEN))
     return replace(model, potentials=potentials)
 
 
@@ -144,9 +145,5 @@ def _split_groups(model: Model, rules: Rules) -> Model:
         for clique in model.potentials:
             if name in clique:
                 potentials[clique] = potentials[clique].take(parents, axis=clique.index(name))
-        _add_potential(potentials, (name,), np.log(shares))
+        add_potential(potentials, (name,), np.log(shares))
     return replace(model, groupings=groupings, within=within, potentials=potentials)
-
-
-def _add_potential(potentials: dict[Clique, Table], clique: Clique, table: Table) -> None:
-    potentials[clique] = potentials[clique] + table if clique in potentials else table

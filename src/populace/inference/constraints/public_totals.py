@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.constraints.totals_feasibility import check_totals_feasible
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.observations import Observation, average_observations, sum_groups
-from populace.schema.conditions.rules import Allowed, Rules, Totals
+from populace.inference.model_space import ModelSpace
+from populace.schema.conditions.rules import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,19 +40,14 @@ class KnownTotals:
         return tuple(found.values())
 
 
-def carry_totals(
-    totals: Sequence[Totals],
-    *,
-    domain: Domain,
-    groupings: Mapping[str, Grouping],
-    allowed: Callable[[Clique], Allowed],
-) -> KnownTotals:
+def carry_totals(space: ModelSpace, *, allowed: Callable[[Clique], Allowed]) -> KnownTotals:
     """Carry totals onto the grouped domain; refuse totals that contradict each other or the rules."""
+    domain, groupings = space.domain, space.groupings
     rows: int | None = None
     tables: dict[Clique, Table] = {}
     codes: dict[str, Table] = {}
     place = {column: i for i, column in enumerate(domain)}
-    for known in totals:
+    for known in space.totals:
         if known.counts.shape != domain.shape(known.clique) or (known.counts < 0).any():
             raise UsageError(
                 f"the totals by {known.clique} do not fit the domain.", hint="give one count ≥ 0 per cell"
@@ -63,7 +59,7 @@ def carry_totals(
             )
         rows = found
         clique = tuple(sorted(known.clique, key=place.__getitem__))
-        table = known.counts.astype(np.float64).transpose([known.clique.index(name) for name in clique])
+        table = sum_onto(known.counts.astype(np.float64), known.clique, clique)
         merged = [name for name in clique if name in groupings]
         if merged and len(clique) > 1:
             raise UsageError(
@@ -83,13 +79,13 @@ def carry_totals(
     return KnownTotals(rows=rows, tables=tables, codes=codes)
 
 
-def check_totals(totals: Sequence[Totals], *, rules: Rules, domain: Domain) -> None:
-    """Refuse totals that count rows which the rules forbid, or that cannot hold together under the rules."""
-    if totals:
-        carry_totals(
-            totals,
-            domain=domain,
-            groupings={},
-            allowed=RulePotentials(rules, domain=domain, groupings={}).allowed,
-        )
-        check_totals_feasible(totals, rules=rules, domain=domain)
+def check_constraints(space: ModelSpace) -> None:
+    """Refuse rules that no row can keep, and totals that no table can have under them.
+
+    Rules that need a model beyond memory even when no pair is measured are refused as well.
+    """
+    potentials = RulePotentials(space)
+    potentials.structure([(name,) for name in space.domain])
+    if space.totals:
+        carry_totals(space, allowed=potentials.allowed)
+        check_totals_feasible(space)

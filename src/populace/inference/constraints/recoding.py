@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
-from populace.measurements.measurements import Measurement
+from populace.inference.model_space import ModelSpace, unused_name
+from populace.measurements.measurements import Measurement, estimate_rows
 from populace.measurements.public_marginals import PublicMarginals
 from populace.schema.conditions.rules import Allowed, Rule, Rules, Totals
 
@@ -168,15 +169,15 @@ class Recoding:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Recoding:
+    def from_json(cls, document: Mapping[str, Any]) -> Recoding:
         """Return the recoding that `to_json` wrote."""
         return cls(
-            domain=Domain({str(name): int(size) for name, size in told["domain"].items()}),
+            domain=Domain({str(name): int(size) for name, size in document["domain"].items()}),
             merged=tuple(
                 MergedColumn(
                     str(each["name"]), tuple(each["columns"]), np.array(each["combinations"], np.int64)
                 )
-                for each in told["merged"]
+                for each in document["merged"]
             ),
         )
 
@@ -217,7 +218,7 @@ def recoded_units(domain: Domain, groups: Sequence[Clique]) -> list[Clique]:
 
 
 def recode_by_public(
-    public: PublicMarginals | None, groups: Sequence[Clique], *, domain: Domain, rules: Rules
+    public: PublicMarginals | None, groups: Sequence[Clique], *, space: ModelSpace
 ) -> Recoding | None:
     """Return the recoding of groups by the combinations that their public tables hold; None where none is held."""
     held = {} if public is None else public.tables
@@ -225,10 +226,10 @@ def recode_by_public(
     for group in groups:
         if group in held:
             cells = np.argwhere(held[group] > 0).astype(np.int64)
-            cells = cells[_allowed_combinations(cells, group, rules)]
+            cells = cells[_allowed_combinations(cells, group, space.rules)]
             if len(cells):
-                merged.append(MergedColumn(_merged_name(group, domain), group, cells))
-    return Recoding(domain=domain, merged=tuple(merged)) if merged else None
+                merged.append(MergedColumn(unused_name(" + ".join(group), space.domain), group, cells))
+    return Recoding(domain=space.domain, merged=tuple(merged)) if merged else None
 
 
 def recode_items(items: Iterable[Measurement], recoding: Recoding) -> Iterator[Measurement] | None:
@@ -242,7 +243,9 @@ def recode_items(items: Iterable[Measurement], recoding: Recoding) -> Iterator[M
     cliques = [recoding.clique(item.marginal.clique) for item in given]
     if any(clique is None for clique in cliques) or any(item.marginal.groupings for item in given):
         return None
-    rows = _estimate_rows(given, merged={name for each in recoding.merged for name in each.columns})
+    merged = {name for each in recoding.merged for name in each.columns}
+    whole = [item for item in given if not merged & set(item.marginal.clique)]
+    rows = estimate_rows(whole) if whole else None
     return (
         _scale_to_rows(
             item, Marginal(clique or ()), recoding.table(item.counts, item.marginal.clique), rows=rows
@@ -284,15 +287,6 @@ def _scale_to_rows(
     return Measurement(marginal, counts, item.variance * factor**2 + more)
 
 
-def _estimate_rows(items: Sequence[Measurement], *, merged: set[str]) -> tuple[float, float] | None:
-    """Return the number of rows that tables without merged columns tell, by their precision, and its variance."""
-    whole = [item for item in items if not merged & set(item.marginal.clique)]
-    weights = [1 / (float(item.variance) * item.counts.size) for item in whole]
-    if not whole:
-        return None
-    return float(np.average([item.counts.sum() for item in whole], weights=weights)), 1 / sum(weights)
-
-
 def _allowed_combinations(cells: Counts, group: Clique, rules: Rules) -> Allowed:
     """Say of each combination whether the rules that are about these columns alone allow it."""
     kept = np.ones(len(cells), dtype=np.bool_)
@@ -301,10 +295,3 @@ def _allowed_combinations(cells: Counts, group: Clique, rules: Rules) -> Allowed
             codes = (rules.classes[n].lookup[cells[:, group.index(n)]] for n in rule.clique)
             kept &= rule.allowed[tuple(codes)]
     return kept
-
-
-def _merged_name(group: Clique, domain: Domain) -> str:
-    name = " + ".join(group)
-    while name in domain:
-        name += "′"
-    return name

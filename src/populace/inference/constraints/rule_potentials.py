@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique, Domain
 from populace.inference.constraints.redundant_rules import drop_redundant_rules
 from populace.inference.constraints.support import Lookup, Support, check_model_size, class_lookups
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
-from populace.schema.conditions.rules import Allowed, Rule, Rules
+from populace.inference.model_space import ModelSpace, unused_name
+from populace.schema.conditions.rules import Allowed, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,10 +36,10 @@ class RulePotentials:
     variable is left out again where the junction tree is smaller without it.
     """
 
-    def __init__(self, rules: Rules, *, domain: Domain, groupings: Mapping[str, Grouping]) -> None:
-        self.domain = domain.grouped(groupings.values())
-        self._classes = class_lookups(rules, domain=domain, groupings=groupings)
-        rules = drop_redundant_rules(rules)
+    def __init__(self, space: ModelSpace) -> None:
+        self.domain = space.grouped_domain
+        self._classes = class_lookups(space)
+        rules = drop_redundant_rules(space.rules)
         self._rules = [rule for rule in rules.rules if not rule.allowed.all()]
         self._possible = Support(rules)
 
@@ -125,10 +126,7 @@ class RulePotentials:
         return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
 
     def _name(self, column: str) -> str:
-        name = f"class of {column}"
-        while name in self.domain:
-            name += "′"
-        return name
+        return unused_name(f"class of {column}", self.domain)
 
     def _spread(self, rule: Rule, hidden: Mapping[str, Lookup]) -> Allowed:
         """Return a rule's table over the codes of its columns, or over the values of their hidden variables."""
@@ -150,11 +148,6 @@ def _with_rule_cliques(
 
 def _rule_clique(rule: Rule, names: Mapping[str, str]) -> Clique:
     return tuple(names.get(column, column) for column in rule.clique)
-
-
-def check_rules_satisfiable(rules: Rules, *, domain: Domain) -> None:
-    """Refuse rules that no row can keep, or that need a model beyond memory even when no pair is measured."""
-    RulePotentials(rules, domain=domain, groupings={}).structure([(name,) for name in domain])
 
 
 def intersect_hard_tables(

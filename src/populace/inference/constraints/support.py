@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import ResourceError, UsageError
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique, Domain
 from populace.inference.constraints.redundant_rules import drop_redundant_rules
 from populace.inference.factor import AxisMap
 from populace.inference.gls.observations import refines
 from populace.inference.graph.junction_tree import junction_tree
 from populace.inference.graph.propagation import FORBIDDEN, Propagation
+from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed, Rules
 
 MAX_SUPPORT_CELLS = 2**24
@@ -62,13 +63,14 @@ class Support:
         return np.broadcast_to(table.reshape(shape), domain.shape(clique))
 
 
-def class_lookups(rules: Rules, *, domain: Domain, groupings: Mapping[str, Grouping]) -> dict[str, Lookup]:
+def class_lookups(space: ModelSpace) -> dict[str, Lookup]:
     """Return for every column in rules the class of each of its groups, or of its codes where it is not grouped."""
     found: dict[str, Lookup] = {}
-    for name, grouping in rules.classes.items():
-        if len(grouping.groups) != domain[name]:
+    groupings = space.groupings
+    for name, grouping in space.rules.classes.items():
+        if len(grouping.groups) != space.domain[name]:
             raise UsageError(
-                f"the rules know {len(grouping.groups)} codes of column {name!r}; the domain has {domain[name]}.",
+                f"the rules know {len(grouping.groups)} codes of column {name!r}; the domain has {space.domain[name]}.",
                 hint="take rules and domain from one schema",
             )
         if name not in groupings:

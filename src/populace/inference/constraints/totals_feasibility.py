@@ -12,7 +12,8 @@ from populace.inference.constraints.support import Lookup
 from populace.inference.factor import AxisMap, Table
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import FORBIDDEN, Propagation
-from populace.schema.conditions.rules import Allowed, Rule, Rules, Totals
+from populace.inference.model_space import ModelSpace
+from populace.schema.conditions.rules import Allowed, Rule, Totals
 
 # Beyond so many cells, which would take minutes, each table of totals is compared with the rules but not with others.
 MAX_PROGRAMME_CELLS = 2**18
@@ -20,16 +21,14 @@ MAX_PROGRAMME_CELLS = 2**18
 _INFEASIBLE = 2
 
 
-def check_totals_feasible(totals: Sequence[Totals], *, rules: Rules, domain: Domain) -> None:
+def check_totals_feasible(space: ModelSpace) -> None:
     """Refuse totals that no table of rows can have while it keeps the rules.
 
     One table of totals is possible where all its cells are, which is seen without this. Several are a linear programme
     over the cells of a junction tree that can hold rows: neighbours agree, and the sums are those declared.
     """
-    for several, tied in _connected_parts([each for each in totals if each.clique], rules.rules):
-        if len(several) > 1 and not _is_feasible(
-            several, tied, lookups=_code_lookups(several, tied, rules, domain)
-        ):
+    for several, tied in _connected_parts([each for each in space.totals if each.clique], space.rules.rules):
+        if len(several) > 1 and not _is_feasible(several, tied, lookups=_code_lookups(several, tied, space)):
             raise UsageError(
                 f"no table has the totals by {' and by '.join(', '.join(each.clique) for each in several)} "
                 "and keeps the rules in all of its rows.",
@@ -64,13 +63,14 @@ def _cliques(totals: Sequence[Totals], rules: Sequence[Rule]) -> list[Clique]:
 
 
 def _code_lookups(
-    totals: Sequence[Totals], rules: Sequence[Rule], known: Rules, domain: Domain
+    totals: Sequence[Totals], rules: Sequence[Rule], space: ModelSpace
 ) -> dict[str, tuple[Lookup, Lookup]]:
     """Return for each column what its codes become, and the class of what they become.
 
     Codes of one class are alike to all rules; only where two tables of totals count a column do they differ.
     """
     found = {}
+    known, domain = space.rules, space.domain
     for name in dict.fromkeys(name for clique in _cliques(totals, rules) for name in clique):
         classes = known.classes[name].lookup if name in known.classes else np.zeros(domain[name], np.int64)
         shared = sum(name in each.clique for each in totals) > 1
@@ -140,10 +140,10 @@ def _is_solvable(
     for clique, table in sums.items():
         parts.append(summed(clique, tree.holding(clique, domain=domain)[0]))
         wanted.append(table.ravel())
-    told = linprog(
+    solution = linprog(
         np.zeros(int(starts[-1])),
         A_eq=vstack(parts, format="csr"),
         b_eq=np.concatenate(wanted),
         method="highs",
     )
-    return bool(told.status != _INFEASIBLE)
+    return bool(solution.status != _INFEASIBLE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from populace._native.kernels import compiled, weigh_estimators
+from populace._native.kernels import compiled, weight_estimators
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
 from populace.schema.conditions.rules import Allowed
@@ -72,6 +72,8 @@ def denoise(
     total = float(baseline.sum())
     if total <= 0:
         return baseline
+    if allowed is not None and allowed.all():
+        allowed = None
     residual = _centre(
         np.where(allowed, values - baseline, 0.0) if allowed is not None else values - baseline
     )
@@ -122,7 +124,7 @@ def _aggregation_weights(products: Table, *, temperature: float) -> Table:
     products = products - products.min()
     products /= max(temperature, 1e-12 * float(products.max())) or 1.0
     weights = (
-        weigh_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE)
+        weight_estimators(products, _PRIOR, rounds=_ROUNDS, close=_CLOSE)
         if compiled()
         else _newton_weights(products)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique
 from populace.core.progress import Progress
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
@@ -16,21 +16,21 @@ from populace.inference.constraints.rule_potentials import (
     RulePotentials,
     intersect_hard_tables,
 )
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.mirror_descent import descend
 from populace.inference.fit.objective import Objective, Point
 from populace.inference.gls.consistency import fit_consistent_tables
-from populace.inference.gls.gls import estimate_gls
+from populace.inference.gls.gls import estimate_total
 from populace.inference.gls.observations import Observation, observe, separable_part
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joints import JointTables
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,29 +65,19 @@ class Estimator:
     Measurements of one clique are merged, and a refit starts where the last one ended.
 
     >>> from fractions import Fraction
-    >>> from populace.core.marginals import Marginal
-    >>> estimator = Estimator(Domain({"coin": 2, "die": 6}))
+    >>> from populace.core.marginals import Domain, Marginal
+    >>> estimator = Estimator(ModelSpace(domain=Domain({"coin": 2, "die": 6})))
     >>> estimator.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
     >>> estimator.refit()
-    >>> estimator.total, estimator.table(("coin",)).round(3), estimator.cells_with(("coin", "die"))
-    (40.0, array([30., 10.]), 12)
+    >>> estimator.total, estimator.table(("coin",)).round(3)
+    (40.0, array([30., 10.]))
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        groupings: Iterable[Grouping] = (),
-        rules: Rules = NO_RULES,
-        totals: Sequence[Totals] = (),
-    ) -> None:
-        self.groupings = {grouping.column: grouping for grouping in groupings}
-        self._codes = domain
-        self._layout = RulePotentials(rules, domain=domain, groupings=self.groupings)
-        self._known = carry_totals(
-            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
-        )
-        self.domain = self._layout.domain
+    def __init__(self, space: ModelSpace) -> None:
+        self._space = space
+        self.groupings, self.domain = space.groupings, space.grouped_domain
+        self.potentials = RulePotentials(space)
+        self._known = carry_totals(space, allowed=self.potentials.allowed)
         self._items: dict[frozenset[str], list[Measurement]] = {}
         self._observed: dict[Clique, Observation] = {}
         self._structure: ConstrainedDomain | None = None
@@ -95,8 +85,8 @@ class Estimator:
         self._point: Point | None = None
         self._joints: JointTables | None = None
         self._tables: dict[Clique, Table] = {}
-        self._additions: CliqueCost | None = None
-        self._priced: CliqueCost | None = None
+        self._costs: CliqueCost | None = None
+        self._earlier_costs: CliqueCost | None = None
         self.total = 1.0
 
     def add(self, measurements: Iterable[Measurement]) -> None:
@@ -107,10 +97,10 @@ class Estimator:
             self._items.setdefault(key, []).append(item)
             touched[key] = None
         again = [item for key in touched for item in self._items[key]]
-        for seen in observe(again, domain=self._codes, groupings=self.groupings):
-            allowed = self._layout.allowed(seen.clique)
+        for seen in observe(again, domain=self._space.domain, groupings=self.groupings):
+            allowed = self.potentials.allowed(seen.clique)
             if seen.clique not in self._observed:
-                self._additions = None
+                self._costs = None
             # A cell in which no row can be holds noise alone.
             self._observed[seen.clique] = (
                 seen if allowed.all() else replace(seen, values=seen.values * allowed)
@@ -126,7 +116,7 @@ class Estimator:
     def replace_observations(self, observed: Iterable[Observation]) -> None:
         """Fit other tables instead of those that were measured: tables that were estimated from them."""
         self._observed = {each.clique: each for each in observed}
-        self._additions = self._priced = None
+        self._costs = self._earlier_costs = None
 
     def refit(
         self,
@@ -150,12 +140,10 @@ class Estimator:
         observed = self.observed
         rows = self._known.rows
         if rows is None:
-            self.total = max(
-                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
-            )
+            self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(rows))
-        structure = self._layout.structure([*self._observed, *self._known.tables])
+        structure = self.potentials.structure([*self._observed, *self._known.tables])
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         objective = Objective(
             self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
@@ -186,7 +174,7 @@ class Estimator:
                 fit_junction_ipf(objective, targets=exact, start=reached.potentials, sweeps=_KNOWN_SWEEPS)
             )
         if self._structure is None or set(structure.hard) != set(self._structure.hard):
-            self._additions = None
+            self._costs = None
         self._structure, self._objective, self._point = structure, objective, reached
         self._joints = objective.propagation.joints(objective.beliefs(reached.potentials))
         self._tables.clear()
@@ -216,14 +204,10 @@ class Estimator:
         """Return the expected counts of many cliques; what they have in common is computed once."""
         return {clique: self.table(clique) for clique in cliques}
 
-    def cells_with(self, clique: Clique) -> int:
-        """Return how many cells the junction tree would hold if a clique were measured too."""
-        return self._joined().cells(clique)
-
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
-        joined = self._joined()
-        return joined.fits(clique, max_cells=max(max_cells, joined.cells(())))
+        costs = self._clique_costs()
+        return costs.fits(clique, max_cells=max(max_cells, costs.cells(())))
 
     def model(self) -> Model:
         """Return the model of the last refit, with shares of codes inside groups."""
@@ -232,11 +216,10 @@ class Estimator:
         objective, point = self._objective, self._point
         potentials = dict(zip(objective.factors, objective.tables(point.potentials), strict=True))
         for clique, allowed in intersect_hard_tables(self._structure.hard, self._known.empty).items():
-            forbidden = np.where(allowed, 0.0, FORBIDDEN)
-            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         items = [item for same in self._items.values() for item in same]
         return Model(
-            domain=self._codes,
+            domain=self._space.domain,
             hidden=self._structure.hidden,
             exact=tuple(self._known.tables),
             groupings=self.groupings,
@@ -250,14 +233,16 @@ class Estimator:
             },
         )
 
-    def _joined(self) -> CliqueCost:
+    def _clique_costs(self) -> CliqueCost:
         """Return the prices of cliques that might join what is measured and ruled."""
-        if self._additions is None:
+        if self._costs is None:
             domain = self.domain if self._structure is None else self._structure.domain
             hard = () if self._structure is None else self._structure.hard
             cliques = [*self._observed, *self._known.tables, *hard]
-            self._additions = self._priced = CliqueCost(cliques, domain=domain, earlier=self._priced)
-        return self._additions
+            self._costs = self._earlier_costs = CliqueCost(
+                cliques, domain=domain, earlier=self._earlier_costs
+            )
+        return self._costs
 
     def _scaled(
         self, observed: Sequence[Observation], *, objective: Objective, effort: FitEffort, enough: float
@@ -308,7 +293,7 @@ class Estimator:
         for clique in objective.factors:
             if clique in tables:
                 table = tables[clique]
-                allowed = self._layout.allowed(clique)
+                allowed = self.potentials.allowed(clique)
                 raised = np.maximum(table, floor * table.mean()) * allowed
                 # Noise can leave nothing where rows can be.
                 found[clique] = np.asarray(

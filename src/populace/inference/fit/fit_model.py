@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.projection import project_to_simplex_weighted
@@ -21,11 +22,11 @@ from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, separable_part, sum_groups
-from populace.inference.graph.junction_tree import maximal_tables, table_cells
+from populace.inference.graph.junction_tree import maximal_tables, split_spanning_forest, table_cells
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 # The junction tree's cells, and these times its tables, which is what a sweep of fitting takes: rows are fitted also to
 # tables that the tree does not hold.
@@ -44,9 +45,7 @@ _PRECISE_SHARE = 0.02
 def fit_model(
     measurements: Sequence[Measurement],
     *,
-    domain: Domain,
-    rules: Rules = NO_RULES,
-    totals: Sequence[Totals] = (),
+    space: ModelSpace,
     public: PublicMarginals | None = None,
     first: Clique = (),
     gradual: bool = False,
@@ -64,126 +63,120 @@ def fit_model(
     A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
-    told = progress or silent
-    told("fitting the model", 0.0)
+    report = progress or silent
+    report("fitting the model", 0.0)
     measurements = shrink_to_public(measurements, public)
-    seen = common_groupings(measurements, classes=rules.classes)
-    estimator = Estimator(domain, groupings=seen.values(), rules=rules, totals=totals)
-    plain, coarse = split_coarse_tables(measurements, domain=domain, groupings=seen)
+    space = space.group(common_groupings(measurements, classes=space.rules.classes).values())
+    estimator = Estimator(space)
+    plain, coarse = split_coarse_tables(measurements, domain=space.domain, groupings=space.groupings)
     estimator.add(plain)
-    rows = [float(known.counts.sum()) for known in totals]
     effects = estimate_gls(
-        [separable_part(o) for o in estimator.observed],
-        domain=estimator.domain,
-        total=rows[0] if rows else None,
+        [separable_part(o) for o in estimator.observed], domain=estimator.domain, total=space.rows
     )
-    effort = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=bool(totals))
-    layout = RulePotentials(rules, domain=domain, groupings=seen)
+    effort = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=bool(space.totals))
     total = max(1.0, effects.total)
     held = [
         _column_observation(name, effects, total=total)
         for name in estimator.domain
         if name in effects.columns
     ]
-    sure = [] if totals else _precise_columns(held, total=total)
+    precise = [] if space.totals else _precise_columns(held, total=total)
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
-    known = _grouped_public_tables(public, domain=domain, groupings=seen)
-    measured = sorted({*effects.interactions, *known}, key=lambda clique: (len(clique), clique))
+    tables = _Tables(effects, coarse, _grouped_public_tables(public, space))
     rng = np.random.default_rng(0)
-    sizes = sorted({len(clique) for clique in (*measured, *(table.clique for table in coarse))})
-    for size in sizes:
-        told("fitting the model", 0.2 * size - 0.2)
-        found = _denoise_tables(
-            [c for c in measured if len(c) == size],
-            effects,
-            estimator=estimator,
-            layout=layout,
-            rng=rng,
-            public=known,
-        )
-        some = [table for table in coarse if len(table.clique) == size]
-        found |= _denoise_coarse_tables(some, found, estimator=estimator, layout=layout, rng=rng)
+    for size in tables.sizes:
+        report("fitting the model", 0.2 * size - 0.2)
+        found = tables.denoise(size, estimator=estimator, known={}, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = MIN_GAIN * estimator.total
         ranked = sorted(gains, key=lambda c: (c != first, -gains[c], c))
         worth = [c for c in ranked if gains[c] > least or c == first]
-        chosen = [] if gradual else _choose_tree_tables(worth, beside=[o.clique for o in held], layout=layout)
-        held += [_table_observation(c, found[c], effects, coarse=coarse, public=known) for c in chosen]
+        beside = [o.clique for o in held]
+        chosen = [] if gradual else _choose_tree_tables(worth, beside=beside, potentials=estimator.potentials)
+        held += [tables.observe(c, found[c]) for c in chosen]
         estimator.replace_observations(held)
-        estimator.refit(effort=effort if size == sizes[-1] else replace(effort, sweeps=_FIRST_SWEEPS))
-        estimator.rake_to(sure)
+        last = size == tables.sizes[-1]
+        estimator.refit(effort=effort if last else replace(effort, sweeps=_FIRST_SWEEPS))
+        estimator.rake_to(precise)
     targets: dict[Clique, Table] = {}
-    for size in sizes:
-        more = [c for c in measured if len(c) == size]
-        targets |= _denoise_tables(
-            more, effects, estimator=estimator, layout=layout, rng=rng, known=targets, public=known
-        )
-        some = [table for table in coarse if len(table.clique) == size]
-        targets |= _denoise_coarse_tables(some, targets, estimator=estimator, layout=layout, rng=rng)
+    for size in tables.sizes:
+        targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng)
     return replace(estimator.model(), targets=targets, gradual=gradual)
 
 
-def _denoise_tables(
-    cliques: Iterable[Clique],
-    effects: GLSEstimate,
-    *,
-    estimator: Estimator,
-    layout: RulePotentials,
-    rng: np.random.Generator,
-    public: Mapping[Clique, Table],
-    known: Mapping[Clique, Table] | None = None,
-) -> dict[Clique, Table]:
-    """Return measured tables without most of their noise, and public ones, with the single columns of the model.
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """The tables of several columns that are known: by least squares, in fewer groups than the model's, or public."""
 
-    What they are compared with is the public table, if there is one, or the model's, scaled to `known` tables of
-    fewer columns.
-    """
-    found = {}
-    for clique in cliques:
-        baseline = rake_to_parts(estimator.table(clique), clique, known=known or {})
-        if clique in public:
-            baseline = rake_public_table(public[clique], beside=baseline)
-        if clique not in effects.interactions:
-            found[clique] = baseline
-            continue
-        allowed = layout.allowed(clique)
-        table = denoise(
-            effects.marginal(clique),
-            baseline=baseline,
-            deviation=effects.interactions[clique].weight ** -0.5,
-            allowed=None if allowed.all() else allowed,
-            rng=rng,
-        )
-        found[clique] = rake_to_columns(table, beside=baseline)
-    return found
+    effects: GLSEstimate
+    coarse: Sequence[CoarseTable]
+    public: Mapping[Clique, Table]
 
+    @cached_property
+    def cliques(self) -> list[Clique]:
+        """The columns of tables in the model's groups, few columns first."""
+        return sorted({*self.effects.interactions, *self.public}, key=lambda clique: (len(clique), clique))
 
-def _denoise_coarse_tables(
-    tables: Iterable[CoarseTable],
-    known: Mapping[Clique, Table],
-    *,
-    estimator: Estimator,
-    layout: RulePotentials,
-    rng: np.random.Generator,
-) -> dict[Clique, Table]:
-    """Return coarse tables without most of their noise, spread over the model's groups as it has them."""
-    found: dict[Clique, Table] = {}
-    for each in tables:
-        clique = each.clique
-        fine = found.get(clique, known.get(clique))
-        if fine is None:
-            fine = rake_to_parts(estimator.table(clique), clique, known=known)
-        baseline, allowed = each.summed(fine), each.possible(layout.allowed(clique))
-        table = denoise(
-            each.values,
-            baseline=baseline,
-            deviation=each.variance**0.5,
-            allowed=None if allowed.all() else allowed,
-            rng=rng,
-        )
-        found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))
-    return found
+    @cached_property
+    def sizes(self) -> list[int]:
+        """How many columns tables have, in rising order."""
+        return sorted({len(clique) for clique in (*self.cliques, *(table.clique for table in self.coarse))})
+
+    def denoise(
+        self, size: int, *, estimator: Estimator, known: Mapping[Clique, Table], rng: np.random.Generator
+    ) -> dict[Clique, Table]:
+        """Return the tables of so many columns without most of their noise, with the single columns of the model.
+
+        What a table is compared with is the public one, if there is one, or the model's, scaled to `known` tables of
+        fewer columns. Coarse tables are spread over the model's groups as it has them.
+        """
+        found: dict[Clique, Table] = {}
+        for clique in self.cliques:
+            if len(clique) == size:
+                baseline = rake_to_parts(estimator.table(clique), clique, known=known)
+                if clique in self.public:
+                    baseline = rake_public_table(self.public[clique], beside=baseline)
+                found[clique] = baseline
+                if clique in self.effects.interactions:
+                    table = denoise(
+                        self.effects.marginal(clique),
+                        baseline=baseline,
+                        deviation=self.effects.interactions[clique].weight ** -0.5,
+                        allowed=estimator.potentials.allowed(clique),
+                        rng=rng,
+                    )
+                    found[clique] = rake_to_columns(table, beside=baseline)
+        known = {**known, **found}
+        for each in self.coarse:
+            clique = each.clique
+            if len(clique) == size:
+                fine = found.get(clique)
+                if fine is None:
+                    fine = rake_to_parts(estimator.table(clique), clique, known=known)
+                baseline = each.summed(fine)
+                table = denoise(
+                    each.values,
+                    baseline=baseline,
+                    deviation=each.variance**0.5,
+                    allowed=each.possible(estimator.potentials.allowed(clique)),
+                    rng=rng,
+                )
+                found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))
+        return found
+
+    def observe(self, clique: Clique, table: Table) -> Observation:
+        """Return a denoised table as an observation, with the variance of what it was made from."""
+        spread = [each.even_variance for each in self.coarse if each.clique == clique]
+        if clique in self.effects.interactions:
+            variance = 1 / self.effects.interactions[clique].weight
+        elif spread:
+            variance = min(spread)
+        else:
+            # As if both tables were random samples.
+            more = table.sum() / self.public[clique].sum()
+            variance = float((1 + more) * (table.mean() + more))
+        return Observation(clique, table, np.full(table.shape, variance))
 
 
 def rake_to_parts(table: Table, clique: Clique, *, known: Mapping[Clique, Table]) -> Table:
@@ -222,78 +215,41 @@ def _precise_columns(columns: Sequence[Observation], *, total: float) -> list[Ob
     return [each for each in columns if each.values.sum() > 0 and float(np.sqrt(each.variance).sum()) < most]
 
 
-def _grouped_public_tables(
-    public: PublicMarginals | None, *, domain: Domain, groupings: Mapping[str, Grouping]
-) -> dict[Clique, Table]:
+def _grouped_public_tables(public: PublicMarginals | None, space: ModelSpace) -> dict[Clique, Table]:
     """Return public tables of several columns as the model sees them, their columns in the domain's order."""
-    order = {name: place for place, name in enumerate(domain)}
     found = {}
     for given, counts in public_joint_tables(public).items():
-        clique = tuple(sorted(given, key=order.__getitem__))
-        table = counts.astype(np.float64).transpose([given.index(name) for name in clique])
+        clique = tuple(name for name in space.domain if name in given)
+        table = sum_onto(counts.astype(np.float64), given, clique)
         for axis, name in enumerate(clique):
-            if name in groupings:
-                table = sum_groups(table, groupings[name], axis=axis)
+            if name in space.groupings:
+                table = sum_groups(table, space.groupings[name], axis=axis)
         found[clique] = table
     return found
 
 
-def _table_observation(
-    clique: Clique,
-    table: Table,
-    effects: GLSEstimate,
-    *,
-    coarse: Sequence[CoarseTable],
-    public: Mapping[Clique, Table],
-) -> Observation:
-    spread = [each.even_variance for each in coarse if each.clique == clique]
-    if clique not in effects.interactions and spread:
-        return Observation(clique, table, np.full(table.shape, min(spread)))
-    if clique not in effects.interactions:
-        # As if both tables were random samples.
-        more = table.sum() / public[clique].sum()
-        return Observation(clique, table, np.full(table.shape, (1 + more) * (table.mean() + more)))
-    return Observation(clique, table, np.full(table.shape, 1 / effects.interactions[clique].weight))
-
-
-def _spanning_forest_first(worth: Sequence[Clique]) -> list[Clique]:
-    """Return cliques with those first that join columns not joined before: each column with its closest.
-
-    A forest costs few cells. In the order of what they tell alone, cliques of a few columns would fill the tree, and
-    columns that are close to one other column each would stand by themselves.
-    """
-    part = {name: name for clique in worth for name in clique}
-    first = []
-    for clique in worth:
-        parts = {part[name] for name in clique}
-        if len(parts) == len(clique):
-            first.append(clique)
-            part = {name: clique[0] if where in parts else where for name, where in part.items()}
-    kept = set(first)
-    return [*first, *(clique for clique in worth if clique not in kept)]
-
-
 def _choose_tree_tables(
-    worth: Sequence[Clique], *, beside: Sequence[Clique], layout: RulePotentials
+    worth: Sequence[Clique], *, beside: Sequence[Clique], potentials: RulePotentials
 ) -> list[Clique]:
     """Return the cliques, the first ones first, that a junction tree of limited size can hold together."""
-    domain = layout.domain
+    domain = potentials.domain
     bit = {name: 1 << i for i, name in enumerate(domain)}
     sizes = domain.shape(domain)
 
     def cells(cliques: Sequence[Clique]) -> int:
-        if layout.has_rules:
-            tree, hidden = layout.tree(cliques)
+        if potentials.has_rules:
+            tree, hidden = potentials.tree(cliques)
             return tree.cells(hidden)
         masks = [sum(bit[name] for name in clique) for clique in cliques]
         return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
 
     kept = list(beside)
     columns = sum(len(clique) < 2 for clique in kept)
-    room = max(MAX_TREE_CELLS, 2 * cells(kept))
-    for clique in _spanning_forest_first(worth):
-        if domain.cells(clique) <= room:
+    limit = max(MAX_TREE_CELLS, 2 * cells(kept))
+    forest, others = split_spanning_forest(worth)
+    for clique in [*forest, *others]:
+        if domain.cells(clique) <= limit:
             needed = cells([*kept, clique])
-            if needed <= room and (len(kept) - columns) * needed <= MAX_SWEEP_WORK:
+            if needed <= limit and (len(kept) - columns) * needed <= MAX_SWEEP_WORK:
                 kept.append(clique)
     return kept[len(beside) :]

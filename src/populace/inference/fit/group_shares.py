@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from populace.core.marginals import Grouping
+from populace.core.marginals import Counts, Grouping
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
 from populace.measurements.measurements import Measurement
@@ -31,15 +31,23 @@ def estimate_group_shares(
             precision = len(grouping.groups) / (float(measurement.variance) * measurement.counts.size)
             values.append(precision * seen)
             precisions.append(precision)
-    shares = np.empty(len(grouping.groups))
     # Sorted sums: the order of the measurements must not matter.
     counts = (
         np.sort(values, axis=0).sum(axis=0) / np.sum(np.sort(precisions))
         if values
-        else np.zeros(shares.shape)
+        else np.zeros(len(grouping.groups))
     )
-    counts = counts if known is None else known
-    for members, total in zip(grouping.members, totals, strict=True):
-        kept = project_to_simplex(counts[members], total=float(total)) if len(members) > 1 else np.ones(1)
+    return share_by_group(counts if known is None else known, grouping.members, totals=totals)
+
+
+def share_by_group(counts: Table, groups: Iterable[Counts], *, totals: Iterable[float]) -> Table:
+    """Return the share of every code in its group, from noisy counts made to have the group's rows.
+
+    >>> share_by_group(np.array([3.0, -1.0, 2.0]), [np.array([0, 1]), np.array([2])], totals=[3.0, 2.0])
+    array([1., 0., 1.])
+    """
+    shares = np.empty(counts.shape)
+    for members, total in zip(groups, totals, strict=True):
+        kept = project_to_simplex(counts[members], total=float(total))
         shares[members] = kept / kept.sum() if kept.sum() > 0 else 1 / len(members)
     return shares

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace._native.kernels import compiled, settle_cells
+from populace._native.kernels import compiled, scale_to_target
 from populace.core.marginals import Clique
 from populace.inference.factor import AxisMap, Strides, Table, cell_strides
 from populace.inference.fit.objective import Objective
@@ -61,7 +61,7 @@ class _CompiledVisit:
 
     def visit(self, belief: Table, *, floor: float) -> float:
         """Do the same, compiled."""
-        return settle_cells(
+        return scale_to_target(
             belief.reshape(-1),
             self.work,
             self.potential,

@@ -150,12 +150,6 @@ class Objective:
             graded[term.factor] += pull if term.slot is None else term.slot.spread(pull)
         return Point(potentials, shares, loss, gradient)
 
-    def column_shares(self, point: Point, column: str) -> Table:
-        """Return the probabilities of one observed column's codes."""
-        factor = self.first_holding((column,))
-        slot = AxisMap.of((column,), inside=self.factors[factor], domain=self.domain)
-        return slot.collapse(self.tables(point.shares)[factor])
-
     def gap(self, point: Point) -> float:
         """Return a bound on how far the loss is above its minimum over all distributions.
 

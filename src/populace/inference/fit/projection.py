@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from populace._native.kernels import compiled, project_cells
+from populace._native.kernels import compiled, project_onto_simplex
 from populace.inference.factor import Table
 
 
@@ -19,7 +19,7 @@ def project_to_simplex(table: Table, *, total: float) -> Table:
     """
     if table.size == 0 or total <= 0:
         return np.zeros(table.shape)
-    return project_cells(table, total=total) if compiled() else _project_by_sorting(table, total=total)
+    return project_onto_simplex(table, total=total) if compiled() else _project_by_sorting(table, total=total)
 
 
 def _project_by_sorting(table: Table, *, total: float) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 
 from populace.core.marginals import Clique, Counts, Marginal
 from populace.inference.factor import Table
-from populace.measurements.measurements import Measurement, mean_counts
+from populace.measurements.measurements import Measurement, estimate_rows, mean_counts
 from populace.measurements.public_marginals import PublicMarginals
 
 # A code that is further from the public table than so many deviations is taken as measured.
@@ -33,8 +33,7 @@ def shrink_to_public(items: Sequence[Measurement], public: PublicMarginals | Non
     if not known:
         return tuple(items)
     merged = {name: mean_counts(same) for name, same in alone.items() if name in known}
-    weights = [1 / (float(item.variance) * item.counts.size) for item in items]
-    total = max(1.0, float(np.average([item.counts.sum() for item in items], weights=weights)))
+    total = max(1.0, estimate_rows(items)[0])
     found = [
         item
         for item in items

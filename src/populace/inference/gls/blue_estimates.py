@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
@@ -161,9 +161,6 @@ def _is_wide(item: Measurement) -> bool:
 
 def _sum_table(item: Measurement, marginal: Marginal) -> tuple[Table, Table]:
     """Return the sums of one table over some of its columns, and their variances."""
-    clique = item.marginal.clique
-    others = tuple(axis for axis, name in enumerate(clique) if name not in marginal.clique)
-    kept = [name for name in clique if name in marginal.clique]
-    values = item.counts.sum(axis=others).transpose([kept.index(name) for name in marginal.clique])
+    values = sum_onto(item.counts, item.marginal.clique, marginal.clique)
     noise = float(item.variance) * (item.counts.size // values.size)
     return values.astype(np.float64), np.full(values.shape, noise)

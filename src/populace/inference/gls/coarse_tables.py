@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.marginals import Clique, Domain, Grouping, Marginal
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed
 
@@ -21,7 +21,7 @@ Lookup = npt.NDArray[np.int64]
 MAX_SPREAD_CELLS = 2**24
 
 
-def common_refinement(ways: Sequence[Grouping]) -> Grouping:
+def common_refinement(variants: Sequence[Grouping]) -> Grouping:
     """Return the grouping that tells apart what any of some groupings of a column does, and nothing else.
 
     Where that is one of them, it is returned as it is.
@@ -31,10 +31,12 @@ def common_refinement(ways: Sequence[Grouping]) -> Grouping:
     >>> common_refinement([Grouping("x", (1, 0, 0, 2)), Grouping("x", (0, 0, 0, 1))]).groups
     (1, 0, 0, 2)
     """
-    groups = np.unique(np.stack([way.lookup for way in ways]), axis=1, return_inverse=True)[1].reshape(-1)
+    groups = np.unique(np.stack([variant.lookup for variant in variants]), axis=1, return_inverse=True)[
+        1
+    ].reshape(-1)
     size = int(groups.max()) + 1
-    same = [way for way in ways if way.size == size]
-    return same[0] if same else Grouping(ways[0].column, tuple(groups.tolist()))
+    same = [variant for variant in variants if variant.size == size]
+    return same[0] if same else Grouping(variants[0].column, tuple(groups.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,12 +145,8 @@ def _coarsened_columns(marginal: Marginal, groupings: Mapping[str, Grouping]) ->
 
 def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:
     """Return the table of some columns, in their order, that a table adds up to."""
-    clique = item.marginal.clique
-    axes = tuple(axis for axis, name in enumerate(clique) if name not in names)
-    left = [name for name in clique if name in names]
-    counts = np.asarray(item.counts.sum(axis=axes)).transpose([left.index(name) for name in names])
-    ways = [item.marginal.grouping(name) for name in names]
-    kept = Marginal(tuple(names), tuple(way for way in ways if way is not None))
+    counts = sum_onto(item.counts, item.marginal.clique, names)
+    kept = Marginal.grouped(tuple(names), {each.column: each for each in item.marginal.groupings})
     return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
 
 

@@ -54,14 +54,16 @@ class ColumnEvidence:
     @staticmethod
     def of_tables(tables: Sequence[Measurement], *, size: int, grouping: Grouping | None) -> ColumnEvidence:
         """Return the evidence of measurements of one column, in any groupings, for a model that groups it as said."""
-        ways = list(dict.fromkeys(way for table in tables for way in table.marginal.groupings))
+        variants = list(dict.fromkeys(variant for table in tables for variant in table.marginal.groupings))
         # A model without a grouping asks for every code.
-        lookups = [np.arange(size)] if grouping is None else [way.lookup for way in (grouping, *ways)]
+        lookups = (
+            [np.arange(size)] if grouping is None else [variant.lookup for variant in (grouping, *variants)]
+        )
         _, first, atoms = np.unique(np.stack(lookups), axis=1, return_index=True, return_inverse=True)
         atoms = atoms.reshape(-1)
         count = len(first)
         diagonal, weighted = np.zeros(count), np.zeros(count)
-        dense = np.zeros((count, count)) if any(way.size < count for way in ways) else None
+        dense = np.zeros((count, count)) if any(variant.size < count for variant in variants) else None
         fine, known = np.zeros(size), 0.0
         for table in tables:
             precision = 1 / float(table.variance)

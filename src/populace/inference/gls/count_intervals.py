@@ -11,15 +11,16 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.marginals import Clique, Marginal
 from populace.inference.constraints.support import Support
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.blue_estimates import BlueEstimates, GroupingOrigin, cell_lookup
 from populace.inference.gls.interval_half_width import CONFIDENCE_LEVEL, interval_half_width
 from populace.inference.gls.observations import sum_groups
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, describe_marginals
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount
-from populace.schema.conditions.rules import NO_RULES, Allowed, Rules, Totals
+from populace.schema.conditions.rules import Allowed
 
 # Public totals enter least squares as measurements with so small a part of the smallest variance.
 _TOTALS_VARIANCE_PART = Fraction(1, 10**6)
@@ -35,25 +36,26 @@ class CountInterval:
     marginal: Marginal
     estimate: Table
     error: Table
-    reach: Table
+    half_width: Table
 
     @property
     def low(self) -> Table:
         """The lower ends of the intervals."""
-        return self.estimate - self.reach
+        return self.estimate - self.half_width
 
     @property
     def high(self) -> Table:
         """The upper ends of the intervals."""
-        return self.estimate + self.reach
+        return self.estimate + self.half_width
 
 
 class CountIntervals:
     """The marginals that measurements determine, with intervals that hold the true count with probability `level`.
 
+    >>> from populace.core.marginals import Domain
     >>> flips = Measurement(Marginal(("coin",)), np.array([33, 13]), Fraction(25))
     >>> rows = Measurement(Marginal(()), np.array(40), Fraction(4))
-    >>> found = CountIntervals([flips, rows], domain=Domain({"coin": 2}))
+    >>> found = CountIntervals([flips, rows], space=ModelSpace(domain=Domain({"coin": 2})))
     >>> found
     Intervals of number of rows, 1 column, each right with probability 0.95
     >>> coin = found.of("coin")
@@ -65,9 +67,7 @@ class CountIntervals:
         self,
         items: Sequence[Measurement],
         *,
-        domain: Domain,
-        rules: Rules = NO_RULES,
-        totals: Sequence[Totals] = (),
+        space: ModelSpace,
         laplace: bool = False,
         groups: GroupingOrigin = GroupingOrigin.CHOSEN,
         level: float = CONFIDENCE_LEVEL,
@@ -78,18 +78,16 @@ class CountIntervals:
         if not 0 < level < 1:
             raise UsageError(f"the level is {level}.", hint="give a number between 0 and 1, such as 0.95")
         self._items = tuple(items)
-        self._domain = domain
-        self._rules = rules
-        self._totals = tuple(totals)
+        self._space, self._domain = space, space.domain
         self._laplace = laplace
         self._level = level
         self._bias = bias
         certain = _TOTALS_VARIANCE_PART * min(item.variance for item in items)
         self._pool = BlueEstimates(
             items,
-            domain=domain,
-            certain=[Measurement(Marginal(total.clique), total.counts, certain) for total in totals],
-            rows=float(totals[0].counts.sum()) if totals else None,
+            domain=space.domain,
+            certain=[Measurement(Marginal(total.clique), total.counts, certain) for total in space.totals],
+            rows=space.rows,
             groups=groups,
         )
 
@@ -148,12 +146,14 @@ class CountIntervals:
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
         allowed = self._allowed(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
-        far = interval_half_width(
+        half_width = interval_half_width(
             variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
         )
         if self._bias:
-            far = np.where(variance > 0, far + self._bias * self._summed(marginal), far)
-        return CountInterval(marginal=marginal, estimate=values, error=np.sqrt(variance), reach=far)
+            half_width = np.where(variance > 0, half_width + self._bias * self._summed(marginal), half_width)
+        return CountInterval(
+            marginal=marginal, estimate=values, error=np.sqrt(variance), half_width=half_width
+        )
 
     def _summed(self, marginal: Marginal) -> Table:
         """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
@@ -170,12 +170,9 @@ class CountIntervals:
 
     def _known(self, marginal: Marginal) -> Table | None:
         """Return the counts of a marginal if they are public."""
-        for total in self._totals:
+        for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
-                others = tuple(i for i, name in enumerate(total.clique) if name not in marginal.clique)
-                table: Table = total.counts.sum(axis=others).astype(np.float64)
-                kept = [name for name in total.clique if name in marginal.clique]
-                table = table.transpose([kept.index(name) for name in marginal.clique])
+                table = sum_onto(total.counts.astype(np.float64), total.clique, marginal.clique)
                 for axis, name in enumerate(marginal.clique):
                     grouping = marginal.grouping(name)
                     table = table if grouping is None else sum_groups(table, grouping, axis=axis)
@@ -199,7 +196,7 @@ class CountIntervals:
 
     @cached_property
     def _possible(self) -> Support | None:
-        return Support(self._rules) if self._rules.rules else None
+        return Support(self._space.rules) if self._space.rules.rules else None
 
     def _allowed(self, marginal: Marginal) -> Allowed:
         """Say of every cell whether the rules let a row be in it."""
@@ -211,7 +208,7 @@ class CountIntervals:
             return np.broadcast_to(np.True_, shape)
         table = self._possible.table(constrained).astype(np.float64)
         for axis, name in enumerate(constrained):
-            classes = self._rules.classes[name]
+            classes = self._space.rules.classes[name]
             cells = cell_lookup(marginal.grouping(name), self._domain[name])
             meets = np.zeros((int(cells.max()) + 1, classes.size))
             meets[cells, classes.lookup] = 1.0
@@ -233,9 +230,7 @@ def intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) ->
     schema, laws = measurements.schema, [charged.spend.mechanism for charged in measurements.record.spends]
     return CountIntervals(
         measurements.items,
-        domain=schema.domain,
-        rules=schema.rules,
-        totals=schema.totals,
+        space=ModelSpace.of(schema),
         laplace=any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in laws),
         level=level,
         bias=max(

@@ -14,7 +14,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
 from populace.inference.factor import Table
 from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
-from populace.inference.gls.observations import Observation
+from populace.inference.gls.observations import Observation, separable_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,11 @@ def estimate_gls(
             if len(part) > 1
         },
     )
+
+
+def estimate_total(observations: Sequence[Observation], *, domain: Domain) -> float:
+    """Return the least-squares estimate of the number of rows, at least 1."""
+    return max(1.0, estimate_gls([separable_part(o) for o in observations], domain=domain).total)
 
 
 def _split_effects(values: Table, clique: Clique, domain: Domain) -> Iterator[tuple[Clique, Table, float]]:

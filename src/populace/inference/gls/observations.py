@@ -11,7 +11,7 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
-from populace.inference.factor import Table
+from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.measurements.measurements import Measurement
 
@@ -52,12 +52,14 @@ def common_groupings(
             else:
                 several.setdefault(grouping.column, []).append(grouping)
     keys = classes or {}
-    single = {name: ways.pop() for name, ways in alone.items() if len(ways) == 1}
-    found = {n: way for n, way in single.items() if n not in keys or refines(way, keys[n])}
-    for name, ways in several.items():
-        way = common_refinement(ways)
+    single = {name: variants.pop() for name, variants in alone.items() if len(variants) == 1}
+    found = {n: variant for n, variant in single.items() if n not in keys or refines(variant, keys[n])}
+    for name, variants in several.items():
+        variant = common_refinement(variants)
         found[name] = (
-            way if name not in keys or refines(way, keys[name]) else common_refinement([way, keys[name]])
+            variant
+            if name not in keys or refines(variant, keys[name])
+            else common_refinement([variant, keys[name]])
         )
         if fixed.get(name, found[name]) != found[name]:
             raise UsageError(
@@ -111,8 +113,7 @@ def _carry_to_groups(
             hint=f"its shape must be {marginal.shape(domain)} and its variance above 0",
         )
     clique = tuple(sorted(marginal.clique, key=place.__getitem__))
-    order = [marginal.clique.index(column) for column in clique]
-    values = measurement.counts.astype(np.float64).transpose(order)
+    values = sum_onto(measurement.counts.astype(np.float64), marginal.clique, clique)
     variance = np.full(values.shape, float(measurement.variance))
     for axis, column in enumerate(clique):
         if column in groupings and marginal.grouping(column) is None:
@@ -142,8 +143,8 @@ def _combine_groupings(same: Sequence[Measurement], *, size: int, grouping: Grou
     precision = np.zeros((size, size))
     weighted = np.zeros(size)
     for item in sorted(same, key=lambda m: (float(m.variance), m.counts.tobytes())):
-        ways = item.marginal.groupings
-        lookup = ways[0].lookup if ways else np.arange(size)
+        variants = item.marginal.groupings
+        lookup = variants[0].lookup if variants else np.arange(size)
         precision += (lookup[:, None] == lookup[None, :]) / float(item.variance)
         weighted += item.counts[lookup] / float(item.variance)
     # What no table tells apart is shared evenly, with next to no weight.

@@ -82,14 +82,14 @@ class CliqueCost:
             grown: dict[int, int] = {}
             for name in names:
                 # Beyond the last node that has the column, every node on the way gets it.
-                for node in reversed(self._way(self._home[name], meeting)):
+                for node in reversed(self._path(self._home[name], meeting)):
                     if name in self._sets[node]:
                         break
                     grown[node] = grown.get(node, 1) * self._domain[name]
             least = min(least, sum(self._cells[node] * (factor - 1) for node, factor in grown.items()))
         return int(least)
 
-    def _way(self, start: int, end: int) -> list[int]:
+    def _path(self, start: int, end: int) -> list[int]:
         up, down = [start], [end]
         # A node's parent stands before it, so the later of the two is never above the other.
         while up[-1] != down[-1]:

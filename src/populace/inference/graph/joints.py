@@ -42,7 +42,7 @@ class JointTables:
                 self._part[i] = self._part[parent]
         self._apart: dict[Clique, Table] = {}
         self._sums: dict[tuple[int, Clique], Table] = {}
-        self._told: dict[tuple[int, Clique], Table] = {}
+        self._messages: dict[tuple[int, Clique], Table] = {}
 
     def table(self, clique: Clique) -> Table:
         """Return the probabilities of the cells of any columns, in their order.
@@ -59,8 +59,8 @@ class JointTables:
             own = tuple(columns)
             if own not in self._apart:
                 self._apart[own] = self._together(own)
-            told = self._apart[own]
-            whole = whole * told.reshape([self._domain[c] if c in columns else 1 for c in clique])
+            message = self._apart[own]
+            whole = whole * message.reshape([self._domain[c] if c in columns else 1 for c in clique])
         return whole
 
     def _together(self, clique: Clique) -> Table:
@@ -86,14 +86,14 @@ class JointTables:
             nodes.add(self._tree.parents[lowest])
         return nodes.pop()
 
-    def _tell(self, node: int, wanted: Clique) -> Table:
+    def _message(self, node: int, wanted: Clique) -> Table:
         """Return the probabilities of columns at or below a node given its separator's cells."""
         key = node, wanted
-        if key not in self._told:
+        if key not in self._messages:
             separator = self._tree.separators[node]
             columns, table = self._gathered(node, wanted, given=separator)
-            self._told[key] = table.transpose([columns.index(column) for column in (*separator, *wanted)])
-        return self._told[key]
+            self._messages[key] = table.transpose([columns.index(column) for column in (*separator, *wanted)])
+        return self._messages[key]
 
     def _gathered(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
         """Return a table of the wanted columns, and of those given, from a node and the branches below it."""
@@ -120,9 +120,9 @@ class JointTables:
         outer = tuple(c for c in columns if c not in separator)
         sizes = [math.prod(self._domain.shape(part)) for part in (shared, outer, inner, below)]
         left = table.transpose([columns.index(c) for c in (*shared, *outer, *inner)])
-        told = self._tell(child, below)
-        right = told.transpose(
-            [separator.index(c) for c in (*shared, *inner)] + list(range(len(separator), told.ndim))
+        message = self._message(child, below)
+        right = message.transpose(
+            [separator.index(c) for c in (*shared, *inner)] + list(range(len(separator), message.ndim))
         )
         product = np.matmul(
             left.reshape(sizes[0], sizes[1], sizes[2]), right.reshape(sizes[0], sizes[2], sizes[3])

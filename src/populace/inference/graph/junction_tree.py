@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from populace._native.kernels import eliminate_columns
+from populace._native.kernels import eliminate_variables
 from populace.core.marginals import Clique, Domain
 
 _EliminationCost = Callable[[int, Sequence[int], Sequence[int]], tuple[bool, int, int]]
@@ -107,7 +107,7 @@ def eliminate(cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool) -
     A column that adds no edge comes before all others. It costs the sum of `costs` over its table or, with
     `by_edges`, the sum over the edges to add of the products of their ends' costs.
     """
-    found = eliminate_columns(cliques, costs=costs, by_edges=by_edges)
+    found = eliminate_variables(cliques, costs=costs, by_edges=by_edges)
     if found is None:
         return _eliminate_in_python(cliques, costs=costs, price=_edge_price if by_edges else _table_price)
     return found
@@ -116,30 +116,30 @@ def eliminate(cliques: Sequence[int], *, costs: Sequence[int], by_edges: bool) -
 def _eliminate_in_python(
     cliques: Iterable[int], *, costs: Sequence[int], price: _EliminationCost
 ) -> tuple[list[int], bool]:
-    reach = [1 << i for i in range(len(costs))]
+    neighbours = [1 << i for i in range(len(costs))]
     for mask in cliques:
         for i in _bits(mask):
-            reach[i] |= mask
-    prices = {i: price(i, reach, costs) for i in range(len(reach))}
+            neighbours[i] |= mask
+    prices = {i: price(i, neighbours, costs) for i in range(len(neighbours))}
     kept: list[int] = []
     # The tables so far that hold a column: one of them may hold the table of its elimination too.
-    holding: list[list[int]] = [[] for _ in reach]
+    holding: list[list[int]] = [[] for _ in neighbours]
     chordal = True
     while prices:
         adds_edges, _, column = min(prices.values())
         del prices[column]
         chordal = chordal and not adds_edges
-        table = reach[column]
+        table = neighbours[column]
         if all(table & ~other for other in holding[column]):
             kept.append(table)
         rest = touched = table & ~(1 << column)
         for i in _bits(rest):
             holding[i].append(table)
-            reach[i] = (reach[i] | rest) & ~(1 << column)
-            touched |= reach[i]
+            neighbours[i] = (neighbours[i] | rest) & ~(1 << column)
+            touched |= neighbours[i]
         # New edges may complete the neighbourhood of columns next to their ends.
         for i in _bits(touched if adds_edges else rest):
-            prices[i] = price(i, reach, costs)
+            prices[i] = price(i, neighbours, costs)
     return kept, chordal
 
 
@@ -165,18 +165,18 @@ def _widest_spanning_tree(masks: Sequence[int], *, first: int) -> tuple[list[int
     return parents, order
 
 
-def _table_price(column: int, reach: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
+def _table_price(column: int, neighbours: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and the cost of its table."""
-    table = reach[column]
-    joins = any(table & ~reach[i] for i in _bits(table))
+    table = neighbours[column]
+    joins = any(table & ~neighbours[i] for i in _bits(table))
     return joins, sum(costs[i] for i in _bits(table)), column
 
 
-def _edge_price(column: int, reach: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
+def _edge_price(column: int, neighbours: Sequence[int], costs: Sequence[int]) -> tuple[bool, int, int]:
     """Price the elimination of a column: whether it joins columns that were apart, and twice what these edges cost."""
-    table, twice = reach[column], 0
+    table, twice = neighbours[column], 0
     for i in _bits(table):
-        if apart := table & ~reach[i]:
+        if apart := table & ~neighbours[i]:
             twice += costs[i] * sum(costs[j] for j in _bits(apart))
     return twice > 0, twice, column
 
@@ -191,3 +191,24 @@ def _iterate(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def split_spanning_forest(cliques: Sequence[Clique]) -> tuple[list[Clique], list[Clique]]:
+    """Return the cliques that join columns not joined before, and the others, both in their order.
+
+    A forest costs few cells. In the order of what they say alone, cliques of a few columns would fill the tree, and
+    columns that are close to one other column each would stand by themselves.
+
+    >>> split_spanning_forest([("a", "b"), ("b", "c"), ("a", "c")])
+    ([('a', 'b'), ('b', 'c')], [('a', 'c')])
+    """
+    part = {name: name for clique in cliques for name in clique}
+    forest, others = [], []
+    for clique in cliques:
+        parts = {part[name] for name in clique}
+        if len(parts) < len(clique):
+            others.append(clique)
+            continue
+        forest.append(clique)
+        part = {name: clique[0] if where in parts else where for name, where in part.items()}
+    return forest, others

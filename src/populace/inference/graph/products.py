@@ -89,11 +89,11 @@ class ProductPropagation:
     def _gather(self, weights: Sequence[Table]) -> bool:
         """Fill every node's table, and its sums over its separator, from the leaves up; say whether sums are safe."""
         above, shapes = self._plan.above, self._plan.separator_shapes
-        told: dict[int, Table] = {}
+        messages: dict[int, Table] = {}
         for i in range(len(self._work) - 1, -1, -1):
             parts = [*self._fixed[i]]
             parts += [self._slots[f].spread(weights[f]) for f in self._factors[i]]
-            parts += [told.pop(k) for k in self._children[i]]
+            parts += [messages.pop(k) for k in self._children[i]]
             table = _multiply_pairwise(parts, order=self._orders[i], out=self._work[i])
             matrix = table.reshape(math.prod(shapes[i]), -1)
             sums = self._sums[i] = matrix @ cached_ones(matrix.shape[1])
@@ -104,7 +104,7 @@ class ProductPropagation:
             if not (_MIN_WEIGHT < most < 1 / _MIN_WEIGHT and least > _MIN_WEIGHT * most):
                 return False
             if i:
-                told[i] = above[i - 1].spread((sums / most).reshape(shapes[i]))
+                messages[i] = above[i - 1].spread((sums / most).reshape(shapes[i]))
         return True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from populace._native.kernels import carry_cells, compiled
+from populace._native.kernels import compiled, scale_to_separator
 from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table, cell_strides
 from populace.inference.graph.joints import JointTables
@@ -89,7 +89,7 @@ class Propagation:
 
     def _carry(self, beliefs: Sequence[Table], *, source: int, target: int, lower: int) -> None:
         shared, nodes = self.tree.separators[lower], self.tree.nodes
-        carry_cells(
+        scale_to_separator(
             beliefs[source].reshape(-1),
             beliefs[target].reshape(-1),
             np.empty(2 * self._rows[lower]),

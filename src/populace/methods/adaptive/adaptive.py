@@ -15,8 +15,9 @@ from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.adaptive.pair_screen import PairScreen
-from populace.methods.adaptive.triples import TRIPLE_SHARE, measure_triples
+from populace.methods.adaptive.triples import measure_triples
 from populace.methods.independent import measure_columns
 from populace.methods.method import MAX_COLUMNS, Method, PublicTableUse
 from populace.methods.oracle import Oracle
@@ -29,19 +30,6 @@ from populace.methods.selection.budget_allocation import (
 )
 from populace.methods.selection.measure_batch import measure_batch, round_down_share
 from populace.methods.workload import Workload
-
-FIRST_SHARE = Fraction(10, 100)
-SCORE_SHARE = Fraction(2, 100)
-# A pair whose score is this many deviations of the score's noise above 0 is no better than one of score 0.
-DOUBT = 1.0
-# Two columns of two codes and any third, or columns of 2, 3 and fewer than 6: no others save anything.
-MOST_SAVING, MOST_TRIPLES = 100, 5000
-# When pairs err by less than this on average, in total variation, triples are worth a look.
-CLEAN = 0.01
-# Distances are clear when their noise is this part of all rows.
-CLEAR, MOST_LOOKS = 0.03, 2
-# Whether to believe a public table is worth more of a budget where the look would not tell.
-MOST_DOUBTFUL = Fraction(10, 100)
 
 
 def measure_adaptive(
@@ -76,40 +64,42 @@ def _measure_columns_and_pairs(
     each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
     # No column is left out at first, however small beside others.
     each = np.maximum(each, each.max() / 100)
-    first = measure_batch(oracle, [Marginal((name,)) for name in names], each, share=FIRST_SHARE)
-    view = PairScreen(oracle, first)
-    pairs = view.pairs(weights)
+    first = measure_batch(
+        oracle, [Marginal((name,)) for name in names], each, share=ADAPTIVE_CONFIG.first_share
+    )
+    screen = PairScreen(oracle, first)
+    pairs = screen.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
-    deviation = math.sqrt(2 * len(names) / (float(1 - FIRST_SHARE) * precision))
+    deviation = math.sqrt(2 * len(names) / (float(1 - ADAPTIVE_CONFIG.first_share) * precision))
     # What a public table says of a pair is worth a look also where measuring it never would be.
     pairs = (
         pairs
         if oracle.public is not None
         else [
             pair
-            for pair, cost in zip(pairs, view.costs(pairs, deviation=deviation), strict=True)
-            if view.most(pair) > cost * deviation
+            for pair, cost in zip(pairs, screen.costs(pairs, deviation=deviation), strict=True)
+            if screen.max_distance(pair) > cost * deviation
         ]
     )
     if not pairs:
         return first + measure_batch(
-            oracle, [Marginal((name,)) for name in names], each, share=1 - FIRST_SHARE
+            oracle, [Marginal((name,)) for name in names], each, share=1 - ADAPTIVE_CONFIG.first_share
         ), nothing
     progress("looking at pairs", 0.2)
-    scores, doubts, taken = score_pairs(oracle, view, pairs)
-    trusted = view.trusted
-    left = 1 - FIRST_SHARE - taken
+    scores, doubts, taken = score_pairs(oracle, screen, pairs)
+    trusted = screen.trusted
+    left = 1 - ADAPTIVE_CONFIG.first_share - taken
     budget = float(left) * precision
-    singles = map_precisions(pairs, [(name,) for name in names], domain=view.domain)
-    columns = view.columns(weights, deviation=deviation / math.sqrt(2))
+    singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain)
+    columns = screen.columns(weights, deviation=deviation / math.sqrt(2))
     important = np.array([float(weights[pair]) for pair in pairs])
-    gains = important * (scores - DOUBT * doubts)
-    costs = important * view.costs(pairs, deviation=deviation)
+    gains = important * (scores - ADAPTIVE_CONFIG.score_deviations * doubts)
+    costs = important * screen.costs(pairs, deviation=deviation)
     chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
     first_plan = _plan_batch(
         [pairs[number] for number in chosen.tolist()],
         costs[chosen],
-        view=view,
+        screen=screen,
         columns=columns,
         budget=budget,
     )
@@ -120,22 +110,22 @@ def _measure_columns_and_pairs(
     if share == left:
         return measured, trusted
     progress("measuring pairs", 0.8)
-    view = PairScreen(oracle, measured, trusted=trusted)
-    asked = [pairs[number] for number in chosen.tolist() if view.tells(pairs[number])]
+    screen = PairScreen(oracle, measured, trusted=trusted)
+    asked = [pairs[number] for number in chosen.tolist() if screen.is_informative(pairs[number])]
     if not asked:
         return measured + measure_batch(
             oracle, [Marginal((name,)) for name in names], each, share=left - share
         ), trusted
     budget = float(left - share) * precision
     deviation = math.sqrt(len(asked) / budget)
-    columns = view.columns(weights, deviation=deviation)
-    costs = np.array([float(weights[pair]) for pair in asked]) * view.costs(asked, deviation=deviation)
-    plan = _plan_batch(asked, costs, view=view, columns=columns, budget=budget)
-    marginals = [view.marginal(table) for table in plan.tables]
+    columns = screen.columns(weights, deviation=deviation)
+    costs = np.array([float(weights[pair]) for pair in asked]) * screen.costs(asked, deviation=deviation)
+    plan = _plan_batch(asked, costs, screen=screen, columns=columns, budget=budget)
+    marginals = [screen.marginal(table) for table in plan.tables]
     rest = left - share
-    clean = plan.error < CLEAN * 2 * view.total * len(asked)
+    clean = plan.error < ADAPTIVE_CONFIG.precise_pairs * 2 * screen.total * len(asked)
     further = any(len(clique) == 3 and clique not in plan.tables for clique in workload.weights)
-    kept = TRIPLE_SHARE * rest if clean and further else Fraction(0)
+    kept = ADAPTIVE_CONFIG.triple_share * rest if clean and further else Fraction(0)
     measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
     if kept:
         progress("measuring triples", 0.9)
@@ -156,7 +146,9 @@ class _BatchPlan:
     error: float
 
 
-def score_pairs(oracle: Oracle, view: PairScreen, pairs: Sequence[Clique]) -> tuple[Floats, Floats, Fraction]:
+def score_pairs(
+    oracle: Oracle, screen: PairScreen, pairs: Sequence[Clique]
+) -> tuple[Floats, Floats, Fraction]:
     """Return a noisy distance from independence for each pair, its deviation, and the share of the budget it took.
 
     The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
@@ -165,51 +157,59 @@ def score_pairs(oracle: Oracle, view: PairScreen, pairs: Sequence[Clique]) -> tu
     """
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
-    looks, taken = 0, Fraction(0)
-    if view.public is not None:
-        taken = _public_check_share(oracle, pairs=len(pairs), total=view.total)
+    rounds, taken = 0, Fraction(0)
+    if screen.public is not None:
+        taken = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
         noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
-        both = oracle.score(view.both(pairs), noise=noise).reshape(2, -1)
-        nearer = trust_public_pairs(both[0] - both[1], variance=2 * float(noise.variance))
-        view.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+        scores_twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
+        nearer = trust_public_pairs(scores_twice[0] - scores_twice[1], variance=2 * float(noise.variance))
+        screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
         precisions += 1 / float(noise.variance)
-        sums += np.where(nearer, both[1], both[0]) * precisions
-        looks = 1
-        if float(noise.variance) ** 0.5 <= CLEAR * view.total or len(among) <= len(view.domain):
+        sums += np.where(nearer, scores_twice[1], scores_twice[0]) * precisions
+        rounds = 1
+        if float(noise.variance) ** 0.5 <= ADAPTIVE_CONFIG.clear_score * screen.total or len(among) <= len(
+            screen.domain
+        ):
             return sums / precisions, precisions**-0.5, taken
         among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
-        noise = oracle.budget.score_noise(SCORE_SHARE, scores=len(among))
-        scores = oracle.score(view.candidates([pairs[number] for number in among.tolist()]), noise=noise)
+        noise = oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=len(among))
+        scores = oracle.score(screen.candidates([pairs[number] for number in among.tolist()]), noise=noise)
         sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        looks, taken = looks + 1, taken + SCORE_SHARE
+        rounds, taken = rounds + 1, taken + ADAPTIVE_CONFIG.score_share
         means = sums / precisions
         deviation = float(noise.variance) ** 0.5
-        if deviation <= CLEAR * view.total or looks == MOST_LOOKS or len(among) <= len(view.domain):
+        if (
+            deviation <= ADAPTIVE_CONFIG.clear_score * screen.total
+            or rounds == ADAPTIVE_CONFIG.max_score_rounds
+            or len(among) <= len(screen.domain)
+        ):
             return means, precisions**-0.5, taken
         among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
 
 
 def _public_check_share(oracle: Oracle, *, pairs: int, total: float) -> Fraction:
     """Return the share of the budget for a first look that says whether a public table is to be believed at all."""
-    noise = oracle.budget.score_noise(SCORE_SHARE, scores=2 * pairs)
+    noise = oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=2 * pairs)
     deviation = math.sqrt(2 * float(noise.variance) / pairs)
-    needed = min(1.0, float(SCORE_SHARE) * (deviation / (CLEAR * total)) ** 2)
-    return min(MOST_DOUBTFUL, max(SCORE_SHARE, round_down_share(needed)))
+    needed = min(
+        1.0, float(ADAPTIVE_CONFIG.score_share) * (deviation / (ADAPTIVE_CONFIG.clear_score * total)) ** 2
+    )
+    return min(ADAPTIVE_CONFIG.max_public_share, max(ADAPTIVE_CONFIG.score_share, round_down_share(needed)))
 
 
 def _plan_batch(
-    asked: Sequence[Clique], costs: Floats, *, view: PairScreen, columns: ColumnCosts, budget: float
+    asked: Sequence[Clique], costs: Floats, *, screen: PairScreen, columns: ColumnCosts, budget: float
 ) -> _BatchPlan:
     """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
-    tables = (*asked, *find_saving_triples(asked, domain=view.domain))
-    pairs = map_precisions(tables, asked, domain=view.domain)
+    tables = (*asked, *find_saving_triples(asked, domain=screen.domain))
+    pairs = map_precisions(tables, asked, domain=screen.domain)
     found, own = allocate(
         costs,
         tables=len(tables),
         pairs=pairs,
-        singles=map_precisions(tables, [(name,) for name in view.domain], domain=view.domain),
+        singles=map_precisions(tables, [(name,) for name in screen.domain], domain=screen.domain),
         columns=columns,
         budget=budget,
     )
@@ -227,7 +227,7 @@ def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Cliq
     [('a', 'b', 'c')]
     """
     known = set(pairs)
-    small = [name for name in domain if domain[name] <= MOST_SAVING]
+    small = [name for name in domain if domain[name] <= ADAPTIVE_CONFIG.max_saving_size]
     most = max((1 / domain[name] for name in small), default=0.0)
     found: list[Clique] = []
     for (_, first), (place, second) in combinations(enumerate(small), 2):
@@ -239,7 +239,7 @@ def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Cliq
                 for triple in triples
                 if sum(1 / domain[name] for name in triple) > 1 and known.issuperset(combinations(triple, 2))
             ]
-    return sorted(found, key=domain.cells)[:MOST_TRIPLES]
+    return sorted(found, key=domain.cells)[: ADAPTIVE_CONFIG.max_saving_triples]
 
 
 def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
@@ -265,7 +265,7 @@ def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.boo
     """
     mean = float(nearer.mean())
     spread = max(0.0, float(nearer.var()) - variance)
-    doubt = DOUBT * math.sqrt(variance / nearer.size)
+    doubt = ADAPTIVE_CONFIG.score_deviations * math.sqrt(variance / nearer.size)
     return np.asarray(mean - doubt + spread / (spread + variance) * (nearer - mean) > 0)
 
 

@@ -8,23 +8,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import Candidates, Clique, Grouping, Marginal
+from populace.core.marginals import Candidates, Clique, Marginal
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import rake_public_table
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.fit.public_prior import shrink_to_public
-from populace.measurements.measurements import Measurement, combine_repeats, group_repeats
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Measurement, combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import ColumnCosts, Floats
 from populace.methods.selection.candidates import take_smallest
-from populace.methods.selection.independence_baseline import IndependenceBaseline, fit_baseline
+from populace.methods.selection.independence_baseline import fit_baseline
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_SCREENED_CELLS = 2**25
-# A cleaned pair errs as if its residual had this rank: of the noise of m × n cells that of rank·(m + n) is left.
-RESIDUAL_RANK = 2.0
 
 
 class PairScreen:
@@ -40,37 +40,31 @@ class PairScreen:
         found = [combine_repeats(same) for same in group_repeats(shrink_to_public(measured, public))]
         alone = {item.marginal.clique[0]: item for item in found}
         self._columns = {name: alone[name] for name in oracle.domain}
-        groupings = group_rare_codes(self._columns.values(), oracle=oracle)
-        self._groupings: Mapping[str, Grouping] = {grouping.column: grouping for grouping in groupings}
-        self.domain = oracle.domain.grouped(groupings)
-        precisions = [1 / (float(item.variance) * item.counts.size) for item in self._columns.values()]
-        sums = [float(item.counts.sum()) for item in self._columns.values()]
-        self.total = max(1.0, float(np.average(sums, weights=precisions)))
-        self._baseline: IndependenceBaseline = fit_baseline(
-            list(self._columns.values()),
-            domain=oracle.domain,
-            groupings=self._groupings,
-            rules=oracle.rules,
-            total=self.total,
-        )
+        measured_columns = list(self._columns.values())
+        space = ModelSpace.of(oracle).group(group_rare_codes(measured_columns, oracle=oracle))
+        self._groupings, self.domain = space.groupings, space.grouped_domain
+        self.total = max(1.0, estimate_rows(measured_columns)[0])
+        self._baseline = fit_baseline(measured_columns, space=space, total=self.total)
         self._rng = np.random.default_rng(0)
 
-    def tells(self, pair: Clique) -> bool:
+    def is_informative(self, pair: Clique) -> bool:
         """Say whether a pair can tell anything: a column that is all one group has nothing to say about another."""
         return all(self.domain[name] > 1 for name in pair)
 
     def pairs(self, weights: Mapping[Clique, Fraction]) -> list[Clique]:
         """Return the pairs to look at, smallest first as far as memory reaches."""
-        return take_smallest(filter(self.tells, weights), domain=self.domain, cells=MAX_SCREENED_CELLS)
+        return take_smallest(
+            filter(self.is_informative, weights), domain=self.domain, cells=MAX_SCREENED_CELLS
+        )
 
     def marginal(self, clique: Clique) -> Marginal:
         """Return a table as it is asked for, in groups where there are some."""
         return Marginal.grouped(clique, self._groupings)
 
-    def both(self, pairs: Sequence[Clique]) -> Candidates:
+    def public_candidates(self, pairs: Sequence[Clique]) -> Candidates:
         """Return pairs twice: as single columns and rules imply, and as the public table has them."""
-        alone = [self._alone(pair) for pair in pairs]
-        known = [self._known(pair, beside=table) for pair, table in zip(pairs, alone, strict=True)]
+        alone = [self._independent_table(pair) for pair in pairs]
+        known = [self._public_table(pair, beside=table) for pair, table in zip(pairs, alone, strict=True)]
         estimates = tuple(np.rint(table).astype(np.int64) for table in (*alone, *known))
         return Candidates(2 * tuple(map(self.marginal, pairs)), estimates, (0,) * len(estimates))
 
@@ -88,13 +82,13 @@ class PairScreen:
         found = []
         for pair in pairs:
             table = self._table(pair)
-            left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
+            left = min(1.0, math.sqrt(ADAPTIVE_CONFIG.residual_rank * sum(table.shape) / table.size))
             possible = self._baseline.possible(pair)
-            error = self._error(table[possible], deviation=deviation * left)
+            error = self._noise_error(table[possible], deviation=deviation * left)
             found.append(max(float(error.sum()), 1e-9) / deviation)
         return np.array(found)
 
-    def most(self, pair: Clique) -> float:
+    def max_distance(self, pair: Clique) -> float:
         """Return how far a pair can be from independence at most: one column decides the other."""
         return 2 * self.total * min(1 - float((self._baseline.columns[name] ** 2).sum()) for name in pair)
 
@@ -106,7 +100,7 @@ class PairScreen:
                 importance[name] += float(weight)
         alone, rare = [], []
         for name, item in self._columns.items():
-            error = self._error(
+            error = self._noise_error(
                 project_to_simplex(item.counts.astype(float), total=self.total), deviation=deviation
             )
             error *= importance[name] / deviation
@@ -123,18 +117,18 @@ class PairScreen:
         )
 
     def _table(self, pair: Clique) -> Table:
-        alone = self._alone(pair)
-        return self._known(pair, beside=alone) if pair in self.trusted else alone
+        alone = self._independent_table(pair)
+        return self._public_table(pair, beside=alone) if pair in self.trusted else alone
 
-    def _alone(self, pair: Clique) -> Table:
+    def _independent_table(self, pair: Clique) -> Table:
         return self.total * self._baseline.pair(pair)
 
-    def _known(self, pair: Clique, *, beside: Table) -> Table:
+    def _public_table(self, pair: Clique, *, beside: Table) -> Table:
         """Return the public table of a pair, scaled to the columns of another one."""
         if self.public is None:
             return beside
         return rake_public_table(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
 
-    def _error(self, table: Table, *, deviation: float) -> Table:
+    def _noise_error(self, table: Table, *, deviation: float) -> Table:
         noisy = table + self._rng.normal(0.0, deviation, table.shape)
         return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)

@@ -13,20 +13,17 @@ from populace.inference.factor import Table
 from populace.inference.fit.fit_model import fit_model, rake_to_parts
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
+from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import choose_best_prefix
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.measure_batch import measure_batch
 from populace.methods.workload import Workload
 
-# Of what pairs would get.
-TRIPLE_SHARE = Fraction(30, 100)
-TRIPLE_SCORE_SHARE = Fraction(10, 100)
 # All candidate triples together, and how many of them: they are counted, estimated and kept at once.
 MAX_TRIPLE_TABLES_CELLS, MAX_CANDIDATE_TRIPLES = 2**23, 3000
-# What cleaning leaves of a triple's noise is taken for all of it: few triples are of low rank beside their pairs.
-DOUBT = 1.0
 
 
 def measure_triples(
@@ -36,12 +33,12 @@ def measure_triples(
 
     They are compared with the model of everything measured so far, in its groups.
     """
-    model = fit_model(measured, domain=oracle.domain, rules=oracle.rules, totals=oracle.totals)
+    model = fit_model(measured, space=ModelSpace.of(oracle))
     wanted = _unmeasured_triples(model, workload)
     if not wanted:
         return (), share
     tables = [rake_to_parts(model.grouped_marginal(triple), triple, known=model.targets) for triple in wanted]
-    noise = oracle.budget.score_noise(share * TRIPLE_SCORE_SHARE, scores=len(wanted))
+    noise = oracle.budget.score_noise(share * ADAPTIVE_CONFIG.triple_score_share, scores=len(wanted))
     scores = oracle.score(
         Candidates(
             tuple(Marginal.grouped(triple, model.groupings) for triple in wanted),
@@ -50,14 +47,14 @@ def measure_triples(
         ),
         noise=noise,
     )
-    left = share * (1 - TRIPLE_SCORE_SHARE)
+    left = share * (1 - ADAPTIVE_CONFIG.triple_score_share)
     heaviest = max(workload.weights[triple] for triple in wanted)
     important = np.array([float(workload.weights[triple] / heaviest) for triple in wanted])
     budget = float(left) / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
     deviation = math.sqrt(len(wanted) / budget)
     rng = np.random.default_rng(0)
     costs = important * np.array([_expected_error(table, deviation=deviation, rng=rng) for table in tables])
-    gains = important * (scores - DOUBT * float(noise.variance) ** 0.5)
+    gains = important * (scores - ADAPTIVE_CONFIG.score_deviations * float(noise.variance) ** 0.5)
     chosen = choose_best_prefix(gains, costs, budget=budget)
     if not chosen.size:
         return (), left

@@ -12,18 +12,13 @@ import numpy.typing as npt
 
 from populace.core.marginals import Counts
 from populace.inference.fit.projection import project_to_simplex
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid
 
 Floats = npt.NDArray[np.float64]
 # Noisy counts of stretches of cells in the look of this number, and their variance.
 AskCounts = Callable[[Sequence[CellRange], int], tuple[Floats, float]]
 
-# A stretch that holds more than this part of all rows is looked into, in so many parts, so many times.
-HEAVY_SHARE, FAN_OUT, SKETCH_ROUNDS = 1 / 20, 16, 3
-# It stands out of its noise by so many deviations.
-CERTAIN_DEVIATIONS = 4.0
-# As many bins as this, of one weight, are aimed at; so many are the most.
-TARGET_BINS, MAX_BINS = 26, 32
 # The first look follows the powers of ten over so many decades.
 _DECADES = 7
 
@@ -40,13 +35,13 @@ class HistogramSketch:
         """The rows in all stretches."""
         return max(1.0, float(self.counts.sum()))
 
-    def quantiles(self, grid: DiscoveryGrid, stretch: CellRange, parts: int) -> list[int]:
+    def quantiles(self, grid: DiscoveryGrid, cells: CellRange, parts: int) -> list[int]:
         """Return the units that cut a stretch into parts of one weight, rows being spread evenly between edges."""
         units = grid.starts[self.edges].astype(np.float64)
         weight = np.concatenate([[0.0], np.cumsum(self.counts)])
         # A little is everywhere, so that no part is left without an inner.
         weight += np.linspace(0.0, 1e-3 * self.rows, len(weight))
-        low, high = (float(np.interp(grid.starts[cell], units, weight)) for cell in stretch)
+        low, high = (float(np.interp(grid.starts[cell], units, weight)) for cell in cells)
         wanted = low + (high - low) * np.arange(1, parts) / parts
         return [int(unit) for unit in np.interp(wanted, weight, units)]
 
@@ -62,16 +57,16 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
     # Cut at 0, the noise of many empty parts would look like rows.
     counts = project_to_simplex(counts, total=rows)
     known = dict(zip(parts, counts.tolist(), strict=True))
-    for look in range(1, SKETCH_ROUNDS):
-        least = max(HEAVY_SHARE * rows, CERTAIN_DEVIATIONS * variance**0.5)
+    for number in range(1, len(DISCOVERY_CONFIG.sketch_parts)):
+        least = max(DISCOVERY_CONFIG.heavy_share * rows, DISCOVERY_CONFIG.certain_deviations * variance**0.5)
         heavy = [part for part, count in known.items() if part[1] - part[0] > 1 and count > least]
         if not heavy:
             break
-        parts = [inner for part in heavy for inner in grid.split_evenly(part, FAN_OUT)]
-        counts, variance = ask(parts, look)
+        parts = [inner for part in heavy for inner in grid.split_evenly(part, DISCOVERY_CONFIG.fan_out)]
+        counts, variance = ask(parts, number)
         place = 0
         for part in heavy:
-            held = len(grid.split_evenly(part, FAN_OUT))
+            held = len(grid.split_evenly(part, DISCOVERY_CONFIG.fan_out))
             found = project_to_simplex(counts[place : place + held], total=known.pop(part))
             known |= zip(parts[place : place + held], found.tolist(), strict=True)
             place += held
@@ -80,23 +75,25 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
     return HistogramSketch(edges, np.array([known[part] for part in order]))
 
 
-def choose_bin_edges(grid: DiscoveryGrid, drawn: HistogramSketch, *, deviation: float) -> list[int]:
+def choose_bin_edges(grid: DiscoveryGrid, sketch: HistogramSketch, *, deviation: float) -> list[int]:
     """Return the cells at which bins begin: of about one weight, so heavy that noise of this deviation is small in it.
 
     A cell that holds as many rows as a bin should is a bin by itself.
     """
-    weight = max(drawn.rows / TARGET_BINS, 2 * CERTAIN_DEVIATIONS * deviation)
+    weight = max(
+        sketch.rows / DISCOVERY_CONFIG.target_bins, 2 * DISCOVERY_CONFIG.certain_deviations * deviation
+    )
     while True:
-        cuts = _cut_at_weight(grid, drawn, weight=weight)
-        if len(cuts) <= MAX_BINS:
+        cuts = _cut_at_weight(grid, sketch, weight=weight)
+        if len(cuts) <= DISCOVERY_CONFIG.max_bins:
             return cuts
         weight *= 1.15
 
 
-def _cut_at_weight(grid: DiscoveryGrid, drawn: HistogramSketch, *, weight: float) -> list[int]:
+def _cut_at_weight(grid: DiscoveryGrid, sketch: HistogramSketch, *, weight: float) -> list[int]:
     pieces: list[tuple[CellRange, float]] = []
     for first, last, count in zip(
-        drawn.edges[:-1].tolist(), drawn.edges[1:].tolist(), drawn.counts, strict=True
+        sketch.edges[:-1].tolist(), sketch.edges[1:].tolist(), sketch.counts, strict=True
     ):
         times = min(int(count / weight + 0.5), last - first)
         inner = grid.split_evenly((first, last), times) if times > 1 else [(first, last)]

@@ -15,12 +15,12 @@ from itertools import pairwise
 import numpy as np
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Counts
-from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units, heaping_classes
-from populace.schema.columns.bins import MAX_BINS
 from populace.schema.columns.date_columns import DateColumn, TemporalColumn
 from populace.schema.columns.heaping_classes import CLOCK_STEPS, HeapingClasses, heaping_steps
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
 # Whole numbers and moments get cells of their own up to here; decimals have as many as a column may have bins.
@@ -36,7 +36,7 @@ _MAX_DISTINCT_UNITS = 2**52
 # Smaller ranges end where floats lose their digits, and exact arithmetic on them is slow.
 _MIN_MAGNITUDE = Fraction(1, 10**100)
 
-OpenColumn = UnknownBins | IntegerColumn | DecimalColumn | TemporalColumn
+OpenColumn = UnknownBins | StepColumn | DecimalColumn
 CellRange = tuple[int, int]
 
 
@@ -44,7 +44,7 @@ CellRange = tuple[int, int]
 class DiscoveryGrid:
     """A column in its cells: where they begin in units, where the last one stops, and the class of each."""
 
-    column: IntegerColumn | DecimalColumn | TemporalColumn
+    column: StepColumn | DecimalColumn
     unit: Fraction
     steps: tuple[int, ...]
     starts: Counts
@@ -59,14 +59,14 @@ class DiscoveryGrid:
         [0, 1, 1000, 1001]
         """
         fine, unit, step = _finest_column(column)
-        starts = bin_starts_in_units(fine, unit)
+        starts = fine.starts_in_units(unit)
         steps = () if isinstance(fine, DateColumn) else _class_steps(fine, starts, step=step)
-        classes = heaping_classes(fine, BinDensity(steps=steps)).classes(starts[:-1])
+        classes = fine.heaping_classes(steps).classes(starts[:-1])
         # Only cells of one value have a class other than the commonest; the last one ends at its roundest value.
         wide = np.diff(starts) > 1
         if isinstance(fine, DecimalColumn) and not fine.ends[1]:
             wide[-1] = False
-            classes[-1] = heaping_classes(fine, BinDensity(steps=steps)).classes(starts[-1:] - 1)[0]
+            classes[-1] = fine.heaping_classes(steps).classes(starts[-1:] - 1)[0]
         classes[wide] = 0
         return cls(fine, unit, steps, starts, classes)
 
@@ -78,17 +78,17 @@ class DiscoveryGrid:
     @property
     def ladder(self) -> HeapingClasses:
         """The classes of its values."""
-        return heaping_classes(self.column, BinDensity(steps=self.steps))
+        return self.column.heaping_classes(self.steps)
 
-    def places(self, column: IntegerColumn | DecimalColumn | TemporalColumn) -> Counts:
+    def places(self, column: StepColumn | DecimalColumn) -> Counts:
         """Return the cells at which the codes of a column with coarser bins begin, and the number of cells."""
-        return np.searchsorted(self.starts, bin_starts_in_units(column, self.unit))
+        return np.searchsorted(self.starts, column.starts_in_units(self.unit))
 
     def check(self, column: OpenColumn) -> None:
         """Refuse a column with a bin that does not begin where a cell does."""
         if isinstance(column, UnknownBins):
             return
-        wanted = bin_starts_in_units(column, self.unit)
+        wanted = column.starts_in_units(self.unit)
         if not np.array_equal(self.starts[self.places(column)], wanted):
             raise SchemaError(
                 f"column {column.name!r}: its bins are not made of whole cells, and what is inside cannot be learnt.",
@@ -137,9 +137,9 @@ def max_grid_cells(column: OpenColumn) -> int:
     >>> max_grid_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
     100
     """
-    known = column.learnt(()) if isinstance(column, UnknownBins) else column
+    known = column.with_domain(()) if isinstance(column, UnknownBins) else column
     if isinstance(known, DecimalColumn):
-        return max(known.levels, MAX_BINS)
+        return max(known.levels, LIMITS.max_decimal_bins)
     unit = (known.resolution or 1) if isinstance(known, TemporalColumn) else 1
     values = known.max // unit - known.min // unit + 1
     step = _integer_step(known, values)
@@ -150,9 +150,9 @@ def max_grid_cells(column: OpenColumn) -> int:
 
 def _finest_column(
     column: OpenColumn,
-) -> tuple[IntegerColumn | DecimalColumn | TemporalColumn, Fraction, int]:
+) -> tuple[StepColumn | DecimalColumn, Fraction, int]:
     """Return the column in its cells, its unit, and the step of which cells hold multiples alone, in units, or 0."""
-    known = column.learnt(()) if isinstance(column, UnknownBins) else replace(column, within=None)
+    known = column.with_domain(()) if isinstance(column, UnknownBins) else replace(column, density=None)
     if isinstance(known, DecimalColumn):
         return _finest_decimals(known)
     unit = 1
@@ -176,12 +176,12 @@ def _finest_column(
     return replace(known, starts=starts), Fraction(unit), step
 
 
-def _integer_step(column: IntegerColumn | TemporalColumn, values: int) -> int:
+def _integer_step(column: StepColumn, values: int) -> int:
     """Return 1, or the least step of which so many values have few enough multiples."""
     if values <= MAX_GRID_CELLS:
         return 1
     most = MAX_GRID_CELLS - 4 - 2 * min(column.levels, MAX_GRID_CELLS // _OWN_BINS_PART)
-    if isinstance(column, IntegerColumn):
+    if not isinstance(column, TemporalColumn):
         return int(_round_up_125(Fraction(2 * values, most)))
     clock = [
         step // max(1, column.resolution or 1) for step in CLOCK_STEPS if step % (column.resolution or 1) == 0
@@ -192,7 +192,7 @@ def _integer_step(column: IntegerColumn | TemporalColumn, values: int) -> int:
 
 def _finest_decimals(column: DecimalColumn) -> tuple[DecimalColumn, Fraction, int]:
     low, high = column.edges[0], column.edges[-1]
-    most = MAX_BINS - 6
+    most = LIMITS.max_decimal_bins - 6
     span = high - low
     if column.decimals is not None and span * 10**column.decimals <= most:
         unit = Fraction(1, 10**column.decimals)
@@ -253,9 +253,7 @@ def _alternating_starts(low: int, high: int, step: int, *, own: Sequence[int]) -
     return list(found[first & (low <= found) & (found <= high)].tolist())
 
 
-def _class_steps(
-    column: IntegerColumn | DecimalColumn | TemporalColumn, starts: Counts, *, step: int
-) -> tuple[int, ...]:
+def _class_steps(column: StepColumn | DecimalColumn, starts: Counts, *, step: int) -> tuple[int, ...]:
     """Return the steps of the classes of a column, in units; one class where no cell holds a multiple alone."""
     if not step:
         return (1,)

@@ -14,24 +14,16 @@ from typing import Protocol, TypeGuard
 from populace.core.errors import UsageError
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid, OpenColumn, max_grid_cells
 from populace.methods.discovery.numeric_discovery import BinOracle, discover_numeric
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.schema.columns.column import Column
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, as_declared
 from populace.schema.schema import Schema
-
-# What one column takes, and all of them together at most. Why: docs/decisions/learnt-domains.md.
-VALUES_SHARE, BASE_DISCOVERY_SHARE = Fraction(6, 100), Fraction(1, 4)
-# What a column of numbers takes, and what it takes more the less noise there is: over its deviation, in rows.
-BASE_NUMERIC_SHARE, EXTRA_NUMERIC_SHARE = Fraction(8, 100), Fraction(19, 100)
-# All together may take so much more then, and never more than this.
-EXTRA_DISCOVERY_SHARE, MAX_DISCOVERY_SHARE = Fraction(9, 100), Fraction(2, 5)
-# The part of δ that is set aside where values are learnt.
-KEY_SHARE = Fraction(1, 10)
 
 
 class DomainOracle(BinOracle, Protocol):
@@ -47,7 +39,11 @@ class DomainOracle(BinOracle, Protocol):
 
 def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
     """Return the part of δ that learning takes, or refuse before anything is spent what no budget can pay for."""
-    learnt = [name for name, column in schema.columns.items() if not column.open and column.draft.open]
+    learnt = [
+        name
+        for name, column in schema.columns.items()
+        if not column.needs_learning and as_declared(column).needs_learning
+    ]
     if learnt:
         raise UsageError(
             f"the domain of column {learnt[0]!r} was learnt by another run.",
@@ -59,7 +55,7 @@ def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
             f"the values of column {values[0]!r} cannot be learnt with delta 0.",
             hint="give a delta above 0, or list the values in the schema",
         )
-    return KEY_SHARE * delta if values else Fraction(0)
+    return DISCOVERY_CONFIG.delta_share * delta if values else Fraction(0)
 
 
 def largest_schema(schema: Schema) -> Schema:
@@ -84,7 +80,7 @@ def build_grids(schema: Schema) -> dict[str, DiscoveryGrid]:
 
 def with_grid_bins(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
     """Return the schema in which columns of unknown bins have the finest bins that learning looks at."""
-    return schema.replaced(
+    return schema.replace_columns(
         {name: grid.column for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
     )
 
@@ -95,7 +91,7 @@ def with_grid_columns(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> 
     Public totals of such columns count codes that it does not have; they say nothing about how rows are read.
     """
     totals = tuple(each for each in schema.totals if not grids.keys() & set(each.clique))
-    return replace(schema, totals=totals).replaced({name: grid.column for name, grid in grids.items()})
+    return replace(schema, totals=totals).replace_columns({name: grid.column for name, grid in grids.items()})
 
 
 def discover_domains(
@@ -113,7 +109,7 @@ def discover_domains(
     later. Looks that are not needed are left for later questions. `keys` is the part of δ for values, if not all that
     is set aside.
     """
-    names = schema.open
+    names = schema.columns_to_learn
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
     finder = opened(with_grid_columns(schema, grids=grids))
     budget = finder.budget
@@ -123,17 +119,17 @@ def discover_domains(
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
             mechanism = budget.key_mechanism(
-                min(VALUES_SHARE, BASE_DISCOVERY_SHARE / len(names)),
+                min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / len(names)),
                 delta=(budget.keys if keys is None else keys) / len(values),
             )
             # Sorted by text: the order of the file is private.
-            learnt[name] = column.learnt(sorted(finder.discover_values(name, mechanism=mechanism)))
+            learnt[name] = column.with_domain(sorted(finder.discover_values(name, mechanism=mechanism)))
     tables: list[Measurement] = []
     if values:
-        schema = schema.replaced(learnt)
+        schema = schema.replace_columns(learnt)
         finder = opened(with_grid_columns(schema, grids=grids))
     share = min(numeric_share(budget), max_discovery_share(budget) / max(len(names), 1))
-    for place, name in enumerate(schema.open):
+    for place, name in enumerate(schema.columns_to_learn):
         progress("learning domains", (len(values) + place) / len(names))
         column = schema.columns[name]
         if _is_open_numeric(column):
@@ -141,25 +137,33 @@ def discover_domains(
                 finder, column, grid=grids[name], budget=budget, share=share
             )
             tables += found
-    return schema.replaced(learnt), tuple(tables)
+    return schema.replace_columns(learnt), tuple(tables)
 
 
 def discovery_share(schema: Schema, *, budget: Budget) -> Fraction:
     """Return the share of the budget that learning takes at most, of everything that the schema leaves open."""
-    count = max(len(schema.open), 1)
+    count = max(len(schema.columns_to_learn), 1)
     number = min(numeric_share(budget), max_discovery_share(budget) / count)
-    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.open)
-    return values * min(VALUES_SHARE, BASE_DISCOVERY_SHARE / count) + (len(schema.open) - values) * number
+    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.columns_to_learn)
+    return (
+        values * min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / count)
+        + (len(schema.columns_to_learn) - values) * number
+    )
 
 
 def numeric_share(budget: Budget) -> Fraction:
     """Return the share of the budget for one column of numbers: the more, the less noise there is in all."""
-    return BASE_NUMERIC_SHARE + EXTRA_NUMERIC_SHARE * _inverse_deviation(budget)
+    return DISCOVERY_CONFIG.base_numeric_share + DISCOVERY_CONFIG.extra_numeric_share * _inverse_deviation(
+        budget
+    )
 
 
 def max_discovery_share(budget: Budget) -> Fraction:
     """Return the share of the budget for all that is learnt, at most: the more, the less noise there is in all."""
-    return min(BASE_DISCOVERY_SHARE + EXTRA_DISCOVERY_SHARE * _inverse_deviation(budget), MAX_DISCOVERY_SHARE)
+    return min(
+        DISCOVERY_CONFIG.base_share + DISCOVERY_CONFIG.extra_share * _inverse_deviation(budget),
+        DISCOVERY_CONFIG.max_share,
+    )
 
 
 def _inverse_deviation(budget: Budget) -> Fraction:
@@ -170,4 +174,4 @@ def _inverse_deviation(budget: Budget) -> Fraction:
 
 def _is_open_numeric(column: Column) -> TypeGuard[OpenColumn]:
     """Say whether something about a column of numbers or dates is to be learnt."""
-    return column.open and isinstance(column, UnknownBins | IntegerColumn | DecimalColumn | TemporalColumn)
+    return column.needs_learning and isinstance(column, UnknownBins | StepColumn | DecimalColumn)

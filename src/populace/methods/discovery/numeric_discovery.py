@@ -17,13 +17,13 @@ import numpy as np
 from populace.core.marginals import Counts, Marginal
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import (
-    CERTAIN_DEVIATIONS,
     Floats,
     HistogramSketch,
     choose_bin_edges,
     decade_ranges,
     sketch_histogram,
 )
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid, OpenColumn
 from populace.methods.discovery.within_bin_density import (
     integer_weights,
@@ -34,17 +34,11 @@ from populace.methods.discovery.within_bin_density import (
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
 from populace.schema.columns.bin_density import BinDensity
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
-# What a column's share is spent on: looks, bins, stretches inside them, finer stretches, classes.
-SKETCH_PARTS, BIN_PART = (Fraction(8, 100), Fraction(4, 100), Fraction(4, 100)), Fraction(24, 100)
-COARSE_PART, FINE_PART, CLASS_PART = Fraction(32, 100), Fraction(18, 100), Fraction(10, 100)
-# Every bin is cut in so many stretches, and those that hold rows in so many again.
-COARSE_RANGES, FINE_RANGES = 4, 12
-
-BinnedColumn = IntegerColumn | DecimalColumn | TemporalColumn
+BinnedColumn = StepColumn | DecimalColumn
 
 
 class BinOracle(Protocol):
@@ -64,7 +58,7 @@ class GridOracle:
     budget: Budget
     share: Fraction
 
-    def stretches(self, parts: Sequence[CellRange], part: Fraction) -> tuple[Floats, float]:
+    def measure_ranges(self, parts: Sequence[CellRange], part: Fraction) -> tuple[Floats, float]:
         """Return noisy counts of stretches of cells, and their variance. All other rows are counted together."""
         groups = np.full(self.grid.column.size, len(parts), dtype=np.int64)
         for number, (first, last) in enumerate(parts):
@@ -85,45 +79,47 @@ def discover_numeric(
 
     Bins that are declared stay as they are; then all of the share goes into what lies inside them.
     """
-    asker = GridOracle(finder, grid, budget, share)
+    oracle = GridOracle(finder, grid, budget, share)
     if not isinstance(column, UnknownBins):
         edges = grid.places(column)
         seen = np.union1d(edges, [first for first, _ in decade_ranges(grid)])
         flat = HistogramSketch(seen, np.ones(len(seen) - 1))
-        extra = 1 / (1 - sum(SKETCH_PARTS) - BIN_PART)
-        return replace(column, within=_discover_density(asker, flat, edges, scale=extra, bins=None)), ()
-    drawn = sketch_histogram(grid, lambda parts, look: asker.stretches(parts, SKETCH_PARTS[look]))
-    noise = budget.measure_noise(BIN_PART * share, marginals=1)
-    cuts = choose_bin_edges(grid, drawn, deviation=float(noise.variance) ** 0.5)
-    bare = column.learnt([grid.value(cut) for cut in cuts])
+        extra = 1 / (1 - sum(DISCOVERY_CONFIG.sketch_parts) - DISCOVERY_CONFIG.bin_part)
+        return replace(column, density=_discover_density(oracle, flat, edges, scale=extra, bins=None)), ()
+    sketch = sketch_histogram(
+        grid, lambda parts, number: oracle.measure_ranges(parts, DISCOVERY_CONFIG.sketch_parts[number])
+    )
+    noise = budget.measure_noise(DISCOVERY_CONFIG.bin_part * share, marginals=1)
+    cuts = choose_bin_edges(grid, sketch, deviation=float(noise.variance) ** 0.5)
+    bare = column.with_domain([grid.value(cut) for cut in cuts])
     edges = grid.places(bare)
     groups = np.concatenate(
         [np.repeat(np.arange(bare.levels), np.diff(edges)), np.arange(bare.levels, bare.size)]
     )
-    counts, noise = asker.groups(groups, BIN_PART)
+    counts, noise = oracle.groups(groups, DISCOVERY_CONFIG.bin_part)
     table = Measurement(Marginal((column.name,)), counts, noise.variance)
     if not isinstance(bare, DecimalColumn) and not bare.binned:
         # Every value has a bin of its own: nothing is left to ask.
         return bare, (table,)
     bins = counts[: bare.levels].astype(np.float64), float(noise.variance)
-    within = _discover_density(asker, drawn, edges, scale=Fraction(1), bins=bins)
-    return replace(bare, within=within), (table,)
+    density = _discover_density(oracle, sketch, edges, scale=Fraction(1), bins=bins)
+    return replace(bare, density=density), (table,)
 
 
 def _discover_density(
-    asker: GridOracle,
-    drawn: HistogramSketch,
+    oracle: GridOracle,
+    sketch: HistogramSketch,
     edges: Counts,
     *,
     scale: Fraction,
     bins: tuple[Floats, float] | None,
 ) -> BinDensity:
     """Return the law of values inside bins that begin at some cells of the grid; `bins` are their noisy counts."""
-    grid = asker.grid
+    grid = oracle.grid
     levels = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-    coarse = [_split_bin(grid, drawn, level) for level in levels]
+    coarse = [_split_bin(grid, sketch, level) for level in levels]
     flat = [part for parts in coarse for part in parts]
-    counts, variance = asker.stretches(flat, COARSE_PART * scale)
+    counts, variance = oracle.measure_ranges(flat, DISCOVERY_CONFIG.coarse_part * scale)
     known: list[Floats] = []
     place = 0
     for number, parts in enumerate(coarse):
@@ -133,27 +129,29 @@ def _discover_density(
         place += len(parts)
     weights = np.concatenate(known)
     rows = np.array([part.sum() for part in known])
-    starts, fine = _refine_ranges(asker, flat, weights, part=FINE_PART * scale, spread=variance)
-    classes = _measure_classes(asker, levels, rows, part=CLASS_PART * scale)
+    starts, fine = _refine_ranges(
+        oracle, flat, weights, part=DISCOVERY_CONFIG.fine_part * scale, spread=variance
+    )
+    classes = _measure_classes(oracle, levels, rows, part=DISCOVERY_CONFIG.class_part * scale)
     total = float(rows.sum())
     return BinDensity(
         starts=tuple(grid.starts[starts].tolist()),
         weights=integer_weights(fine, total=total),
         steps=grid.steps,
-        rounds=tuple(integer_weights(row, total=total) for row in classes),
+        class_weights=tuple(integer_weights(row, total=total) for row in classes),
         unit=grid.unit,
     )
 
 
-def _split_bin(grid: DiscoveryGrid, drawn: HistogramSketch, level: CellRange) -> list[CellRange]:
+def _split_bin(grid: DiscoveryGrid, sketch: HistogramSketch, level: CellRange) -> list[CellRange]:
     """Return a bin in stretches of about one weight, as far as the sketch tells, cut at the powers of ten as well.
 
     So no stretch with rows in it spans very different magnitudes, inside which rows are spread evenly.
     """
     first, last = level
-    if last - first <= COARSE_RANGES:
+    if last - first <= DISCOVERY_CONFIG.coarse_ranges:
         return [(cell, cell + 1) for cell in range(first, last)]
-    wanted = drawn.quantiles(grid, level, COARSE_RANGES)
+    wanted = sketch.quantiles(grid, level, DISCOVERY_CONFIG.coarse_ranges)
     gaps = np.diff([int(grid.starts[first]), *wanted, int(grid.starts[last])])
     parts = grid.cut(level, wanted, slack=int(gaps.min()) // 3)
     inner = {start for start, _ in decade_ranges(grid) if first < start < last}
@@ -161,43 +159,43 @@ def _split_bin(grid: DiscoveryGrid, drawn: HistogramSketch, level: CellRange) ->
 
 
 def _refine_ranges(
-    asker: GridOracle, parts: Sequence[CellRange], weights: Floats, *, part: Fraction, spread: float
+    oracle: GridOracle, parts: Sequence[CellRange], weights: Floats, *, part: Fraction, spread: float
 ) -> tuple[list[int], Floats]:
     """Return stretches, by the cells they begin at, with their weights; those that hold rows are cut once more."""
-    noise = asker.budget.measure_noise(part * asker.share, marginals=1)
-    least = CERTAIN_DEVIATIONS * float(noise.variance) ** 0.5
-    grid = asker.grid
+    noise = oracle.budget.measure_noise(part * oracle.share, marginals=1)
+    least = DISCOVERY_CONFIG.certain_deviations * float(noise.variance) ** 0.5
+    grid = oracle.grid
     inner = {
-        place: grid.split_evenly(stretch, FINE_RANGES)
-        for place, (stretch, weight) in enumerate(zip(parts, weights.tolist(), strict=True))
-        if stretch[1] - stretch[0] > 1 and weight > least
+        place: grid.split_evenly(cells, DISCOVERY_CONFIG.fine_ranges)
+        for place, (cells, weight) in enumerate(zip(parts, weights.tolist(), strict=True))
+        if cells[1] - cells[0] > 1 and weight > least
     }
     if not inner:
         return [first for first, _ in parts], weights
-    counts, variance = asker.stretches([each for held in inner.values() for each in held], part)
+    counts, variance = oracle.measure_ranges([each for held in inner.values() for each in held], part)
     starts: list[int] = []
     found: list[float] = []
     taken = 0
-    for place, (stretch, weight) in enumerate(zip(parts, weights.tolist(), strict=True)):
+    for place, (cells, weight) in enumerate(zip(parts, weights.tolist(), strict=True)):
         held = inner.get(place, [])
         here = counts[taken : taken + len(held)]
         taken += len(held)
         clean = None
         if held:
-            widths = np.diff(grid.starts[[*(first for first, _ in held), stretch[1]]]).astype(np.float64)
+            widths = np.diff(grid.starts[[*(first for first, _ in held), cells[1]]]).astype(np.float64)
             own = variance * len(held)
             total = (weight * own + float(here.sum()) * spread) / (own + spread)
             clean = shrink_counts(here, widths=widths, variance=variance, total=total)
-        starts += [stretch[0]] if clean is None else [first for first, _ in held]
+        starts += [cells[0]] if clean is None else [first for first, _ in held]
         found += [weight] if clean is None else clean.tolist()
     return starts, np.array(found)
 
 
 def _measure_classes(
-    asker: GridOracle, levels: Iterable[CellRange], rows: Floats, *, part: Fraction
+    oracle: GridOracle, levels: Iterable[CellRange], rows: Floats, *, part: Fraction
 ) -> Floats:
     """Return how the rows of every bin are shared out over classes of values."""
-    grid = asker.grid
+    grid = oracle.grid
     sizes = [last - first for first, last in levels]
     size = grid.ladder.size
     keys = np.repeat(np.arange(len(sizes)), sizes) * size + grid.classes
@@ -206,6 +204,6 @@ def _measure_classes(
     there.flat[seen] = True
     found = np.zeros(there.shape)
     beyond = np.full(grid.column.size - grid.cells, len(seen), dtype=np.int64)
-    counts, noise = asker.groups(np.concatenate([groups.reshape(-1), beyond]), part)
+    counts, noise = oracle.groups(np.concatenate([groups.reshape(-1), beyond]), part)
     found.flat[seen] = counts[: len(seen)]
     return shrink_class_shares(found, there, rows, variance=float(noise.variance))

@@ -6,14 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.inference.fit.projection import project_to_simplex
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# A count this many deviations above those beside it is believed as it is.
-HEAP_DEVIATIONS = 3.5
-# A count below this many deviations could be noise alone.
-VISIBLE_DEVIATIONS = 2.0
 # Weights are kept as whole numbers that sum to about this.
 WEIGHT_SCALE = 10**7
 
@@ -26,7 +23,7 @@ def reconcile_counts(counts: Floats, *, variance: float, total: float, spread: f
     """
     own = variance * len(counts)
     whole = max((total * own + counts.sum() * spread) / (own + spread), 0.0)
-    seen = counts > VISIBLE_DEVIATIONS * variance**0.5
+    seen = counts > DISCOVERY_CONFIG.visible_deviations * variance**0.5
     if not seen.any():
         return project_to_simplex(counts, total=whole)
     found = np.zeros(len(counts))
@@ -47,7 +44,7 @@ def shrink_counts(counts: Floats, *, widths: Floats, variance: float, total: flo
     heaps = np.zeros(len(counts), dtype=np.bool_)
     # What heaps hold is missing from the rest, which makes further heaps visible.
     for _ in range(len(counts) - 1):
-        more = ~heaps & (counts - even > HEAP_DEVIATIONS * variance**0.5)
+        more = ~heaps & (counts - even > DISCOVERY_CONFIG.heap_deviations * variance**0.5)
         if not more.any():
             break
         heaps |= more

@@ -7,16 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from populace.core.marginals import Clique, Counts
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.schema.conditions.rules import Allowed
 
-# What the source raises small areas to, and the multiples it rounds to: beside public tables alone, or measured ones.
-DEFAULT_MIN_ROWS = 300
-STEP_PUBLIC, STEP_MEASURED = 10, 100
-# Neither step moves more than one row in so many, unless the schema says so.
-MAX_MOVED_SHARE = 20
 # Areas that a model has to hold together.
 MAX_AREAS = 2**16
 # Rows that the schema may demand for all areas together, unless it allows more with max_rows.
@@ -28,7 +24,7 @@ def round_area_counts(
     *,
     least: int | None = None,
     step: int | None = None,
-    usual: int = STEP_MEASURED,
+    usual: int = DPSYN_CONFIG.step_measured,
     allowed: Allowed | None = None,
 ) -> Counts:
     """Return whole numbers of rows by area: those below `least` raised to it, all rounded to multiples of `step`.
@@ -50,12 +46,12 @@ def round_area_counts(
     """
     inside = np.ones(expected.shape, np.bool_) if allowed is None else allowed
     values = np.where(inside, np.maximum(expected, 0.0), 0.0)
-    most = float(values.sum()) / MAX_MOVED_SHARE
-    floor = DEFAULT_MIN_ROWS if least is None else least
+    most = float(values.sum()) / DPSYN_CONFIG.moved_row_in
+    floor = DPSYN_CONFIG.min_area_rows if least is None else least
     raised = np.where(inside, np.maximum(values, floor), 0.0)
     if least is None and float((raised - values).sum()) > most:
         floor, raised = 0, values
-    for each in (usual, STEP_PUBLIC) if step is None else (step,):
+    for each in (usual, DPSYN_CONFIG.step_public) if step is None else (step,):
         rounded = _round_to_step(raised, inside, floor=floor, step=each)
         if each > 1 and (step is not None or float(np.abs(rounded - raised).sum()) <= most):
             return rounded
@@ -74,7 +70,7 @@ def condition_on_areas(model: Model, clique: Clique, rows: Counts) -> Model:
     scale = np.full(rows.shape, FORBIDDEN)
     np.log(wanted / np.maximum(here, 1e-300), out=scale, where=rows > 0)
     potentials = dict(model.potentials)
-    potentials[clique] = potentials[clique] + scale if clique in potentials else scale
+    add_potential(potentials, clique, scale)
     share = float(rows.sum()) / model.total
     return replace(
         model,

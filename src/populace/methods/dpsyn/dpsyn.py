@@ -18,6 +18,7 @@ from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.dpsyn.controlled_rounding import MAX_AREAS, MAX_DEMANDED_ROWS
+from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.methods.dpsyn.dpsyn_model import dpsyn_model
 from populace.methods.method import MAX_COLUMNS, DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
@@ -28,8 +29,8 @@ from populace.schema.unit import PrivacyUnit
 
 # All pairs are counted, or taken from the public table, and kept at once.
 MAX_PAIR_CELLS = 2**25
-# Larger groups of columns are known by their pairs.
-PUBLIC_GROUP_COLUMNS, MAX_GROUP_CELLS = 3, 2**16
+# Rows are fitted to a table of a group up to here.
+MAX_GROUP_CELLS = 2**16
 
 
 class MeasuredTables(Enum):
@@ -56,7 +57,7 @@ def measures_total(epsilon: Fraction, *, theta: int) -> bool:
     >>> measures_total(Fraction(1, 35), theta=1), measures_total(Fraction(1, 36), theta=1)
     (True, False)
     """
-    return epsilon >= Fraction(theta, 35)
+    return epsilon >= DPSYN_CONFIG.min_total_epsilon * theta
 
 
 def can_use_delta(epsilon: Fraction, unit: PrivacyUnit) -> bool:
@@ -80,9 +81,10 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
     nothing = Fraction(0)
     if total is None:
         return BudgetSplit(level=MeasuredTables.NOTHING, total=nothing, partition=epsilon, rest=nothing)
-    first, least, most = Fraction(theta, 1400), Fraction(theta, 50), Fraction(theta, 25)
-    columns = Fraction(1500 * theta, max(1, total))
-    pairs = 6 * columns
+    config = DPSYN_CONFIG
+    first, least = config.total_epsilon * theta, config.partition_epsilon * theta
+    columns = Fraction(config.column_rows * theta, max(1, total))
+    pairs = config.pairs_factor * columns
     if epsilon < first + least + columns:
         return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first, rest=nothing)
     level, worth = (
@@ -90,7 +92,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
         if epsilon < first + least + pairs
         else (MeasuredTables.PAIRS, pairs)
     )
-    partition = min(most, least + (epsilon - first - least - worth) / 2)
+    partition = min(config.max_partition_epsilon * theta, least + (epsilon - first - least - worth) / 2)
     return BudgetSplit(level=level, total=first, partition=partition, rest=epsilon - first - partition)
 
 
@@ -115,7 +117,7 @@ def measure_dpsyn(
     measured: tuple[Measurement, ...] = ()
     total = None
     if measures_total(epsilon, theta=theta):
-        share = Fraction(theta, 1400) / epsilon
+        share = DPSYN_CONFIG.total_epsilon * theta / epsilon
         measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
@@ -202,7 +204,7 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
         group
         for group in ordered
         if group not in merged
-        and len(group) == PUBLIC_GROUP_COLUMNS
+        and len(group) == DPSYN_CONFIG.public_group_columns
         and oracle.domain.cells(group) <= MAX_GROUP_CELLS
     ]
 

@@ -20,15 +20,15 @@ from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.fit.public_prior import shrink_counts_to_public
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.dpsyn.controlled_rounding import (
     MAX_AREAS,
-    STEP_MEASURED,
-    STEP_PUBLIC,
     condition_on_areas,
     round_area_counts,
 )
+from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.schema.conditions.rules import Rules
 from populace.schema.schema import Schema
 
@@ -46,35 +46,33 @@ def dpsyn_model(
     Groups that the schema declares are one column each, with the combinations that their public table holds. Where the
     schema names a partition and no totals, rows have the counts of `round_area_counts` in its cells.
     """
-    domain, rules, totals = schema.domain, schema.rules, schema.totals
-    apart = columns_kept_apart(schema.partition, totals)
-    groups = mergeable_groups(schema.groups, domain=domain, apart=apart)
+    space = ModelSpace.of(schema)
+    apart = columns_kept_apart(schema.partition, space.totals)
+    groups = mergeable_groups(schema.groups, domain=space.domain, apart=apart)
     # Where all pairs were measured, only combinations of groups are public, and no count of them.
     only_combinations = public is not None and set(public.tables) <= set(groups)
-    recoding = recode_by_public(public, groups, domain=domain, rules=rules)
+    recoding = recode_by_public(public, groups, space=space)
     recoded = None if recoding is None else recode_items(items, recoding)
     if recoding is not None and recoded is not None:
-        items, public, rules = tuple(recoded), recode_public(public, recoding), recoding.rules(rules)
-        domain = recoding.recoded
+        items, public = tuple(recoded), recode_public(public, recoding)
+        space = replace(space, domain=recoding.recoded, rules=recoding.rules(space.rules))
     else:
         recoding = None
     if only_combinations:
         public = None
-    areas = tuple(name for name in domain if name in schema.partition)
-    if totals or domain.cells(areas) > MAX_AREAS:
+    areas = tuple(name for name in space.domain if name in schema.partition)
+    if space.totals or space.domain.cells(areas) > MAX_AREAS:
         areas = ()
     model = fit_model(
         shrink_partition_sums(items, schema.partition, public=public),
-        domain=domain,
-        rules=rules,
-        totals=totals,
+        space=space,
         public=drop_partition_tables(public, schema.partition),
         first=areas if len(areas) > 1 else (),
         gradual=gradual,
         progress=progress,
     )
     if areas:
-        model = _count_out_areas(model, areas, items=items, schema=schema, rules=rules)
+        model = _count_out_areas(model, areas, items=items, schema=schema, rules=space.rules)
     return replace(model, recoding=recoding)
 
 
@@ -123,12 +121,12 @@ def _count_out_areas(
     """Return the model with the rows of every area counted out."""
     alone = all(set(item.marginal.clique) <= set(areas) for item in items)
     expected = model.targets[areas] if areas in model.targets else model.marginal(areas)
-    allowed = RulePotentials(rules, domain=model.domain, groupings=model.groupings).allowed(areas)
+    allowed = RulePotentials(model.space(rules)).allowed(areas)
     rows = round_area_counts(
         np.asarray(expected) * (model.total / expected.sum()),
         least=schema.partition_least,
         step=schema.partition_step,
-        usual=STEP_PUBLIC if alone else STEP_MEASURED,
+        usual=DPSYN_CONFIG.step_public if alone else DPSYN_CONFIG.step_measured,
         allowed=allowed,
     )
     return condition_on_areas(model, areas, rows)

@@ -8,11 +8,10 @@ from fractions import Fraction
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
-from populace.methods.discovery.domain_discovery import MAX_DISCOVERY_SHARE
+from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.histogram.histogram_model import histogram_model
-from populace.methods.method import DeltaUse, FitInput, Method, WorkloadUse
+from populace.methods.method import DeltaUse, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
@@ -70,7 +69,7 @@ def check_histogram(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> Non
 def check_histogram_exponential(schema: Schema, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse, from public facts alone, also counts without a bound, and one so low that noise would hide them all."""
     check_histogram(schema, epsilon, delta)
-    left = 1 - MAX_DISCOVERY_SHARE if schema.open else Fraction(1)
+    left = 1 - DISCOVERY_CONFIG.max_share if schema.columns_to_learn else Fraction(1)
     budget = Budget.of(epsilon, Fraction(0), unit=schema.unit)
     budget.measure_bounded(left, marginals=1, most=_require_max_rows(schema.max_rows))
 
@@ -84,17 +83,12 @@ def _require_max_rows(rows: int | None) -> int:
     return rows
 
 
-def fit_histogram(given: FitInput) -> Model:
-    """Return the model of one histogram over all columns."""
-    return histogram_model(given.items, domain=given.schema.domain, rules=given.schema.rules)
-
-
 HISTOGRAM = Method(
     name="histogram",
     title="Laplace histogram",
     reference="Dwork, McSherry, Nissim and Smith 2006",
     measure=measure_histogram,
-    fit=fit_histogram,
+    fit=lambda given: histogram_model(given.items, space=given.space),
     check=check_histogram,
     delta=DeltaUse.NONE,
     workload=WorkloadUse.NONE,

@@ -14,8 +14,8 @@ from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.gls.observations import Observation, observe
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 # Bins below so many times scale · log10(bins) are cut. Half as many let noise fill too many bins of large groups, and
 # twice as many lose those of common but even ones.
@@ -23,41 +23,40 @@ CUT_FACTOR = 0.5
 _EFFORT = FitEffort(rounds=8, floor=1e-9, sweeps=50, steps=0, tolerance=1e-6, exact=True)
 
 
-def histogram_model(items: Sequence[Measurement], *, domain: Domain, rules: Rules = NO_RULES) -> Model:
+def histogram_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model:
     """Return the model of one histogram over all columns, with every bin clamped at 0.
 
     Its rows, drawn in as many as it expects, hold each combination exactly as often as its bin says.
     """
+    domain = space.domain
     (seen,) = (each for each in _observe_groups(items, domain=domain) if len(each.clique) == len(domain))
-    allowed = RulePotentials(rules, domain=domain, groupings={}).allowed(seen.clique)
+    allowed = RulePotentials(space).allowed(seen.clique)
     table = np.where(allowed, np.maximum(np.rint(seen.values), 0.0), 0.0)
     return _product_model(
         {seen.clique: table if table.any() else allowed.astype(float)}, domain, total=table.sum()
     )
 
 
-def field_groups_model(
-    items: Sequence[Measurement], *, domain: Domain, rules: Rules = NO_RULES, totals: Sequence[Totals] = ()
-) -> Model:
+def field_groups_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model:
     """Return the model of histograms over groups of columns: a row draws one bin of each group.
 
     Bins below c·scale·log10(bins) are cut to 0 and the others rounded. A group of which nothing is left is even. The
     number of rows is that of the groups as measured, before the cut, each weighted by its noise. Where rules or public
     totals tie groups together, the model is fitted to the tables under them, and what was cut may return in traces.
     """
-    observed = _observe_groups(items, domain=domain)
-    layout = RulePotentials(rules, domain=domain, groupings={})
+    observed = _observe_groups(items, domain=space.domain)
+    potentials = RulePotentials(space)
     weights = np.array([1 / float(each.variance.sum()) for each in observed])
     sums = np.array([float(each.values.sum()) for each in observed])
-    total = float(totals[0].counts.sum()) if totals else float(weights @ sums / weights.sum())
+    total = float(weights @ sums / weights.sum()) if space.rows is None else space.rows
     tables: dict[Clique, Table] = {}
     for each in observed:
-        allowed = layout.allowed(each.clique)
+        allowed = potentials.allowed(each.clique)
         table = np.where(allowed, cut_noise_bins(each), 0.0)
         tables[each.clique] = table if table.any() else allowed.astype(float)
-    if not layout.has_rules and not totals:
-        return _product_model(tables, domain, total=total)
-    estimator = Estimator(domain, rules=rules, totals=totals)
+    if not potentials.has_rules and not space.totals:
+        return _product_model(tables, space.domain, total=total)
+    estimator = Estimator(space)
     rows = max(1.0, total)
     estimator.replace_observations(
         Observation(each.clique, tables[each.clique] * (rows / tables[each.clique].sum()), each.variance)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.factor import AxisMap, Table
-from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, observe, separable_part
+from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.observations import Observation, observe
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.method import FitInput, fit_tables
-from populace.schema.conditions.rules import Rules, Totals
 
 # The cells of a domain that is held as a whole, and its columns: NumPy's tables have so many axes and few more.
 MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
@@ -24,18 +24,17 @@ MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
 _BLOCKS = 6
 
 
-def is_dense(domain: Domain, *, rules: Rules, totals: Sequence[Totals]) -> bool:
+def is_dense(space: ModelSpace) -> bool:
     """Say whether a distribution over the whole domain can be held cell by cell.
 
     Rules and public totals need a model that is held to them, whatever the measurements say.
 
-    >>> from populace.schema.conditions.rules import NO_RULES
-    >>> is_dense(Domain({"a": 10**7}), rules=NO_RULES, totals=()), is_dense(Domain({"a": 10**8}),
-    ... rules=NO_RULES, totals=())
-    (True, False)
+    >>> [is_dense(ModelSpace(domain=Domain({"a": size}))) for size in (10**7, 10**8)]
+    [True, False]
     """
+    domain = space.domain
     small = domain.cells(domain) <= MAX_DENSE_CELLS and len(domain) <= MAX_DENSE_COLUMNS
-    return small and not rules.rules and not totals
+    return small and not space.rules.rules and not space.totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +63,7 @@ class MultiplicativeWeights:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.groupings: Mapping[str, Grouping] = {}
         self.total = 1.0
         self._columns: Clique = tuple(domain)
         self._shares: Table = np.full(domain.shape(domain), 1 / domain.cells(domain))
@@ -77,7 +77,7 @@ class MultiplicativeWeights:
         """Take in measurements; they count from the next refit on."""
         self._items += measurements
         observed = observe(self._items, domain=self.domain, groupings={})
-        self.total = max(1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total)
+        self.total = estimate_total(observed, domain=self.domain)
         self._observed = {o.clique: o for o in observed}
         self._turns.extendleft([c for c in self._observed if c and c not in self._potentials])
         self._potentials = {c: np.zeros(self.domain.shape(c)) for c in self._turns} | self._potentials
@@ -151,7 +151,6 @@ def _blocks(columns: Clique) -> Iterator[Clique]:
 
 def fit_multiplicative_weights(given: FitInput) -> Model:
     """Return the model of multiplicative weights where the domain can be held cell by cell, else of measured tables."""
-    schema = given.schema
-    if given.gradual or not is_dense(schema.domain, rules=schema.rules, totals=schema.totals):
+    if given.gradual or not is_dense(given.space):
         return fit_tables(given)
-    return multiplicative_weights_model(given.items, domain=schema.domain)
+    return multiplicative_weights_model(given.items, domain=given.schema.domain)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import dataclass
 from fractions import Fraction
 
-from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.multiplicative_weights import (
@@ -17,13 +18,26 @@ from populace.methods.literature.multiplicative_weights import (
 )
 from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import MAX_TREE_CELLS, answer_candidates, workload_candidates
+from populace.methods.selection.candidates import MAX_TREE_CELLS, workload_candidates
+from populace.methods.selection.choose_in_rounds import choose_in_rounds
 from populace.methods.workload import Workload
 
-# What single columns take, the rounds for every column, and how much of a round goes into measuring.
-COLUMN_SHARE = Fraction(15, 100)
-ROUNDS_PER_COLUMN = 2
-MEASURED_SHARE = Fraction(3, 4)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MwemConfig:
+    """The numbers by which `mwem` is tuned."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int = 2
+    """Rounds for every column: all are alike, so that their number is public."""
+    measured_share: Fraction = Fraction(3, 4)
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+MWEM_CONFIG = MwemConfig()
+
+
 # Every candidate is answered from the tree in every round: its cells times these answers.
 MAX_ANSWER_WORK = 2**28
 
@@ -43,27 +57,19 @@ def measure_mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> t
     progress("measuring columns", 0.0)
     if not wanted or len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=MWEM_CONFIG.column_share)
     estimate = start_estimate(oracle, measured)
-    rounds = ROUNDS_PER_COLUMN * len(oracle.domain)
-    each = (1 - COLUMN_SHARE) / rounds
-    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
-    max_cells = max_tree_cells(wanted)
-    for number in range(rounds):
-        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
-        candidates = answer_candidates(estimate, wanted, noise=noise, max_cells=max_cells)
-        if not candidates.marginals:
-            return measured + _measure_columns_again(oracle, share=each * (rounds - number))
-        chosen = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
-        measured += found
-        if number < rounds - 1:
-            estimate.add(found)
-            estimate.refit()
-    return measured
+    rounds = MWEM_CONFIG.rounds_per_column * len(oracle.domain)
+    return measured + choose_in_rounds(
+        oracle,
+        estimate,
+        wanted,
+        share=1 - MWEM_CONFIG.column_share,
+        rounds=rounds,
+        measured_share=MWEM_CONFIG.measured_share,
+        max_cells=max_tree_cells(wanted),
+        progress=progress,
+    )
 
 
 def max_tree_cells(wanted: Sized) -> int:
@@ -81,19 +87,14 @@ def max_tree_cells(wanted: Sized) -> int:
 def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
     estimate: MultiplicativeWeights | Estimator
-    if is_dense(oracle.domain, rules=oracle.rules, totals=oracle.totals):
+    space = ModelSpace.of(oracle)
+    if is_dense(space):
         estimate = MultiplicativeWeights(oracle.domain)
     else:
-        estimate = Estimator(oracle.domain, rules=oracle.rules, totals=oracle.totals)
+        estimate = Estimator(space)
     estimate.add(measured)
     estimate.refit()
     return estimate
-
-
-def _measure_columns_again(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
-    """Measure all columns once more, with what no marginal is worth."""
-    columns = [Marginal((name,)) for name in oracle.domain]
-    return oracle.measure(columns, noise=oracle.budget.measure_noise(share, marginals=len(columns)))
 
 
 MWEM = Method(

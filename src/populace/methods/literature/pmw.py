@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,15 +27,30 @@ from populace.methods.selection.candidates import (
     round_table,
     workload_candidates,
 )
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
-# What single columns take, what all tests together take, and how many updates there can be for every column.
-COLUMN_SHARE, TEST_SHARE = Fraction(15, 100), Fraction(20, 100)
-UPDATES_PER_COLUMN = 6
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PmwConfig:
+    """The numbers by which `pmw` is tuned."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    test_share: Fraction = Fraction(20, 100)
+    """Of the budget, for all tests together: each is paid for, near or far."""
+    updates_per_column: int = 6
+    """Updates for every column at most."""
+    test_deviations: float = 1.0
+    """A test is passed this many standard deviations of its noise above its threshold."""
+
+
+PMW_CONFIG = PmwConfig()
+
+
 # So many marginals are asked at most. A test is passed by what is so many deviations of its noise above its threshold.
 MAX_QUERIES = 2**10
-TEST_DEVIATIONS = 1.0
 
 
 def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -50,13 +66,13 @@ def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     progress("measuring columns", 0.0)
     if not asked or len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=PMW_CONFIG.column_share)
     estimate = start_estimate(oracle, measured)
-    updates = min(len(asked), UPDATES_PER_COLUMN * len(oracle.domain))
-    left = 1 - COLUMN_SHARE
-    test = oracle.budget.score_noise(TEST_SHARE, scores=len(asked))
-    noise = oracle.budget.measure_noise(left - TEST_SHARE, marginals=updates)
-    each = (left - TEST_SHARE) / updates
+    updates = min(len(asked), PMW_CONFIG.updates_per_column * len(oracle.domain))
+    left = 1 - PMW_CONFIG.column_share
+    test = oracle.budget.score_noise(PMW_CONFIG.test_share, scores=len(asked))
+    noise = oracle.budget.measure_noise(left - PMW_CONFIG.test_share, marginals=updates)
+    each = (left - PMW_CONFIG.test_share) / updates
     far: list[Marginal] = []
     for number, clique in enumerate(asked):
         if len(far) == updates:
@@ -65,7 +81,7 @@ def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
         if not estimate.fits(clique, max_cells=MAX_TREE_CELLS):
             continue
         question = _distance_test(estimate, clique, noise=noise, test=test)
-        left -= TEST_SHARE / len(asked)
+        left -= PMW_CONFIG.test_share / len(asked)
         if oracle.score(question, noise=test)[0] > 0:
             found = oracle.measure(question.marginals, noise=noise)
             left -= each
@@ -75,7 +91,7 @@ def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
             estimate.refit()
     if left:
         again = far or [Marginal((name,)) for name in oracle.domain]
-        measured += oracle.measure(again, noise=oracle.budget.measure_noise(left, marginals=len(again)))
+        measured += measure_evenly(oracle, again, share=left)
     return measured
 
 
@@ -99,7 +115,7 @@ def _distance_test(
 ) -> Candidates:
     """Return the test of one marginal: its distance from the estimate less what has to be exceeded."""
     table = estimate.table(clique)
-    threshold = mean_absolute_noise(noise) * np.count_nonzero(table) + TEST_DEVIATIONS * math.sqrt(
+    threshold = mean_absolute_noise(noise) * np.count_nonzero(table) + PMW_CONFIG.test_deviations * math.sqrt(
         test.variance
     )
     return Candidates((Marginal(clique),), (round_table(table),), (min(round(threshold), MAX_ESTIMATE_ROWS),))

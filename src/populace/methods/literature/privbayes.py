@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
@@ -20,15 +22,27 @@ from populace.methods.selection.candidates import (
     compare_candidates,
     mean_absolute_noise,
 )
+from populace.methods.selection.measure_batch import choose_and_measure, measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
-COLUMN_SHARE = Fraction(25, 100)
-CHOICE_SHARE = Fraction(10, 100)
-# A column follows from at most so many others, in a table whose cells hold on average so many times their noise.
-MAX_PARENTS = 4
-MIN_SIGNAL_TO_NOISE = 4
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivBayesConfig:
+    """The numbers by which `privbayes` is tuned."""
+
+    column_share: Fraction = Fraction(25, 100)
+    """Of the budget, for single columns, which come first."""
+    choice_share: Fraction = Fraction(10, 100)
+    """Of the budget, for all choices of a column and its parents."""
+    max_parents: int = 4
+    """A column has at most so many parents: there are too many sets of more."""
+    min_signal_to_noise: int = 4
+    """Cells of a table hold on average so many times their noise, or it is no candidate."""
+
+
+PRIVBAYES_CONFIG = PrivBayesConfig()
 
 
 def measure_privbayes(
@@ -49,27 +63,24 @@ def measure_privbayes(
     progress("measuring columns", 0.0)
     if len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
+    measured = measure_columns(oracle, share=PRIVBAYES_CONFIG.column_share)
     groupings = group_rare_codes(measured[1:], oracle=oracle)
-    estimator = Estimator(oracle.domain, groupings=groupings, rules=oracle.rules, totals=oracle.totals)
+    estimator = Estimator(ModelSpace.of(oracle).group(groupings))
     estimator.add(measured)
     estimator.refit()
     # A column that is all one group has nothing to say about another.
     apart = [name for name in oracle.domain if estimator.domain[name] > 1]
     network: list[Clique] = []
-    rounds, left = max(1, len(apart) - 1), 1 - COLUMN_SHARE
-    noise = oracle.budget.measure_noise(left - CHOICE_SHARE, marginals=rounds)
-    mechanism = oracle.budget.choice(CHOICE_SHARE, choices=rounds)
+    rounds, left = max(1, len(apart) - 1), 1 - PRIVBAYES_CONFIG.column_share
+    noise = oracle.budget.measure_noise(left - PRIVBAYES_CONFIG.choice_share, marginals=rounds)
+    mechanism = oracle.budget.choice(PRIVBAYES_CONFIG.choice_share, choices=rounds)
     while len(apart) > bool(not network):
         candidates = parent_candidates(estimator, network, apart, noise=noise)
         if not candidates.marginals:
             break
-        number = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[number or 0]], noise=noise)
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
         measured += found
-        left -= (1 - COLUMN_SHARE) / rounds
+        left -= (1 - PRIVBAYES_CONFIG.column_share) / rounds
         network.append(found[0].marginal.clique)
         apart = [name for name in apart if name not in network[-1]]
         progress("choosing parents", 0.1 + 0.9 * len(network) / rounds)
@@ -77,8 +88,7 @@ def measure_privbayes(
             estimator.add(found)
             estimator.refit()
     if left:
-        alone = [Marginal((name,)) for name in apart or oracle.domain]
-        measured += oracle.measure(alone, noise=oracle.budget.measure_noise(left, marginals=len(alone)))
+        measured += measure_evenly(oracle, [Marginal((name,)) for name in apart or oracle.domain], share=left)
     return measured
 
 
@@ -90,7 +100,10 @@ def parent_candidates(
     Where there are very many, those with the fewest parents and cells are taken.
     """
     domain = estimator.domain
-    most, left = estimator.total / (MIN_SIGNAL_TO_NOISE * mean_absolute_noise(noise)), MAX_SCORED_CELLS
+    most, left = (
+        estimator.total / (PRIVBAYES_CONFIG.min_signal_to_noise * mean_absolute_noise(noise)),
+        MAX_SCORED_CELLS,
+    )
     cliques: list[Clique] = []
     for clique in _child_parent_sets(network, apart, order=list(domain)):
         if domain.cells(clique) > most or not estimator.fits(clique, max_cells=MAX_TREE_CELLS):
@@ -99,9 +112,7 @@ def parent_candidates(
         if left < 0 or len(cliques) == MAX_CANDIDATES:
             break
         cliques.append(clique)
-    return compare_candidates(
-        estimator, dict.fromkeys(cliques, 1), noise=noise, groupings=estimator.groupings
-    )
+    return compare_candidates(estimator, dict.fromkeys(cliques, 1), noise=noise)
 
 
 def _child_parent_sets(
@@ -118,7 +129,7 @@ def _child_parent_sets(
         yield from combinations(apart, 2)
         return
     place = {name: number for number, name in enumerate(order)}
-    for size in range(1, MAX_PARENTS + 1):
+    for size in range(1, PRIVBAYES_CONFIG.max_parents + 1):
         for parents in _subsets(network, size=size):
             for name in apart:
                 yield tuple(sorted((*parents, name), key=place.__getitem__))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
@@ -14,9 +15,10 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
-from populace.measurements.measurements import Batch, Measurement
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Batch, Measurement, estimate_rows
 from populace.methods.method import Method, WorkloadUse
-from populace.methods.mst import COLUMN_SHARE, measure_tree
+from populace.methods.mst import MST_CONFIG, measure_tree
 from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
 from populace.methods.oracle import Oracle
 from populace.methods.selection.merge_rare_codes import (
@@ -29,10 +31,20 @@ from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.privacy_loss import Currency
 
-# A table of more columns has too many parts to be fitted.
-MAX_QUERY_COLUMNS = 4
-# What gets less of its round than this is drowned in noise.
-MIN_ROUND_SHARE = Fraction(1, 10**6)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nist2018Config:
+    """The numbers by which `nist2018` is tuned."""
+
+    max_query_columns: int = 4
+    """A table of more columns has too many parts to be fitted."""
+    min_round_share: Fraction = Fraction(1, 10**6)
+    """What gets less of its round than this is drowned in noise."""
+
+
+NIST2018_CONFIG = Nist2018Config()
+
+
 # All listed marginals are counted and kept at once.
 MAX_QUERY_CELLS = 2**25
 
@@ -52,19 +64,16 @@ def measure_nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) 
     listed = {} if workload.name else workload.weights
     progress("measuring columns", 0.0)
     names = list(oracle.domain)
-    first = Fraction(1) if len(names) == 1 else rounds.share if listed else COLUMN_SHARE
+    first = Fraction(1) if len(names) == 1 else rounds.share if listed else MST_CONFIG.column_share
     weights = [rounds.column(name).weight for name in names]
     columns = measure_weighted(oracle, [Marginal((name,)) for name in names], weights, share=first)
     if first == 1:
         return columns
     groupings = group_rare_columns(oracle, columns, rounds=rounds)
     if not listed:
-        sums = [float(item.counts.sum()) for item in columns]
-        precisions = [1 / (float(item.variance) * item.counts.size) for item in columns]
-        total = max(1.0, float(np.average(sums, weights=precisions)))
-        return columns + measure_tree(
-            oracle, columns, list(groupings.values()), total=total, progress=progress
-        )
+        total = max(1.0, estimate_rows(columns)[0])
+        space = ModelSpace.of(oracle).group(groupings.values())
+        return columns + measure_tree(oracle, columns, space=space, total=total, progress=progress)
     progress("measuring marginals", 0.5)
     marginals = {clique: _query_marginal(clique, groupings, rounds=rounds) for clique in listed}
     kept = _take_smallest_queries(marginals, domain=oracle.domain) or {
@@ -159,14 +168,15 @@ def find_supported_codes(
 def check_queries(workload: Workload, *, domain: Domain) -> None:
     """Refuse, from public facts alone, marginals of too many columns and weights that drown others."""
     listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
-    wide = [clique for clique in listed if len(clique) > MAX_QUERY_COLUMNS]
+    most, least_part = NIST2018_CONFIG.max_query_columns, NIST2018_CONFIG.min_round_share
+    wide = [clique for clique in listed if len(clique) > most]
     if wide:
         raise UsageError(
-            f"the workload asks for {' × '.join(wide[0])}; at most {MAX_QUERY_COLUMNS} columns go together.",
+            f"the workload asks for {' × '.join(wide[0])}; at most {most} columns go together.",
             hint="name marginals of fewer columns",
         )
     rounds = workload.rounds or QueryRounds()
-    if not listed and rounds.share != COLUMN_SHARE:
+    if not listed and rounds.share != MST_CONFIG.column_share:
         raise UsageError(
             "the workload shares out the budget between columns and marginals, and lists no marginals.",
             hint="list [[marginals]], or leave out share: a tree of pairs is chosen with half of the budget",
@@ -175,9 +185,9 @@ def check_queries(workload: Workload, *, domain: Domain) -> None:
     for weights in (columns, listed):
         least = min(weights, key=weights.__getitem__, default=None)
         total = sum(weight**2 for weight in weights.values())
-        if least is not None and weights[least] ** 2 < MIN_ROUND_SHARE * total:
+        if least is not None and weights[least] ** 2 < least_part * total:
             raise UsageError(
-                f"the weight of {' × '.join(least)} leaves it less than {float(MIN_ROUND_SHARE):g} of its round.",
+                f"the weight of {' × '.join(least)} leaves it less than {float(least_part):g} of its round.",
                 hint="give it more weight, or the others less",
             )
 
@@ -186,7 +196,7 @@ def smallest_share(workload: Workload, *, domain: Domain, budget: Budget) -> Fra
     """Return the least share of the budget that any marginal of both rounds gets, however many columns it groups."""
     rounds = workload.rounds or QueryRounds()
     listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
-    share = rounds.share if listed else COLUMN_SHARE
+    share = rounds.share if listed else MST_CONFIG.column_share
     shares = split_share(budget, [rounds.column(name).weight for name in domain], share=share)
     return min([*shares, *split_share(budget, list(listed.values()), share=1 - share)])
 

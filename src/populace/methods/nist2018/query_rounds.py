@@ -152,7 +152,7 @@ def read_coarse_bins(given: object, column: Column, *, place: str) -> Grouping:
     (0, 1, 1, 1, 2, 2, 2, 2, 3)
     """
     place = f"{place}: coarse {column.name!r}"
-    if column.draft.unknown:
+    if column.domain_learnt:
         raise UsageError(
             f"{place}: its values are still to be learnt.", hint="declare them, or leave it as it is"
         )
@@ -210,9 +210,9 @@ def _bin_codes(given: object, scale: CodeSemantics, *, place: str) -> Iterator[i
 
 def _read_column_query(table: TomlTable, usual: ColumnQuery) -> ColumnQuery:
     weight, threshold = (_read_positive(table, key) for key in ("weight", "threshold"))
-    ways = {True: RareCodes.REST, False: RareCodes.NONE, "neighbours": RareCodes.NEIGHBOURS}
+    choices = {True: RareCodes.REST, False: RareCodes.NONE, "neighbours": RareCodes.NEIGHBOURS}
     given = table.items.get("compress")
-    if given is not None and (not isinstance(given, bool | str) or given not in ways):
+    if given is not None and (not isinstance(given, bool | str) or given not in choices):
         raise UsageError(
             f"{table.place}: compress is {given!s:.60}.", hint='write true, false, or "neighbours"'
         )
@@ -220,7 +220,7 @@ def _read_column_query(table: TomlTable, usual: ColumnQuery) -> ColumnQuery:
         usual,
         weight=usual.weight if weight is None else weight,
         threshold=usual.threshold if threshold is None else threshold,
-        merge=usual.merge if given is None else ways[given],
+        merge=usual.merge if given is None else choices[given],
     )
 
 
@@ -239,7 +239,7 @@ def _read_classes(table: TomlTable, name: str, *, schema: Schema) -> Grouping:
     if name not in schema.columns or name in schema.layout.functions:
         raise UsageError(f"{table.place}: map is for columns that are read.", hint="name such a column")
     column = schema.columns[name]
-    if column.draft.unknown:
+    if column.domain_learnt:
         raise UsageError(
             f"{table.place}: its values are still to be learnt.", hint="declare them, or leave out the map"
         )

@@ -27,6 +27,7 @@ class RoundEstimate(Protocol):
     """What is known so far: the expected counts of any columns, and which tables it could take in."""
 
     domain: Domain
+    groupings: Mapping[str, Grouping]
     total: float
 
     def tables(self, cliques: Iterable[Clique], /) -> Mapping[Clique, Table]:
@@ -59,20 +60,14 @@ def answer_candidates(
     )
 
 
-def compare_candidates(
-    estimate: RoundEstimate,
-    weights: Mapping[Clique, int],
-    *,
-    noise: Noise,
-    groupings: Mapping[str, Grouping] | None = None,
-) -> Candidates:
-    """Return marginals with the estimate that their counts are compared with, some columns seen in groups.
+def compare_candidates(estimate: RoundEstimate, weights: Mapping[Clique, int], *, noise: Noise) -> Candidates:
+    """Return marginals with the estimate that their counts are compared with, columns seen as it groups them.
 
     The penalty of measuring is the usual noise of all cells that can hold rows, weighted as the distance is.
     """
     tables = estimate.tables(weights)
     return Candidates(
-        tuple(Marginal.grouped(clique, groupings or {}) for clique in weights),
+        tuple(Marginal.grouped(clique, estimate.groupings) for clique in weights),
         tuple(round_table(tables[clique], weight=weights[clique]) for clique in weights),
         tuple(
             min(

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.constraints.support import Lookup, class_lookups
+from populace.inference.fit.group_shares import share_by_group
 from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.fit.projection import project_to_simplex
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed, Rules
 
@@ -49,35 +51,31 @@ class IndependenceBaseline:
         return np.asarray(self.joined[pair][np.ix_(self.classes[a], self.classes[b])] > 0)
 
 
-def fit_baseline(
-    columns: Sequence[Measurement],
-    *,
-    domain: Domain,
-    groupings: Mapping[str, Grouping],
-    rules: Rules,
-    total: float,
-) -> IndependenceBaseline:
+def fit_baseline(columns: Sequence[Measurement], *, space: ModelSpace, total: float) -> IndependenceBaseline:
     """Return the baseline of noisy 1-ways, on groups where columns are grouped."""
-    counts = {item.marginal.clique[0]: _sum_codes(item, groupings) for item in columns}
+    rules = space.rules
+    counts = {item.marginal.clique[0]: _sum_codes(item, space.groupings) for item in columns}
     shares = {name: project_to_simplex(table, total=total) / total for name, table in counts.items()}
-    constrained = {name: classes for name, classes in rules.classes.items() if name in counts}
+    constrained = [name for name in rules.classes if name in counts]
     if not rules.rules or not constrained:
         return IndependenceBaseline(columns=shares, joined={}, inside={}, classes={})
-    lookups = class_lookups(rules, domain=domain, groupings=groupings)
+    lookups = class_lookups(space)
+    sizes = {name: size for name, size in space.domain.items() if name in rules.classes}
     model = fit_least_squares(
         [item for item in columns if item.marginal.clique[0] in constrained],
-        domain=Domain({name: domain[name] for name in domain if name in rules.classes}),
-        groupings=rules.classes.values(),
-        rules=rules,
+        space=ModelSpace(domain=Domain(sizes), rules=rules, groupings=rules.classes),
     )
     inside = {}
     for name in constrained:
         of_class = model.grouped_marginal((name,)) / model.total
-        inside[name] = _share_in_class(counts[name], lookups[name], totals=total * of_class)
+        groups = [np.flatnonzero(lookups[name] == number) for number in range(len(of_class))]
+        inside[name] = share_by_group(counts[name], groups, totals=total * of_class)
         shares[name] = of_class[lookups[name]] * inside[name]
     return IndependenceBaseline(
         columns=shares,
-        joined={pair: model.grouped_marginal(pair) / model.total for pair in _rule_pairs(rules, domain)},
+        joined={
+            pair: model.grouped_marginal(pair) / model.total for pair in _rule_pairs(rules, space.domain)
+        },
         inside=inside,
         classes=lookups,
     )
@@ -91,16 +89,6 @@ def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
     counts = np.zeros(groupings[name].size)
     np.add.at(counts, groupings[name].lookup, item.counts)
     return counts
-
-
-def _share_in_class(counts: Shares, classes: Lookup, *, totals: Shares) -> Shares:
-    """Return the share of every code in its class, from noisy counts made to have the class's rows."""
-    shares = np.empty(counts.shape)
-    for number, total in enumerate(totals):
-        here = classes == number
-        kept = project_to_simplex(counts[here], total=float(total))
-        shares[here] = kept / kept.sum() if kept.sum() > 0 else 1 / here.sum()
-    return shares
 
 
 def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.graph.clique_cost import CliqueCost
-from populace.schema.conditions.rules import Rules
+from populace.inference.model_space import ModelSpace
 
 # Fitting takes seconds up to here.
 MAX_ADDED_CELLS = 2**20
@@ -19,9 +19,9 @@ class TreeSizeLimit:
     It looks at the rules and at the pairs chosen so far, which are public or paid for.
     """
 
-    def __init__(self, rules: Rules, *, domain: Domain, groupings: Mapping[str, Grouping]) -> None:
-        self._free = not rules.rules
-        self._layout = RulePotentials(rules, domain=domain, groupings=groupings)
+    def __init__(self, space: ModelSpace) -> None:
+        self._free = not space.rules.rules
+        self._potentials = RulePotentials(space)
 
     def admissible(
         self, among: Sequence[int], *, pairs: Sequence[Clique], chosen: Sequence[int]
@@ -32,7 +32,7 @@ class TreeSizeLimit:
         """
         if self._free:
             return list(among)
-        tree, domain = self._layout.tree([pairs[number] for number in chosen])
+        tree, domain = self._potentials.tree([pairs[number] for number in chosen])
         if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
             return list(among)
         additions = CliqueCost((), domain=domain, tree=tree)

@@ -8,6 +8,7 @@ from populace.core.marginals import Clique, Domain, Grouping
 from populace.inference.factor import Table
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import unused_name
 from populace.measurements.measurements import ReleasedRows
 from populace.methods.histogram.histogram_model import MIN_TOTAL
 
@@ -15,21 +16,21 @@ from populace.methods.histogram.histogram_model import MIN_TOTAL
 MAX_ROW_CELLS = 2**26
 
 
-def released_rows_model(told: ReleasedRows, *, domain: Domain) -> Model:
+def released_rows_model(released: ReleasedRows, *, domain: Domain) -> Model:
     """Return the model whose rows are those that were told.
 
     A hidden variable numbers the rows, and every column follows from it: one table of rows by codes for each column,
     in which the codes that no row has are one group. Where these tables would be too large, the most frequent rows
     are kept. If no row was told, the model expects none, and a release has none.
     """
-    kept = _most_frequent(told)
+    kept = _most_frequent(released)
     if not len(kept):
         return _empty_model(domain)
-    counts, hidden = told.counts[kept], _hidden_name(domain)
+    counts, hidden = released.counts[kept], unused_name("row", domain)
     potentials: dict[Clique, Table] = {(hidden,): np.log(counts)}
     groupings: dict[str, Grouping] = {}
     within: dict[str, Table] = {}
-    for name, codes in zip(told.columns, told.codes[kept].T, strict=True):
+    for name, codes in zip(released.columns, released.codes[kept].T, strict=True):
         used, place = np.unique(codes, return_inverse=True)
         size = domain[name]
         if len(used) < size - 1:
@@ -63,17 +64,10 @@ def _empty_model(domain: Domain) -> Model:
     )
 
 
-def _most_frequent(told: ReleasedRows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _most_frequent(released: ReleasedRows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the numbers of the rows that are kept, the most frequent ones first where not all fit."""
-    codes = sum(len(np.unique(column)) + 1 for column in told.codes.T)
+    codes = sum(len(np.unique(column)) + 1 for column in released.codes.T)
     most = max(1, MAX_ROW_CELLS // max(codes, 1))
-    if len(told.counts) <= most:
-        return np.arange(len(told.counts))
-    return np.sort(np.argsort(-told.counts, kind="stable")[:most])
-
-
-def _hidden_name(domain: Domain) -> str:
-    name = "row"
-    while name in domain:
-        name += "′"
-    return name
+    if len(released.counts) <= most:
+        return np.arange(len(released.counts))
+    return np.sort(np.argsort(-released.counts, kind="stable")[:most])

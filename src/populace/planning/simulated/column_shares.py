@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.planning.simulated.shares_file import ShareLine, SharesSource, read_share_lines
+from populace.schema.codec.split_codes import split_codes
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
-from populace.schema.columns.split_columns import split_codes
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.hints import did_you_mean
 from populace.schema.schema import Schema
 

@@ -51,7 +51,7 @@ def simulate_discovery(
 ) -> tuple[Schema, tuple[Measurement, ...]]:
     """Return the schema with its open domains learnt from a public table, without totals, and what was measured."""
     bare = replace(schema, totals=())
-    if not schema.open:
+    if not schema.columns_to_learn:
         return bare, ()
     keys = discovery_delta_share(schema, delta=terms.delta)
     budget = replace(Budget.of(terms.epsilon, terms.delta - keys, unit=schema.unit), keys=keys)

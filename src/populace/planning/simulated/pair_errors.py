@@ -23,6 +23,7 @@ from populace.inference.constraints.support import Support, class_lookups
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.observations import common_groupings
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, combine_repeats, group_repeats
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv
@@ -183,7 +184,7 @@ def simulate_pair_errors(
         name: _gini_impurity(population.exact(precision.marginal((name,))) / rows) for name in schema.domain
     }
     support = Support(schema.rules) if schema.rules.rules else None
-    classes = class_lookups(schema.rules, domain=schema.domain, groupings=precision.groupings)
+    classes = class_lookups(ModelSpace.of(schema).group(precision.groupings.values()))
     known = {frozenset(pair): error for pair, error in measured.items()}
     found: dict[Clique, SimulatedPairError] = {}
     for pair in combinations(schema.domain, 2):

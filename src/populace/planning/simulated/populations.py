@@ -172,7 +172,7 @@ def invent_population(
         ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
         codes[name] = np.searchsorted(ends, score, side="right").astype(code_dtype(column.size))
     if schema.rules.rules:
-        codes = RuleRepair(schema.book, variables=columns)(codes)
+        codes = RuleRepair(schema.rulebook, variables=columns)(codes)
     return SimulatedPopulation(schema=schema, codes=codes, rows=rows, times=rows / drawn)
 
 

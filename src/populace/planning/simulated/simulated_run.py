@@ -134,19 +134,18 @@ def close_domains(schema: Schema) -> Schema:
     for name in schema.unknown:
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
-            closed[name] = column.learnt(
-                [f"value {number}" for number in range(1, SIMULATION.assumed_values + 1)]
-            )
+            names = [f"value {number}" for number in range(1, SIMULATION.assumed_values + 1)]
+            closed[name] = column.with_domain(names)
         elif isinstance(column, UnknownBins):
-            closed[name] = column.learnt(_equal_width_edges(column))
-    return replace(schema.replaced(closed) if closed else schema, totals=())
+            closed[name] = column.with_domain(_equal_width_edges(column))
+    return replace(schema.replace_columns(closed) if closed else schema, totals=())
 
 
 def _equal_width_edges(column: UnknownBins) -> list[Fraction]:
     """Return edges at equal distances, where texts of the column's format can tell them apart."""
     step = (column.max - column.min) / SIMULATION.assumed_bins
     even = [column.min + number * step for number in range(1, SIMULATION.assumed_bins)]
-    closed = column.learnt(())
+    closed = column.with_domain(())
     resolution = closed.resolution if isinstance(closed, TemporalColumn) else None
     return even if resolution is None else [Fraction(edge // resolution * resolution) for edge in even]
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from populace.core.marginals import Clique, Counts, Marginal
 from populace.inference.fit.projection import project_to_simplex, project_to_simplex_weighted
 from populace.inference.gls.count_intervals import CountIntervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
 
@@ -28,7 +29,7 @@ def compute_noise_errors(
     Tables are estimated by least squares from all measurements together and made non-negative, without any model. Pairs
     are seen in the groups in which they were measured.
     """
-    found = CountIntervals(items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
+    found = CountIntervals(items, space=ModelSpace.of(schema))
     columns = {}
     for name in schema.domain:
         interval = found.of(name)

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from enum import Enum
 from fractions import Fraction
 
-from flint import arb
-
 from populace.core.errors import UsageError
-from populace.privacy.accounting.interval_arithmetic import ball, bounds, round_down, round_up
+from populace.privacy.accounting.interval_arithmetic import ball, bounds, round_up
 
 
 class SamplingDesign(Enum):
@@ -55,33 +53,6 @@ def amplify_epsilon(
             "without it the answer costs its full epsilon",
         )
     return round_up(bounds(lambda: (ball(share) * ball(epsilon).expm1()).log1p())[1])
-
-
-def amplify_by_older_bound(epsilon: Fraction, *, share: Fraction) -> Fraction:
-    """Return ln((e^ε·β + 1 − β)/(1 − β)), rounded up: an older bound, always higher, kept for comparison.
-
-    >>> round(float(amplify_by_older_bound(Fraction(1), share=Fraction(1, 10))), 2)
-    0.26
-    """
-    _check_epsilon_and_share(epsilon, share)
-    if share == 1:
-        raise UsageError("a piece that holds everybody hides nobody.", hint="give a share below 1")
-
-    def bound() -> arb:
-        rest = ball(1 - share)
-        return (ball(epsilon).exp() * ball(share) / rest).log1p()
-
-    return round_up(bounds(bound)[1])
-
-
-def max_share_of_older_bound(epsilon: Fraction) -> Fraction:
-    """Return the share below which the older bound is less than ε: (e^ε − 1)/(2e^ε − 1), rounded down.
-
-    >>> round(float(max_share_of_older_bound(Fraction(1))), 3)
-    0.387
-    """
-    _check_epsilon_and_share(epsilon, Fraction(1))
-    return round_down(bounds(lambda: ball(epsilon).expm1() / (2 * ball(epsilon).exp() - 1))[0])
 
 
 def combine_shares(shares: Sequence[Fraction]) -> Fraction:

@@ -230,19 +230,6 @@ class Budget:
         widest = max(self.unit.marginal_l1, self.unit.score_shift)
         return is_drawable(self._noise(share, answers=1, l1=widest, l2_squared=widest**2))
 
-    def measure_share(self, noise: Noise, *, marginals: int) -> Fraction:
-        """Return the share of the budget that this many marginals take under a given noise."""
-        return self.share(
-            Spend(
-                verb="measure",
-                what=f"{marginals} marginals",
-                mechanism=noise,
-                answers=marginals,
-                l1=self.unit.marginal_l1,
-                l2_squared=self.unit.marginal_l2_squared,
-            )
-        )
-
     def share(self, spend: Spend) -> Fraction:
         """Return the share of the budget that a spend takes; above 1 it cannot be paid."""
         return price(spend, currency=self.currency) / self.cap

@@ -20,7 +20,7 @@ _precision_lock = threading.RLock()
 
 def _renew_lock() -> None:
     """Give a forked child its own lock: the parent's may have been held by a thread the child lacks."""
-    global _turn
+    global _precision_lock
     _precision_lock = threading.RLock()
 
 

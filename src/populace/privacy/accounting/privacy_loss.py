@@ -187,12 +187,6 @@ def _best_order(rho: float, epsilon: float) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def zcdp_cap(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the greatest ρ that still implies (ε, δ)-DP, rounded down."""
-    return find_greatest(lambda rho: zcdp_delta(rho, epsilon=epsilon) <= delta, start=epsilon)
-
-
-@lru_cache(maxsize=1024)
 def epsilon_for(total: Fraction, *, currency: Currency, delta: Fraction) -> Fraction:
     """Return the least ε for which a total implies (ε, δ)-DP, rounded up.
 

@@ -31,7 +31,7 @@ Bound = Callable[[], arb]
 
 
 class NoiseSource(Protocol):
-    """Where noise comes from: the operating system, a rehearsal, or the tape of a replay."""
+    """Where noise comes from: the operating system, a rehearsal, or the transcript of a replay."""
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
         """Return the counts with independent noise of this law in every cell."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from flint import arb
 
 from populace.core.errors import UsageError
-from populace.privacy.accounting.interval_arithmetic import ball, bounds, round_down, round_up
+from populace.privacy.accounting.interval_arithmetic import bounds, round_down, round_up
 from populace.privacy.smooth.smooth_distributions import (
     Cauchy,
     LaplaceLogNormal,
@@ -69,20 +69,20 @@ class Criterion(Enum):
 class SmoothNoise:
     """Noise (S/s)·X on an answer, where S bounds its local sensitivity and changes by at most e^t to a neighbour.
 
-    >>> noise = SmoothNoise(mechanism=Cauchy(Fraction(4)), s=LN_2, t=LN_2)
-    >>> round(noise.deviation, 3), round(float(noise.price), 3)  # the price of the bound: 3.659
+    >>> noise = SmoothNoise(distribution=Cauchy(Fraction(4)), s=LN_2, t=LN_2)
+    >>> round(noise.standard_deviation, 3), round(float(noise.price), 3)  # the price of the bound: 3.659
     (1.443, 2.74)
     """
 
-    mechanism: SmoothDistribution
+    distribution: SmoothDistribution
     s: Fraction
     t: Fraction
 
     def __post_init__(self) -> None:
         # The very types: a law that says of itself what it costs could say anything.
-        if type(self.mechanism) not in _NAMES:
+        if type(self.distribution) not in _NAMES:
             raise UsageError(
-                f"no smooth noise follows {self.mechanism!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
+                f"no smooth noise follows {self.distribution!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
             )
         for name, value in (self._tail, ("s", self.s), ("t", self.t)):
             low, high = _PARAMETER_RANGES[name]
@@ -97,28 +97,28 @@ class SmoothNoise:
     @property
     def _parameter(self) -> tuple[str, Fraction]:
         """The name and the value of what the law's tail is made by."""
-        (field,) = fields(self.mechanism)
-        return field.name, getattr(self.mechanism, field.name)
+        (field,) = fields(self.distribution)
+        return field.name, getattr(self.distribution, field.name)
 
     @property
     def _tail(self) -> tuple[str, Fraction]:
         """How heavy the tails are: the power by which they fall, or the spread of an exponent."""
         name, value = self._parameter
-        if isinstance(self.mechanism, LaplaceLogNormal):
+        if isinstance(self.distribution, LaplaceLogNormal):
             return "sigma", value
         return "tail", value - 1 if name == "gamma" and type(value) is Fraction else value
 
     @property
     def pure(self) -> bool:
         """Whether an answer has a price in pure differential privacy."""
-        return type(self.mechanism) is not LaplaceLogNormal
+        return type(self.distribution) is not LaplaceLogNormal
 
     def to_json(self) -> dict[str, str]:
         """Return the law as it is written in the ledger: nothing of it follows from rows."""
         name, value = self._parameter
         return {
             "law": "smooth",
-            "family": _NAMES[type(self.mechanism)],
+            "family": _NAMES[type(self.distribution)],
             name: str(value),
             "s": str(self.s),
             "t": str(self.t),
@@ -134,29 +134,29 @@ class SmoothNoise:
                 hint="use the version of populace that wrote it",
             )
         (field,) = fields(family)
-        return cls(mechanism=family(number(data[field.name])), s=number(data["s"]), t=number(data["t"]))
+        return cls(distribution=family(number(data[field.name])), s=number(data["s"]), t=number(data["t"]))
 
     def __str__(self) -> str:
         name, value = self._parameter
         return (
-            f"{_WORDS[type(self.mechanism)]} noise ({name} {float(value):.6g}, s {float(self.s):.6g}) "
+            f"{_WORDS[type(self.distribution)]} noise ({name} {float(value):.6g}, s {float(self.s):.6g}) "
             f"that follows a bound of smoothness {float(self.t):.6g}"
         )
 
     @property
     def price(self) -> Fraction:
         """What an answer costs, never too little: ε, or ρ of zCDP for a LaplaceLogNormal."""
-        return self.mechanism.price(s=self.s, t=self.t)
+        return self.distribution.price(s=self.s, t=self.t)
 
     @property
-    def deviation(self) -> float:
+    def standard_deviation(self) -> float:
         """The standard deviation of the noise, in units of S."""
-        return math.sqrt(self.mechanism.variance) / float(self.s)
+        return math.sqrt(self.distribution.variance) / float(self.s)
 
     @property
     def half_width(self) -> float:
         """The half width of a 95 % interval, in units of S."""
-        return self.mechanism.two_sided_quantile(_TAIL_PROBABILITY) / float(self.s)
+        return self.distribution.two_sided_quantile(_TAIL_PROBABILITY) / float(self.s)
 
 
 def calibrate_family(
@@ -172,7 +172,7 @@ def calibrate_family(
     interval, unless told otherwise. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
 
     >>> noise = calibrate_family(6 * LN_2, t=LN_2)
-    >>> round(float(noise.mechanism.gamma), 1), round(noise.deviation, 2)
+    >>> round(float(noise.distribution.gamma), 1), round(noise.standard_deviation, 2)
     (3.6, 0.47)
     """
     chosen = aim or _default_criterion(epsilon, t=t)
@@ -186,7 +186,7 @@ def calibrate_smooth_noise(
     """Return the smallest noise of all laws that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
 
     >>> noise = calibrate_smooth_noise(6 * LN_2, t=LN_2)
-    >>> type(noise.mechanism).__name__, round(noise.deviation, 2)
+    >>> type(noise.distribution).__name__, round(noise.standard_deviation, 2)
     ('Student', 0.39)
     """
     chosen = aim or _default_criterion(epsilon, t=t)
@@ -213,28 +213,8 @@ def calibrate_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if 5 * ratio * middle**3 - 5 * middle**2 < 1 else (low, middle)
-    mechanism = LaplaceLogNormal(round_up(Fraction(high), bits=_SHORT_BITS))
-    return calibrate(mechanism, cost=rho, t=t)
-
-
-def smooth_gaussian_scale(epsilon: Fraction, *, delta: Fraction, t: Fraction) -> Fraction:
-    """Return σ such that Gaussian noise of standard deviation S·σ is (ε, δ)-DP: 5·√(2·ln(2/δ))/ε, rounded up.
-
-    It needs ε ≥ 4t·(1 + ln(2/δ)). Source: Nissim, Raskhodnikova and Smith 2007, Lemma 2.7.
-
-    >>> smooth_gaussian_scale(Fraction(43), delta=Fraction("1e-6"), t=LN_2) < Fraction(7, 10)
-    True
-    """
-    if not 0 < delta < 1:
-        raise UsageError(f"delta is {delta}.", hint="give a delta between 0 and 1")
-    least = bounds(lambda: 4 * ball(t) * (1 + (2 / ball(delta)).log()))[1]
-    if epsilon < least:
-        raise UsageError(
-            f"Gaussian noise on a bound of smoothness {float(t):.6g} needs an epsilon of {float(least):.4g} "
-            f"at delta {float(delta):.3g}; {float(epsilon):.6g} was given.",
-            hint="use Laplace-log-normal noise instead",
-        )
-    return round_up(bounds(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))[1])
+    distribution = LaplaceLogNormal(round_up(Fraction(high), bits=_SHORT_BITS))
+    return calibrate(distribution, cost=rho, t=t)
 
 
 def _min_epsilon(t: Fraction, *, aim: Criterion) -> Fraction:
@@ -283,10 +263,10 @@ def _search_family(
     def error(share: float) -> float:
         gamma = tail(share)
         if gamma not in errors:
-            mechanism = tailed(gamma)
-            s = _approximate_s(mechanism, cost=float(epsilon), t=float(t))
+            distribution = tailed(gamma)
+            s = _approximate_s(distribution, cost=float(epsilon), t=float(t))
             errors[gamma] = (
-                _error(SmoothNoise(mechanism=mechanism, s=Fraction(s), t=t), aim=aim) if s else math.inf
+                _error(SmoothNoise(distribution=distribution, s=Fraction(s), t=t), aim=aim) if s else math.inf
             )
         return errors[gamma]
 
@@ -299,39 +279,41 @@ def _search_family(
     for _ in range(_REFINEMENTS):
         third = (high - low) / 3
         low, high = (low, high - third) if error(low + third) <= error(high - third) else (low + third, high)
-    mechanism = tailed(min(errors, key=lambda gamma: errors[gamma]))
-    return calibrate(mechanism, cost=epsilon, t=t)
+    distribution = tailed(min(errors, key=lambda gamma: errors[gamma]))
+    return calibrate(distribution, cost=epsilon, t=t)
 
 
 def _error(noise: SmoothNoise, *, aim: Criterion) -> float:
-    return noise.deviation if aim is Criterion.VARIANCE else noise.half_width
+    return noise.standard_deviation if aim is Criterion.VARIANCE else noise.half_width
 
 
-def calibrate(mechanism: SmoothDistribution, *, cost: Fraction, t: Fraction) -> SmoothNoise:
+def calibrate(distribution: SmoothDistribution, *, cost: Fraction, t: Fraction) -> SmoothNoise:
     """Return the noise of one law with the greatest s, to about six digits, that is proven to cost no more."""
-    s = round_down(Fraction(_approximate_s(mechanism, cost=float(cost), t=float(t))), bits=_SHORT_BITS)
+    s = round_down(Fraction(_approximate_s(distribution, cost=float(cost), t=float(t))), bits=_SHORT_BITS)
     away = Fraction(1, 2**_SHORT_BITS)
-    while s > 0 and mechanism.price(s=s, t=t) > cost:
+    while s > 0 and distribution.price(s=s, t=t) > cost:
         s = round_down(s * (1 - away), bits=_SHORT_BITS)
         away *= 2
     if s <= 0:
-        raise UsageError(f"no {mechanism} costs as little as {float(cost):.6g}.", hint="give the answer more")
-    return SmoothNoise(mechanism=mechanism, s=s, t=t)
+        raise UsageError(
+            f"no {distribution} costs as little as {float(cost):.6g}.", hint="give the answer more"
+        )
+    return SmoothNoise(distribution=distribution, s=s, t=t)
 
 
-def _approximate_s(mechanism: SmoothDistribution, *, cost: float, t: float) -> float:
+def _approximate_s(distribution: SmoothDistribution, *, cost: float, t: float) -> float:
     """Return about the greatest s at which an answer costs no more, or 0."""
     low = 1.0
-    while mechanism.loss(s=low, t=t) > cost:
+    while distribution.loss(s=low, t=t) > cost:
         if low < _MIN_S:
             return 0.0
         low /= 2
     # No noise is narrower than S divided by the greatest s that may be booked, whatever is paid.
-    while 4 * low <= 2.0 ** _PARAMETER_RANGES["s"][1] and mechanism.loss(s=2 * low, t=t) <= cost:
+    while 4 * low <= 2.0 ** _PARAMETER_RANGES["s"][1] and distribution.loss(s=2 * low, t=t) <= cost:
         low *= 2
     step = low
     for _ in range(30):
         step /= 2
-        if mechanism.loss(s=low + step, t=t) <= cost:
+        if distribution.loss(s=low + step, t=t) <= cost:
             low += step
     return low

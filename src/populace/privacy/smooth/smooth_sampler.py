@@ -41,7 +41,7 @@ def draw_smooth_answer(
     Proof: docs/proofs/smooth.md
 
     >>> from populace.privacy.noise.entropy import RehearsalEntropy
-    >>> noise = SmoothNoise(mechanism=Cauchy(Fraction(4)), s=Fraction(1), t=Fraction(1, 2))
+    >>> noise = SmoothNoise(distribution=Cauchy(Fraction(4)), s=Fraction(1), t=Fraction(1, 2))
     >>> draw_smooth_answer(
     ...     Fraction(7), bound=lambda: ball(2), mechanism=noise, lattice=Fraction(1, 4), entropy=RehearsalEntropy(1)
     ... ).denominator in (1, 2, 4)
@@ -49,7 +49,7 @@ def draw_smooth_answer(
     """
     if not lattice > 0:
         raise UsageError(f"answers are rounded to multiples of {lattice}.", hint="give a number above 0")
-    variate = _make_variate(mechanism.mechanism, entropy)
+    variate = _make_variate(mechanism.distribution, entropy)
     words = _FIRST_WORDS
     while True:
         with precision(_WORD * words + _GUARD):
@@ -130,18 +130,18 @@ class _LogNormalProduct:
         return self.centre.enclosed(words) * (ball(self.sigma) * self.exponent.enclosed(words)).exp()
 
 
-def _make_variate(mechanism: SmoothDistribution, entropy: Entropy) -> _Variate:
+def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> _Variate:
     def signed(magnitude: Callable[[Fraction, Fraction], arb]) -> _Signed:
         return _Signed(magnitude, _Uniform(entropy), bool(entropy.words(1)[0] >> 63))
 
-    if isinstance(mechanism, Cauchy):
-        return signed(PowerTail(power=mechanism.gamma, exponent=Fraction(1)).quantile)
-    if isinstance(mechanism, Student):
-        inner = PowerTail(power=Fraction(2), exponent=(mechanism.degrees + 1) / 2)
-        return signed(lambda low, high: ball(mechanism.degrees).sqrt() * inner.quantile(low, high))
-    if isinstance(mechanism, PolyPlace):
-        return signed(lambda low, high: _poly_quantile(mechanism.gamma, ball(low).union(ball(high))))
-    return _LogNormalProduct(signed(_laplace_quantile), signed(_normal_quantile), mechanism.sigma)
+    if isinstance(distribution, Cauchy):
+        return signed(PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile)
+    if isinstance(distribution, Student):
+        inner = PowerTail(power=Fraction(2), exponent=(distribution.degrees + 1) / 2)
+        return signed(lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high))
+    if isinstance(distribution, PolyPlace):
+        return signed(lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high))))
+    return _LogNormalProduct(signed(_laplace_quantile), signed(_normal_quantile), distribution.sigma)
 
 
 def _laplace_quantile(low: Fraction, high: Fraction) -> arb:
@@ -177,7 +177,7 @@ class PowerTail:
 
     >>> with precision(100):
     ...     tail, body = PowerTail(power=Fraction(2), exponent=Fraction(1)).tails(arb(0))
-    >>> round(float(tail.mid()), 12), round(float(body.mid()), 12)  # Cauchy's mechanism at x = e^0
+    >>> round(float(tail.mid()), 12), round(float(body.mid()), 12)  # Cauchy's distribution at x = e^0
     (0.5, 0.5)
     """
 

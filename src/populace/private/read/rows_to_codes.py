@@ -86,7 +86,7 @@ def _read(
     ids: list[Array] = []
     with redact_row_errors("the data"):
         for batch in source.batches(columns_to_read(schema)):
-            cells = {name: batch.column(name) for name in codec.reads}
+            cells = {name: batch.column(name) for name in codec.input_columns}
             coded = codec.encode(cells, decimal=source.decimal)
             for name, codes in coded.items():
                 parts[name].append(codes)

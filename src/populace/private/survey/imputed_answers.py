@@ -31,7 +31,7 @@ from populace.privacy.sensitivity.imputation_bounds import (
 from populace.privacy.sensitivity.nn_imputation import Ints, MatchingSpace, NearestNeighbours, TieOrder
 from populace.privacy.sensitivity.nn_imputation import MatchedRows as Placed
 from populace.schema.columns.column import Column
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.conditions.column_layout import Condition
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema

@@ -95,7 +95,7 @@ def make_bars(
             label=slot.label,
             special=slot.special,
             measured=float(interval.estimate[place]) / total,
-            reach=float(interval.reach[place]) / total,
+            reach=float(interval.half_width[place]) / total,
             synthetic=float(synthetic[list(slot.codes)].sum()) / rows,
         )
         for place, slot in enumerate(slots)

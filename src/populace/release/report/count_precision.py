@@ -38,7 +38,7 @@ def _measured_intervals(found: CountIntervals) -> Iterator[CountInterval]:
 
 
 def _summarize_interval(interval: CountInterval, *, total: float) -> CountPrecision:
-    open_cells = interval.reach[interval.reach > 0]
+    open_cells = interval.half_width[interval.half_width > 0]
     reach = float(np.median(open_cells)) if open_cells.size else 0.0
     return CountPrecision(
         columns=interval.marginal.clique, cells=interval.estimate.size, reach=reach, share=reach / total

@@ -15,12 +15,11 @@ from populace.release.report.html_templates import embed_json, make_environment
 from populace.release.report.vega_scripts import load_scripts
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
-from populace.survey.answer_queries import VARIANCE_NOT_ESTIMABLE
-from populace.survey.estimate_result import PUBLIC_TOTAL, Estimate
+from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE
+from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Query, Statistic
-from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
 
@@ -346,7 +345,7 @@ def _describe_design(found: Estimates) -> str:
 
 def _budget_stages(found: Estimates) -> tuple[BudgetStage, ...]:
     """Return what each query took, where it can be told apart for the estimate and for its sampling error."""
-    plan = QueryPlan.of(found.design, found.queries).plan
+    plan = found.plan.sums
     questions = {} if plan is None else {question.query.name: question for question in plan.questions}
     used = found.statement["used"]["share"]
     stages = []
@@ -371,7 +370,7 @@ def _budget_stages(found: Estimates) -> tuple[BudgetStage, ...]:
 
 
 def _split_by_use(question: SumQuestion) -> dict[str, Fraction]:
-    found = {"estimate": Fraction(0), "sampling error": question.later_share}
+    found = {"estimate": Fraction(0), "sampling error": question.second_share}
     estimated: set[Sum] = set(question.sums)
     for asked, share in question.shares():
         found["estimate" if asked in estimated else "sampling error"] += share

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import RangeColumn
+from populace.schema.columns.range_columns import RangeColumn
 
 # The most of all rows that may lie outside a domain unsaid: where nothing in the schema expects such rows, and where
 # it does, by `other`, by empty cells among the missing codes, or because values were learnt.
@@ -35,7 +35,7 @@ class OutOfDomain:
     def text(self) -> str:
         """Return what is so in one or two sentences; the numbers are noisy counts, so that everybody may read it."""
         written = self.column.specials[self.column.other_code - self.column.levels]
-        if self.column.draft.unknown:
+        if self.column.domain_learnt:
             held = "a value that was too rare to be learnt"
         elif isinstance(self.column, TemporalColumn):
             held = "nothing that can be read as the schema declares its dates and times"

@@ -30,7 +30,7 @@ from populace.release.statement.limitations import list_limitations, list_omissi
 from populace.release.statement.measured_content import MeasuredContent
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import OutOfRange, RangeColumn
+from populace.schema.columns.range_columns import OutOfRange, RangeColumn
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours

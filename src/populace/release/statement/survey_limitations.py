@@ -8,11 +8,12 @@ from populace.schema.hints import quote_in_text
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.sum_questions import make_sum_question
+from populace.survey.queries.query_plan import QueryPlan
 
 
-def list_survey_limitations(design: Design, queries: Queries) -> tuple[str, ...]:
+def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
     """Return what nobody may read into estimates, one sentence or two for each."""
+    design = plan.design
     return (
         _drawn(design),
         *(
@@ -26,8 +27,8 @@ def list_survey_limitations(design: Design, queries: Queries) -> tuple[str, ...]
         *_repeated(design),
         *_weights(design),
         *_totals(design),
-        _answers(design, queries),
-        *_effect(design, queries),
+        _answers(design, plan.queries),
+        *_effect(plan),
         "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
         f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
         "them.",
@@ -52,15 +53,15 @@ def _drawn(design: Design) -> str:
     )
 
 
-def _effect(design: Design, queries: Queries) -> list[str]:
-    if design.most_effect is None:
+def _effect(plan: QueryPlan) -> list[str]:
+    declared = plan.design.max_design_effect
+    if declared is None:
         return []
     held: dict[bool, list[str]] = {True: [], False: []}
-    for query in queries:
-        asked = make_sum_question(query, design)
-        if asked.weighted and query.statistic not in held[asked.squared]:
-            held[asked.squared].append(query.statistic)
-    most = f"{float(design.most_effect):g}"
+    for asked in () if plan.sums is None else plan.sums.questions:
+        if asked.weighted and asked.query.statistic not in held[asked.squared]:
+            held[asked.squared].append(asked.query.statistic)
+    most = f"{float(declared):g}"
     if not held[True]:
         return [f"That no design effect is above {most} is declared, and was not used."]
     some = f" for queries of the kind {quote_in_text(held[True])}" if held[False] else ""
@@ -92,9 +93,10 @@ def _weights(design: Design) -> list[str]:
     if design.weights is None:
         return ["No weights were used."] if design.base is None and not design.totals else []
     return [
-        f"Weights (“{design.weights}”) are protected as all other columns are. Those above {float(design.heaviest):g} "
-        f"counted as {float(design.heaviest):g}: totals and counts are too small by what was cut off, and what is "
-        "divided by the weights, as means are, leans towards light rows. Rows without a weight above 0 did not count."
+        f"Weights (“{design.weights}”) are protected as all other columns are. Those above "
+        f"{float(design.weight_bound):g} counted as {float(design.weight_bound):g}: totals and counts are too small by "
+        "what was cut off, and what is divided by the weights, as means are, leans towards light rows. "
+        "Rows without a weight above 0 did not count."
     ]
 
 

@@ -291,7 +291,7 @@ def _check_parents(manifest: Manifest, parts: _ReleaseParts) -> str:
     for found, expected, what in (
         (
             # The budget was reserved under the schema as it was before domains were learnt.
-            parts.schema.draft.digest,
+            parts.schema.declared.digest,
             parts.record.schema_digest,
             "the codebook's schema is not the one that was paid for",
         ),

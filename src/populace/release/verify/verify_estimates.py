@@ -35,7 +35,7 @@ from populace.survey.survey_transcript import SurveyReplay
 # Two machines may differ in the last digits that they compute.
 RELATIVE_TOLERANCE = 1e-6
 
-# As the books have the questions of a tape: the verb, and in how many steps one row is told.
+# As the books have the questions of a transcript: the verb, and in how many steps one row is told.
 _BOOKED = {
     "sum": ("measure", STEPS),
     "smooth": ("smooth", 1),
@@ -159,7 +159,9 @@ def _check_answers(found: Estimates) -> str:
             raise altered_release(f"{spend} is booked for less than one {found.record.unit.name} can move")
         booked[spend.verb, spend.steps, spend.mechanism] += spend.answers
     try:
-        told = Counter((*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in found.tape)
+        told = Counter(
+            (*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in found.transcript
+        )
     except (KeyError, TypeError, ValueError) as failure:
         raise altered_release("an answer has no law") from failure
     if told != booked:
@@ -169,8 +171,8 @@ def _check_answers(found: Estimates) -> str:
 
 def _check_recomputed(found: Estimates, *, table: str) -> str:
     """The answers give the same estimates again."""
-    player = SurveyReplay(found.tape, schema=found.schema, budget=found.record.budget)
-    again = answer_queries(player, design=found.design, queries=found.queries)
+    player = SurveyReplay(found.transcript, schema=found.schema, budget=found.record.budget)
+    again = answer_queries(player, plan=found.plan)
     player.finish()
     if len(again) != len(found.rows) or not all(map(_are_same, again, found.rows)):
         raise altered_release("the estimates do not follow from the noisy answers")

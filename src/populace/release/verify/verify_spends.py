@@ -16,6 +16,7 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.verify.checks import altered_release
 from populace.schema.columns.column import Origin
+from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.schema import Schema
 
 
@@ -53,7 +54,7 @@ def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
     told = {
         name
         for name, column in schema.columns.items()
-        if column.origin is Origin.LEARNT or column.draft != column
+        if column.origin is Origin.LEARNT or as_declared(column) != column
     }
     asked = {charged.spend.what for charged in record.spends if charged.spend.verb == "discover"}
     paid = {name for name in schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, numeric_special_codes
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import numeric_special_codes
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.limits import LIMITS
 from populace.schema.columns.datetime_format import DAY_SECONDS, FIRST_DAY, LAST_DAY
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER, NUMBER_PATTERN
 
@@ -32,9 +33,6 @@ Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Numbers: TypeAlias = Places | Floats
 
-# A longer cell is prose, not a value. However many cells of a batch are as long, and however much longer in another
-# encoding, their texts together stay below the 2 GiB that Arrow can address: 65,536 rows of three times as much.
-MAX_TEXT_LENGTH = 10_000
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FORM = rf"^(?i:{NUMBER_PATTERN}|[+-]?inf(inity)?)$"
 # 2020-01-31 00:00:00.000 is the day; 12:30:00.500 needs no zeros at its end.
@@ -237,10 +235,10 @@ def to_seconds(cells: Array) -> Floats:
 def _decoded(cells: Array) -> Array:
     """Return bytes as texts: each cell as UTF-8 or, where it is not that, as Windows-1252.
 
-    A cell that is longer than `MAX_TEXT_LENGTH` is no text.
+    A cell that is longer than `LIMITS.max_cell_bytes` is no text.
     """
     raw = _bytes(cells)
-    long = pc.fill_null(pc.greater(pc.binary_length(raw), MAX_TEXT_LENGTH), False)
+    long = pc.fill_null(pc.greater(pc.binary_length(raw), LIMITS.max_cell_bytes), False)
     if pc.any(long).as_py():
         raw = pc.if_else(long, pa.scalar(None, raw.type), raw)
     raw = raw.cast(pa.binary())

@@ -35,7 +35,7 @@ def parse_temporal(column: TemporalColumn, cells: Array) -> Floats:
     [1.0, 1.0, nan]
     """
     typed = is_temporal_type(cells.type, clock=isinstance(column, TimeColumn))
-    found = to_seconds(cells) if typed else parse_text_seconds(cells, column.reads)
+    found = to_seconds(cells) if typed else parse_text_seconds(cells, column.regexes)
     return found // column.unit
 
 

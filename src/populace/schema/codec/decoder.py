@@ -12,17 +12,14 @@ import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, Numbers, pc, to_arrow, to_texts
 from populace.schema.codec.datetime_codec import format_temporal
-from populace.schema.codec.encoder import Codes, Encoder, fill_unknown_domain
+from populace.schema.codec.encoder import Codes, Encoder
 from populace.schema.codec.within_bin_draws import draw_values
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn, TemporalColumn, TimeColumn
 from populace.schema.columns.datetime_format import DatetimeFormat
-from populace.schema.columns.numeric_columns import (
-    DecimalColumn,
-    IntegerColumn,
-    RangeColumn,
-    numeric_special_codes,
-)
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn, numeric_special_codes
+from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.columns.value_types import ValueType
 from populace.schema.exact_numbers import format_decimal, parse_number
 

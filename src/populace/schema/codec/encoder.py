@@ -23,8 +23,9 @@ from populace.schema.codec.cell_texts import (
 from populace.schema.codec.datetime_codec import is_temporal_type, parse_temporal
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn, TimeColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, numeric_special_codes
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn, numeric_special_codes
+from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.exact_numbers import parse_number
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
@@ -42,13 +43,11 @@ class Encoder:
         values = column.values if isinstance(column, CategoricalColumn) else ()
         known = (*values, *column.specials)
         first = column.size - len(known)
-        self._exact = _Lookup({text: first + place for place, text in enumerate(known)})
+        self._exact = _TextLookup({text: first + place for place, text in enumerate(known)})
         spellings = _spellings(known, first=first)
-        self._loose = _Lookup(spellings)
+        self._loose = _TextLookup(spellings)
         self._empty = spellings.get("", column.other_code)
-        self._bins = (
-            BinLookup(column) if isinstance(column, IntegerColumn | DecimalColumn | TemporalColumn) else None
-        )
+        self._bins = BinLookup(column) if isinstance(column, StepColumn | DecimalColumn) else None
 
     def __call__(self, values: Array, *, decimal: str = ".") -> Codes:
         """Return the code of every value, whatever it is."""
@@ -56,12 +55,12 @@ class Encoder:
             values = values.combine_chunks()
         if self._bins is not None and self._bins.typed(values.type):
             found = self._bins.numbers(values, decimal=decimal)
-            return np.where(np.isnan(found), self._empty, self._settled(self._bins.codes(found))).astype(
+            return np.where(np.isnan(found), self._empty, self._fill_other(self._bins.codes(found))).astype(
                 self._type
             )
         cells, places = find_distinct(values)
         # An empty cell has place −1: the entry appended at the end.
-        return np.append(self._settled(self._text_codes(cells, decimal=decimal)), self._empty).astype(
+        return np.append(self._fill_other(self._text_codes(cells, decimal=decimal)), self._empty).astype(
             self._type
         )[places]
 
@@ -77,7 +76,7 @@ class Encoder:
             codes[unknown] = self._bins.codes(self._bins.numbers(strange, decimal=decimal))
         return codes
 
-    def _settled(self, codes: Places) -> Places:
+    def _fill_other(self, codes: Places) -> Places:
         return np.where(codes == _NONE, self._other, codes)
 
 
@@ -90,7 +89,7 @@ def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
 
 
-class _Lookup:
+class _TextLookup:
     """Texts with their codes."""
 
     def __init__(self, codes: dict[str, int]) -> None:
@@ -106,8 +105,8 @@ class _Lookup:
 class BinLookup:
     """The bins and the special numbers of a column of numbers or dates."""
 
-    def __init__(self, column: IntegerColumn | DecimalColumn | TemporalColumn) -> None:
-        self._dated = column if isinstance(column, TemporalColumn) else None
+    def __init__(self, column: StepColumn | DecimalColumn) -> None:
+        self._temporal = column if isinstance(column, TemporalColumn) else None
         self._below, self._above = column.clamped_ends
         self._whole = not isinstance(column, DecimalColumn)
         self._step: int | None = None
@@ -128,15 +127,15 @@ class BinLookup:
 
     def typed(self, kind: pa.DataType) -> bool:
         """Say whether cells of a type are such numbers, dates or times already."""
-        if self._dated is None:
+        if self._temporal is None:
             return is_number_type(kind)
-        return is_temporal_type(kind, clock=isinstance(self._dated, TimeColumn))
+        return is_temporal_type(kind, clock=isinstance(self._temporal, TimeColumn))
 
     def numbers(self, cells: Array, *, decimal: str) -> Floats:
         """Return cells, texts or typed ones, as numbers, days or seconds; NaN where they are none."""
-        if self._dated is None:
+        if self._temporal is None:
             return to_floats(cells, decimal=decimal)
-        return parse_temporal(self._dated, cells)
+        return parse_temporal(self._temporal, cells)
 
     def codes(self, values: Floats) -> Places:
         """Return the bin of each number; special numbers have codes of their own."""
@@ -159,11 +158,6 @@ class BinLookup:
         if self._step is None:
             return np.searchsorted(self._starts, values, side="right") - 1
         return (values.astype(np.int64) - int(self._low)) // self._step
-
-
-def fill_unknown_domain(column: Column) -> Column:
-    """Return a column as it codes cells: one whose domain is still unknown has none, or one bin."""
-    return column.learnt(()) if isinstance(column, UnknownValues | UnknownBins) else column
 
 
 def _numeric_starts(column: DecimalColumn) -> Floats:

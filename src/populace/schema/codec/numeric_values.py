@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, Floats, find_distinct
-from populace.schema.codec.encoder import BinLookup, fill_unknown_domain
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
-from populace.schema.columns.split_columns import join_codes
+from populace.schema.codec.encoder import BinLookup
+from populace.schema.codec.split_codes import join_variables
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import RangeColumn, StepColumn
+from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.schema import Schema
 
 
@@ -32,23 +33,17 @@ class NumericValues:
 
     def __init__(self, name: str, *, schema: Schema) -> None:
         column = fill_unknown_domain(schema.columns[name])
-        if not isinstance(column, IntegerColumn | DecimalColumn | TemporalColumn):
+        if not isinstance(column, StepColumn | DecimalColumn):
             raise TypeError(f"column {name!r} has no numbers")
         self._column = column
         self._bins = BinLookup(column)
-        self._variables = tuple(part.name for part in schema.columns[name].variables)
         low, high = column.bounds(0)[0], column.bounds(column.levels - 1)[1]
         self._ends = float(low), float(high)
 
     def __call__(self, cells: Array, *, codes: Mapping[str, npt.NDArray[Any]], decimal: str = ".") -> Floats:
         """Return the numbers of rows, from their cells and the codes that they have in the end."""
-        values = self._told(cells, decimal=decimal)
-        parts = [codes[name] for name in self._variables]
-        own = (
-            join_codes(self._column, *parts)
-            if len(parts) == 2 and isinstance(self._column, IntegerColumn)
-            else parts[0]
-        )
+        values = self._read(cells, decimal=decimal)
+        own = join_variables(self._column, codes)
         held = np.where(self._bins.codes(values) == own, np.clip(values, *self._ends), np.nan)
         moved = np.flatnonzero(np.isnan(held) & (own < self._column.levels))
         if len(moved):
@@ -57,7 +52,7 @@ class NumericValues:
         held[own >= self._column.levels] = np.nan
         return held
 
-    def _told(self, cells: Array, *, decimal: str) -> Floats:
+    def _read(self, cells: Array, *, decimal: str) -> Floats:
         if isinstance(cells, pa.ChunkedArray):
             cells = cells.combine_chunks()
         if self._bins.typed(cells.type):

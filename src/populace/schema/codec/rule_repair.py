@@ -71,7 +71,7 @@ class RuleRepair:
             self._replace(held, group, rules)
         return held
 
-    def broken(self, codes: Mapping[str, Codes], rule: Rule) -> npt.NDArray[np.bool_]:
+    def violates(self, codes: Mapping[str, Codes], rule: Rule) -> npt.NDArray[np.bool_]:
         """Say which rows break a rule."""
         return ~rule.allowed[self._cells(codes, rule)]
 
@@ -99,7 +99,7 @@ class RuleRepair:
         return moved
 
     def _replace(self, held: Held, group: Witness, rules: list[Rule]) -> None:
-        broken = np.logical_or.reduce([self.broken(held, rule) for rule in rules])
+        broken = np.logical_or.reduce([self.violates(held, rule) for rule in rules])
         for name, code in group.items():
             held[name][broken] = code
 

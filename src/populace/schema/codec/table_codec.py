@@ -14,9 +14,7 @@ from populace.schema.codec.cell_texts import Array, pc
 from populace.schema.codec.decoder import arrow_type, decode_codes
 from populace.schema.codec.encoder import Codes, Encoder
 from populace.schema.codec.rule_repair import RuleRepair
-from populace.schema.columns.column import Column
-from populace.schema.columns.numeric_columns import IntegerColumn
-from populace.schema.columns.split_columns import join_codes, split_codes
+from populace.schema.codec.split_codes import join_variables, split_variables
 from populace.schema.conditions.derived_columns import RecodeTable
 from populace.schema.exact_numbers import parse_number
 from populace.schema.schema import Schema
@@ -47,7 +45,7 @@ class TableCodec:
         self._layout = layout
         self._columns = {name: c for name, c in schema.columns.items() if name not in layout.functions}
         self._repair = (
-            RuleRepair(schema.book, variables=schema.variables) if schema.book.rules.rules else None
+            RuleRepair(schema.rulebook, variables=schema.variables) if schema.rulebook.rules.rules else None
         )
 
     @cached_property
@@ -55,7 +53,7 @@ class TableCodec:
         return {name: Encoder(column) for name, column in self._columns.items()}
 
     @property
-    def reads(self) -> tuple[str, ...]:
+    def input_columns(self) -> tuple[str, ...]:
         """The columns that are read from a file: all that follow from no others."""
         return tuple(self._columns)
 
@@ -64,61 +62,51 @@ class TableCodec:
 
         `decimal` is the mark that may stand in for the point in numbers written as text.
         """
-        return self.enforce(self._as_written(cells, decimal=decimal))
+        return self.enforce(self._encode_cells(cells, decimal=decimal))
 
     def enforce(self, codes: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return codes of rows that keep the schema's rules; a row that does is left as it is."""
-        return dict(codes) if self._repair is None else self._kept(codes, self._repair)
+        if self._repair is None:
+            return dict(codes)
+        kept = self._repair(codes)
+        for column in self._columns.values():
+            if len(column.variables) > 1 and column.variables[0].name in self._repair.repaired_variables:
+                # A row that became special has no remainder any more.
+                kept |= split_variables(column, join_variables(column, kept))
+        return kept
 
     def decode(self, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator) -> pa.Table:
         """Return rows in the schema's own values and types; inside a bin a value is drawn uniformly."""
-        return pa.table({name: self._values(name, codes, rng=rng) for name in self._schema.columns})
+        return pa.table({name: self._decode_column(name, codes, rng=rng) for name in self._schema.columns})
 
-    def broken(self, table: pa.Table) -> dict[str, int]:
+    def count_violations(self, table: pa.Table) -> dict[str, int]:
         """Return for each rule and each function, in words, how many rows of a synthetic table break it."""
-        codes = self._as_written({name: table[name] for name in self._columns})
+        codes = self._encode_cells({name: table[name] for name in self._columns})
         found: dict[str, int] = {}
         if self._repair is not None:
             for rule in self._schema.rules.rules:
-                found[rule.text] = int(self._repair.broken(codes, rule).sum())
+                found[rule.text] = int(self._repair.violates(codes, rule).sum())
         for name, function in self._layout.functions.items():
             view = self._layout.view(name)
-            told = Encoder(function.column)(table[name])
-            found[function.text] = int((told != view.codes[_own(view, codes)]).sum())
+            written = Encoder(function.column)(table[name])
+            found[function.text] = int((written != view.codes[_table_cells(view, codes)]).sum())
         return found
 
-    def _as_written(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]:
+    def _encode_cells(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]:
         codes: dict[str, Codes] = {}
         for name, encoder in self._encoders.items():
-            column, own = self._columns[name], encoder(cells[name], decimal=decimal)
-            codes |= zip((part.name for part in column.variables), _parted(column, own), strict=True)
+            codes |= split_variables(self._columns[name], encoder(cells[name], decimal=decimal))
         return codes
 
-    def _kept(self, codes: Mapping[str, npt.NDArray[Any]], repair: RuleRepair) -> dict[str, npt.NDArray[Any]]:
-        held = repair(codes)
-        for column in self._columns.values():
-            parts = [part.name for part in column.variables]
-            if (
-                isinstance(column, IntegerColumn)
-                and len(parts) == 2
-                and parts[0] in repair.repaired_variables
-            ):
-                # A row that became special has no remainder any more.
-                whole = join_codes(column, held[parts[0]], held[parts[1]])
-                held |= zip(parts, split_codes(column, whole), strict=True)
-        return held
-
-    def _values(self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator) -> Array:
+    def _decode_column(
+        self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator
+    ) -> Array:
         column = self._schema.columns[name]
         if name in self._layout.functions:
-            return self._follows(name, codes, rng=rng)
-        parts = [codes[part.name] for part in column.variables]
-        own = (
-            join_codes(column, *parts) if isinstance(column, IntegerColumn) and len(parts) == 2 else parts[0]
-        )
-        return decode_codes(column, own, rng=rng)
+            return self._derive_column(name, codes, rng=rng)
+        return decode_codes(column, join_variables(column, codes), rng=rng)
 
-    def _follows(
+    def _derive_column(
         self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator
     ) -> Array:
         """Return a function's values: exactly those that its map names, never another one of a bin."""
@@ -139,14 +127,8 @@ class TableCodec:
             else:
                 results.append(int(value) if pa.types.is_integer(kind) else float(value))
         places = view.codes if view.places is None else view.places
-        return pc.take(pa.array(results, kind), pa.array(places[_own(view, codes)]))
+        return pc.take(pa.array(results, kind), pa.array(places[_table_cells(view, codes)]))
 
 
-def _parted(column: Column, codes: Codes) -> tuple[Codes, ...]:
-    if isinstance(column, IntegerColumn) and column.split is not None:
-        return split_codes(column, codes)
-    return (codes,)
-
-
-def _own(view: RecodeTable, codes: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
+def _table_cells(view: RecodeTable, codes: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
     return tuple(codes[name] for name in view.variables)

@@ -7,10 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from populace.schema.codec.cell_texts import Floats, Numbers, Places
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import Column
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 
 # A bin is drawn in steps of at most this part of its width; more digits would claim what nobody knows.
@@ -24,36 +23,21 @@ def draw_values(column: Column, levels: Places, *, rng: np.random.Generator) -> 
 
     Top and bottom codes are their own number.
     """
-    if (
-        isinstance(column, DecimalColumn | IntegerColumn | TemporalColumn)
-        and column.within is not None
-        and column.within.known
-    ):
-        return _draw_learnt(column, column.within, levels, rng=rng)
+    if not isinstance(column, DecimalColumn | StepColumn):
+        raise TypeError(f"a {column.kind} column has no numbers to draw")
+    if column.density is not None and column.density.known:
+        units = column.density.draw(column, levels, rng=rng)
+        unit = column.density.unit
+        return _quotients(units, unit) if isinstance(column, DecimalColumn) else units * int(unit)
     if isinstance(column, DecimalColumn):
         return _draw_decimals(column, levels, rng=rng)
-    if isinstance(column, IntegerColumn | TemporalColumn):
-        if isinstance(column.starts, range):
-            first = column.min + levels * column.starts.step
-            last = np.minimum(first + column.starts.step - 1, column.max)
-        else:
-            starts = np.array([*column.starts, column.max + 1], dtype=np.int64)
-            first, last = starts[levels], starts[levels + 1] - 1
-        return rng.integers(first, last, endpoint=True) if column.binned else first
-    raise TypeError(f"a {column.kind} column has no numbers to draw")
-
-
-def _draw_learnt(
-    column: IntegerColumn | DecimalColumn | TemporalColumn,
-    inside: BinDensity,
-    levels: Places,
-    *,
-    rng: np.random.Generator,
-) -> Numbers:
-    units = inside.draw(column, levels, rng=rng)
-    if isinstance(column, DecimalColumn):
-        return _quotients(units, inside.unit)
-    return units * int(inside.unit) if isinstance(column, TemporalColumn) else units
+    if isinstance(column.starts, range):
+        first = column.min + levels * column.starts.step
+        last = np.minimum(first + column.starts.step - 1, column.max)
+    else:
+        starts = np.array([*column.starts, column.max + 1], dtype=np.int64)
+        first, last = starts[levels], starts[levels + 1] - 1
+    return rng.integers(first, last, endpoint=True) if column.binned else first
 
 
 def _quotients(units: Places, unit: Fraction) -> Floats:

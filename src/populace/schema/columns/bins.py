@@ -7,9 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from populace.core.errors import SchemaError
-
-MAX_BINS = 2**16
-MAX_LISTED_BINS = 2**20
+from populace.core.limits import LIMITS
 
 
 def compute_edges(name: str, *, low: Fraction, high: Fraction, width: Fraction) -> tuple[Fraction, ...]:
@@ -24,9 +22,9 @@ def compute_edges(name: str, *, low: Fraction, high: Fraction, width: Fraction) 
     if width <= 0:
         raise SchemaError(f"column {name!r} has width {width}.", hint="give a width above zero")
     bins = -((low - high) // width)
-    if bins > MAX_BINS:
+    if bins > LIMITS.max_decimal_bins:
         raise SchemaError(
-            f"column {name!r} has {bins} bins; {MAX_BINS} is the most.",
+            f"column {name!r} has {bins} bins; {LIMITS.max_decimal_bins} is the most.",
             hint='give a larger width, or kind = "integer" for whole numbers',
         )
     return (*(low + i * width for i in range(bins)), high)
@@ -82,9 +80,9 @@ def add_end_bins(
         return range(low, high + 1)
     if isinstance(starts, range) and bottom is None and top is not None and (top - low) % starts.step == 0:
         return range(low, top + 1, starts.step)
-    if len(starts) > MAX_LISTED_BINS:
+    if len(starts) > LIMITS.max_listed_bins:
         raise SchemaError(
-            f"column {name!r} has more than {MAX_LISTED_BINS} bins, and its top or bottom is not on an edge of them.",
+            f"column {name!r} has more than {LIMITS.max_listed_bins} bins, and its top or bottom is no edge of them.",
             hint="let top be min and a multiple of width, or give a larger width",
         )
     first = low if bottom is None else bottom + 1

@@ -21,11 +21,10 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.columns.value_types import ValueType
 from populace.schema.exact_numbers import parse_number
 from populace.schema.hints import quote_names
-
-MAX_CODES = 2**32
 
 Key = tuple[str, ...]
 
@@ -102,14 +101,18 @@ class Column(ABC):
         return (self,)
 
     @property
-    def draft(self) -> Column:
-        """The column as it was before its domain was learnt; itself where nothing was."""
-        return self
+    def domain_learnt(self) -> bool:
+        """Whether the domain was learnt from the rows, or still has to be."""
+        return self.unknown or self.origin is Origin.LEARNT
 
     @property
-    def open(self) -> bool:
+    def needs_learning(self) -> bool:
         """Whether anything about the column still has to be learnt from the rows, with budget."""
         return self.unknown
+
+    def error(self, what: str, *, hint: str) -> SchemaError:
+        """Return the refusal of the column for something that is wrong with it."""
+        return SchemaError(f"column {self.name!r}{'' if what.startswith(':') else ' '}{what}", hint=hint)
 
     def code(self, text: str) -> int | None:
         """Return the code of a declared text: a special code, or the value or bin it falls into; else None."""
@@ -117,11 +120,11 @@ class Column(ABC):
             return self.levels + self.specials.index(text)
         return self.level(text)
 
-    def inside(self, texts: Iterable[str]) -> set[str]:
+    def in_domain(self, texts: Iterable[str]) -> set[str]:
         """Return those of some texts that fall into the domain."""
         return {text for text in texts if self.level(text) is not None}
 
-    def shared(self) -> dict[str, Any]:
+    def common_fields(self) -> dict[str, Any]:
         """Return what a column of another kind in this one's place would have in common with it."""
         return {each.name: getattr(self, each.name) for each in fields(Column) if each.init}
 
@@ -135,8 +138,8 @@ class Column(ABC):
         if not self.name.strip():
             raise SchemaError("a column has an empty name.", hint="name it as the file's header does")
         if self.origin is Origin.LEARNT and not self.learnable:
-            raise SchemaError(
-                f"column {self.name!r} is {self.kind}, whose domain is never learnt.",
+            raise self.error(
+                f"is {self.kind}, whose domain is never learnt.",
                 hint="write origin = 'codebook' or 'declared'",
             )
         self._check_domain()
@@ -145,16 +148,16 @@ class Column(ABC):
         self._check_specials()
         self._check_relations()
         self._check_type()
-        if self.size > MAX_CODES:
-            raise SchemaError(
-                f"column {self.name!r} has {self.size} codes; {MAX_CODES} is the most.",
+        if self.size > LIMITS.max_column_codes:
+            raise self.error(
+                f"has {self.size} codes; {LIMITS.max_column_codes} is the most.",
                 hint="give it a width, or leave it out",
             )
 
     @abstractmethod
     def _check_domain(self) -> None: ...
 
-    def _reach(self) -> Iterable[Fraction | None]:
+    def _value_range(self) -> Iterable[Fraction | None]:
         """Return numbers between which all values lie, or all values; None stands for what is no number."""
         return (None,)
 
@@ -163,11 +166,10 @@ class Column(ABC):
         if self.type is None or self.type is ValueType.TEXT:
             return
         words = [text for text in self.specials if text and not self.type.holds(parse_number(text))]
-        if words or not all(self.type.holds(value) for value in self._reach()):
+        if words or not all(self.type.holds(value) for value in self._value_range()):
             what = quote_names(words) if words else "every value of it"
-            raise SchemaError(
-                f"column {self.name!r}: the type {self.type} cannot hold {what}.",
-                hint="leave type out, or choose one that can",
+            raise self.error(
+                f": the type {self.type} cannot hold {what}.", hint="leave type out, or choose one that can"
             )
 
     def _check_texts(self) -> None:
@@ -180,8 +182,8 @@ class Column(ABC):
     def _check_outside(self) -> None:
         if (self.universe is None) != (self.outside is None):
             given, absent = ("universe", "outside") if self.outside is None else ("outside", "universe")
-            raise SchemaError(
-                f"column {self.name!r} has {given} without {absent}.",
+            raise self.error(
+                f"has {given} without {absent}.",
                 hint="universe says which rows have a value, outside what all other rows hold: give both",
             )
         if self.outside is None:
@@ -193,8 +195,8 @@ class Column(ABC):
         ):
             if clash:
                 or_other = ", or name another `other`" if what.startswith("what") else ""
-                raise SchemaError(
-                    f"column {self.name!r}: outside is {self.outside!r}, which is also {what}.",
+                raise self.error(
+                    f": outside is {self.outside!r}, which is also {what}.",
                     hint=f"give rows outside the universe a code of their own{or_other}",
                 )
 
@@ -211,18 +213,18 @@ class Column(ABC):
 
     def _check_specials(self) -> None:
         if duplicate := find_repeated(self.missing):
-            raise SchemaError(
-                f"column {self.name!r}: missing code {quote_names(duplicate)} is declared twice.",
+            raise self.error(
+                f": missing code {quote_names(duplicate)} is declared twice.",
                 hint="list each missing code once",
             )
-        if inside := self.inside(self.missing):
-            raise SchemaError(
-                f"column {self.name!r}: missing code {quote_names(sorted(inside))} is also a value.",
+        if values := self.in_domain(self.missing):
+            raise self.error(
+                f": missing code {quote_names(sorted(values))} is also a value.",
                 hint="take it out of `missing`, or make the domain smaller",
             )
-        if unknown := self.labels.keys() - set(self.specials) - self.inside(self.labels):
-            raise SchemaError(
-                f"column {self.name!r}: label for {quote_names(sorted(unknown))}, which is no value of it.",
+        if unknown := self.labels.keys() - set(self.specials) - self.in_domain(self.labels):
+            raise self.error(
+                f": label for {quote_names(sorted(unknown))}, which is no value of it.",
                 hint="label only values, missing codes, `outside` and `other`",
             )
 
@@ -233,8 +235,8 @@ class Column(ABC):
         elif self.parent is not None:
             self._check_parent()
         elif self.map:
-            raise SchemaError(
-                f"column {self.name!r} has a map without function_of or parent.",
+            raise self.error(
+                "has a map without function_of or parent.",
                 hint='name the columns it follows from: function_of = ["…"]',
             )
 
@@ -243,43 +245,42 @@ class Column(ABC):
             beside = (
                 "parent" if self.parent is not None else "universe" if self.universe else "unknown values"
             )
-            raise SchemaError(
-                f"column {self.name!r} is a function of others and has {beside}.",
+            raise self.error(
+                f"is a function of others and has {beside}.",
                 hint="a function follows from its columns alone: say the rest in its map",
             )
         if self.name in self.function_of or find_repeated(self.function_of):
-            raise SchemaError(
-                f"column {self.name!r} is a function of {quote_names(self.function_of)}.",
+            raise self.error(
+                f"is a function of {quote_names(self.function_of)}.",
                 hint="name each column it follows from once, and not itself",
             )
         if not self.map:
-            raise SchemaError(
-                f"column {self.name!r} is a function without a map.",
-                hint='give map = "file.json", or map = { "source" = "value" }',
+            raise self.error(
+                "is a function without a map.", hint='give map = "file.json", or map = { "source" = "value" }'
             )
         self._check_keys(len(self.function_of))
         if strange := sorted({text for text in self.map.values() if self.code(text) is None}):
-            raise SchemaError(
-                f"column {self.name!r}: its map leads to {quote_names(strange)}, which is no value of it.",
+            raise self.error(
+                f": its map leads to {quote_names(strange)}, which is no value of it.",
                 hint="add it to the values, or correct the map",
             )
 
     def _check_parent(self) -> None:
         if self.parent == self.name:
-            raise SchemaError(f"column {self.name!r} is its own parent.", hint="name the coarser column")
+            raise self.error("is its own parent.", hint="name the coarser column")
         self._check_keys(1)
         if self.unknown or self.origin is Origin.LEARNT:
             return
         if strange := sorted(text for (text,) in self.map if self.code(text) is None):
-            raise SchemaError(
-                f"column {self.name!r}: its map begins at {quote_names(strange)}, which is no value of it.",
+            raise self.error(
+                f": its map begins at {quote_names(strange)}, which is no value of it.",
                 hint="the map goes from this column's values to the parent's",
             )
 
     def _check_keys(self, length: int) -> None:
         if strange := [key for key in self.map if len(key) != length]:
-            raise SchemaError(
-                f"column {self.name!r}: its map has the key {quote_names(['|'.join(strange[0])])}"
+            raise self.error(
+                f": its map has the key {quote_names(['|'.join(strange[0])])}"
                 f" for {length} column{'s' * (length != 1)}.",
                 hint='write one text per column: [["a", "b", "value"], …], or "a|b" = "value"',
             )
@@ -311,28 +312,19 @@ class CategoricalColumn(Column):
         """Return the position of a value, or None."""
         return self.places.get(text)
 
-    def inside(self, texts: Iterable[str]) -> set[str]:
+    def in_domain(self, texts: Iterable[str]) -> set[str]:
         """Return those of some texts that are values."""
         return {text for text in texts if text in self.places}
 
-    @property
-    def draft(self) -> Column:
-        """The column of unknown values that this one was learnt from, or itself."""
-        if self.origin is not Origin.LEARNT:
-            return self
-        from populace.schema.columns.unknown_columns import UnknownValues
-
-        return UnknownValues(**self.shared() | {"origin": Origin.DECLARED})
-
-    def _reach(self) -> Iterable[Fraction | None]:
+    def _value_range(self) -> Iterable[Fraction | None]:
         return [parse_number(value) for value in self.values if value]
 
     def _check_type(self) -> None:
         Column._check_type(self)
         numbers = [str(parse_number(text)) for text in (*self.values, *self.specials) if text]
         if self.type not in (None, ValueType.TEXT) and (duplicate := find_repeated(numbers)):
-            raise SchemaError(
-                f"column {self.name!r}: as {self.type}, {quote_names(duplicate)} stands twice among its codes.",
+            raise self.error(
+                f": as {self.type}, {quote_names(duplicate)} stands twice among its codes.",
                 hint="write each number once, or leave type out",
             )
 
@@ -340,14 +332,13 @@ class CategoricalColumn(Column):
         object.__setattr__(self, "values", tuple(self.values))
         check_texts(self.name, self.values)
         if not self.values and self.origin is not Origin.LEARNT:
-            raise SchemaError(
-                f"column {self.name!r} has no values.",
+            raise self.error(
+                "has no values.",
                 hint='list its values, have them learnt with values = "learn", or leave the column out',
             )
         if duplicate := find_repeated(self.values):
-            raise SchemaError(
-                f"column {self.name!r}: value {quote_names(duplicate)} is listed twice.",
-                hint="list each value once",
+            raise self.error(
+                f": value {quote_names(duplicate)} is listed twice.", hint="list each value once"
             )
         object.__setattr__(self, "places", {value: place for place, value in enumerate(self.values)})
 

@@ -1,4 +1,4 @@
-"""Columns of dates, of moments and of times of the day.
+"""Columns of dates, of dates with times, and of times of the day.
 
 Inside, they are whole numbers: days since 1970, seconds since 1970, and seconds since midnight.
 """
@@ -6,8 +6,6 @@ Inside, they are whole numbers: days since 1970, seconds since 1970, and seconds
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -15,8 +13,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from populace.core.errors import SchemaError
-from populace.schema.columns.bins import check_range, is_increasing, to_range
-from populace.schema.columns.column import Column, Origin
+from populace.schema.columns.bins import check_range
 from populace.schema.columns.datetime_format import (
     DAY_SECONDS,
     FIRST_DAY,
@@ -26,8 +23,9 @@ from populace.schema.columns.datetime_format import (
     DatetimeFormat,
     parse_seconds,
 )
-from populace.schema.columns.numeric_columns import RangeColumn, check_density, forget_density
-from populace.schema.hints import did_you_mean
+from populace.schema.columns.heaping_classes import DayClasses, HeapingClasses
+from populace.schema.columns.range_columns import StepColumn
+from populace.schema.hints import suggest
 
 # Units of one length, in seconds, and units of the calendar, in months; each list from the longest.
 UNIT_SECONDS = {"week": 7 * DAY_SECONDS, "day": DAY_SECONDS, "hour": 3600, "minute": 60, "second": 1}
@@ -37,33 +35,21 @@ _WIDTH = re.compile(r"(?:([0-9]{1,9}) )?([a-z]+?)s?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TemporalColumn(RangeColumn):
-    """A column of dates or times from min to max, in bins; `starts` holds the first moment of each."""
+class TemporalColumn(StepColumn):
+    """A column of dates or times from min to max, in bins; a step is a day or a second."""
 
     kind: ClassVar[str]
-    learnable: ClassVar[bool] = True
     unit: ClassVar[int]
-    """The seconds in one step of this column's numbers."""
+    """The seconds in one step."""
     iso: ClassVar[str]
     """The format of its texts where none is declared."""
     regex: ClassVar[str]
+    limits: ClassVar[tuple[int, int]] = (FIRST_DAY, LAST_DAY)
+    """The first and the last step that any such column may have."""
 
-    min: int
-    max: int
-    starts: Sequence[int] = ()
     format: str | None = None
-    reads: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    regexes: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The regular expressions of its texts: the declared format's, and ISO's."""
-
-    @property
-    def levels(self) -> int:
-        """The number of bins."""
-        return len(self.starts)
-
-    @property
-    def binned(self) -> bool:
-        """Whether some code stands for more than one step."""
-        return self.levels != self.max - self.min + 1
 
     @property
     def resolution(self) -> int | None:
@@ -71,41 +57,13 @@ class TemporalColumn(RangeColumn):
         seconds_apart = self.unit if self.format is None else DatetimeFormat(self.format).resolution
         return None if seconds_apart is None else max(1, seconds_apart // self.unit)
 
-    @property
-    def draft(self) -> Column:
-        """The column as it was before anything was learnt about it; itself where nothing was."""
-        if self.origin is not Origin.LEARNT:
-            return forget_density(self)
-        from populace.schema.columns.unknown_columns import UnknownTemporalBins
-
-        return UnknownTemporalBins(
-            min=Fraction(self.min),
-            max=Fraction(self.max),
-            of=type(self),
-            format=self.format,
-            beyond=self.beyond,
-            **self.shared() | {"origin": Origin.DECLARED},
-        )
-
     def value(self, text: str) -> Fraction | None:
         """Return the days or seconds that a text stands for, in the declared format or in ISO's, or None."""
-        for regex in self.reads:
+        for regex in self.regexes:
             found = parse_seconds(regex, text)
             if found is not None:
                 return Fraction(found // self.unit)
         return None
-
-    def level(self, text: str) -> int | None:
-        """Return the bin of a moment from min to max, or None."""
-        value = self.value(text)
-        if value is None or not self.min <= value <= self.max:
-            return None
-        return bisect_right(self.starts, int(value)) - 1
-
-    def bounds(self, level: int) -> tuple[int, int]:
-        """Return the first and the last moment of a bin."""
-        last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
-        return self.starts[level], last
 
     def text(self, value: int) -> str:
         """Return days or seconds in the column's format."""
@@ -116,79 +74,70 @@ class TemporalColumn(RangeColumn):
         return DatetimeFormat(self.iso).text(value * self.unit)
 
     @classmethod
-    def number(cls, text: str) -> int | None:
+    def parse_iso(cls, text: str) -> int | None:
         """Return the days or seconds of an ISO text, or None."""
         found = parse_seconds(cls.regex, text)
         return None if found is None else found // cls.unit
 
-    @classmethod
-    @abstractmethod
-    def limits(cls) -> tuple[int, int]:
-        """The first and the last moment that any such column may have."""
+    def _step_text(self, value: int) -> str:
+        return self.iso_text(value)
 
     def _check_domain(self) -> None:
-        low, high = self.limits()
+        low, high = self.limits
         if not low <= self.min <= self.max <= high:
             check_range(self.name, self.min, self.max)
-            raise SchemaError(f"column {self.name!r} leaves the calendar.", hint="use years 1 … 9999")
-        starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
-        if starts[0] != self.min or starts[-1] > self.max or not is_increasing(starts):
-            raise SchemaError(
-                f"column {self.name!r}: its bins do not climb from {self.iso_text(self.min)}"
-                f" to {self.iso_text(self.max)}.",
-                hint="give increasing edges",
-            )
-        object.__setattr__(self, "starts", to_range(starts, stop=self.max + 1))
-        object.__setattr__(self, "reads", (self.regex,))
+            raise self.error("leaves the calendar.", hint="use years 1 … 9999")
+        self._place_starts(self._declared_starts())
+        object.__setattr__(self, "regexes", (self.regex,))
         if self.format is not None:
             form = DatetimeFormat(self.format)
-            object.__setattr__(self, "reads", (form.regex, self.regex))
+            object.__setattr__(self, "regexes", (form.regex, self.regex))
             self._check_format(form)
-        if self.within is not None and self.resolution is None:
-            raise SchemaError(
-                f"column {self.name!r} has inside, and its format {self.format!r} does not tell the day.",
+        if self.density is not None and self.resolution is None:
+            raise self.error(
+                f"has inside, and its format {self.format!r} does not tell the day.",
                 hint="leave inside out, or give a format with %d",
             )
-        check_density(self, binned=self.binned)
+        self._check_density(binned=self.binned)
 
     def _check_format(self, form: DatetimeFormat) -> None:
         self._check_directives(form)
         for probe in ("2001-02-03", "2001-02-03 04:05:06", "2001-02-03T04:05:06", "04:05:06", "04:05"):
             found, iso = form.seconds(probe), parse_seconds(self.regex, probe)
             if found is not None and iso is not None and found // self.unit != iso // self.unit:
-                raise SchemaError(
-                    f"column {self.name!r}: its format {self.format!r} reads {probe!r} in another way than ISO.",
+                raise self.error(
+                    f": its format {self.format!r} reads {probe!r} in another way than ISO.",
                     hint="files with types hold ISO dates; swap day and month in the file",
                 )
-        if not self._told_apart(form):
-            raise SchemaError(
-                f"column {self.name!r}: texts in the format {self.format!r} do not tell its bins apart.",
+        if not self._tells_bins_apart(form):
+            raise self.error(
+                f": texts in the format {self.format!r} do not tell its bins apart.",
                 hint="give a format with more digits, or let min and wider bins begin where such a text does",
             )
 
     def _check_directives(self, form: DatetimeFormat) -> None:
         known = {*form.directives}
         if not known:
-            raise SchemaError(
-                f"column {self.name!r}: its format {self.format!r} has no % codes.",
+            raise self.error(
+                f": its format {self.format!r} has no % codes.",
                 hint="write it with % codes, such as %d.%m.%Y",
             )
         dated, clocked = bool(known & {*"YymbBd"}), bool(known & {*"HIMS"})
         if (self.unit == DAY_SECONDS and clocked) or (isinstance(self, TimeColumn) and dated):
-            raise SchemaError(
-                f"column {self.name!r} is a {self.kind}, and its format {self.format!r} says more.",
+            raise self.error(
+                f"is a {self.kind}, and its format {self.format!r} says more.",
                 hint='leave it out of the format, or declare kind = "datetime"',
             )
         needed = ["HI"] if isinstance(self, TimeColumn) else ["Yy"]
         order = [*(["Yy", "mbB", "d"] if not isinstance(self, TimeColumn) else []), "HI", "M", "S"]
-        told = [bool(known & {*names}) for names in order]
-        if not known & {*needed[0]} or sorted(told, reverse=True) != told:
-            raise SchemaError(
-                f"column {self.name!r}: its format {self.format!r} leaves a gap.",
+        given = [bool(known & {*names}) for names in order]
+        if not known & {*needed[0]} or sorted(given, reverse=True) != given:
+            raise self.error(
+                f": its format {self.format!r} leaves a gap.",
                 hint="write year, month, day, hour, minute, second in full as far as the format goes",
             )
 
-    def _told_apart(self, form: DatetimeFormat) -> bool:
+    def _tells_bins_apart(self, form: DatetimeFormat) -> bool:
         """Say whether every bin begins at a moment that the format writes exactly."""
         ends = [self.min, self.max]
         written = [form.seconds(form.text(end * self.unit)) for end in ends]
@@ -219,10 +168,9 @@ class DateColumn(TemporalColumn):
     iso: ClassVar[str] = "%Y-%m-%d"
     regex: ClassVar[str] = ISO_DATE
 
-    @classmethod
-    def limits(cls) -> tuple[int, int]:
-        """Years of four digits."""
-        return FIRST_DAY, LAST_DAY
+    def heaping_classes(self, steps: tuple[int, ...]) -> HeapingClasses:  # noqa: ARG002
+        """Return the classes of days, which have no steps."""
+        return DayClasses(self.min, self.max + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,11 +181,7 @@ class DateTimeColumn(TemporalColumn):
     unit: ClassVar[int] = 1
     iso: ClassVar[str] = "%Y-%m-%d %H:%M:%S"
     regex: ClassVar[str] = ISO_DATE
-
-    @classmethod
-    def limits(cls) -> tuple[int, int]:
-        """Years of four digits."""
-        return FIRST_DAY * DAY_SECONDS, (LAST_DAY + 1) * DAY_SECONDS - 1
+    limits: ClassVar[tuple[int, int]] = (FIRST_DAY * DAY_SECONDS, (LAST_DAY + 1) * DAY_SECONDS - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,11 +192,7 @@ class TimeColumn(TemporalColumn):
     unit: ClassVar[int] = 1
     iso: ClassVar[str] = "%H:%M:%S"
     regex: ClassVar[str] = ISO_TIME
-
-    @classmethod
-    def limits(cls) -> tuple[int, int]:
-        """One day."""
-        return 0, DAY_SECONDS - 1
+    limits: ClassVar[tuple[int, int]] = (0, DAY_SECONDS - 1)
 
 
 def compute_temporal_starts(
@@ -266,10 +206,9 @@ def compute_temporal_starts(
     match = _WIDTH.fullmatch(width)
     units = [unit for unit in (*UNIT_MONTHS, *UNIT_SECONDS) if _fits(kind, unit)]
     if match is None or match[2] not in units or match[1] == "0":
-        near = did_you_mean(width, units)
         raise SchemaError(
             f"column {name!r} has width {width!r}.",
-            hint=f"did you mean {near!r}?" if near else "give one of " + ", ".join(units) + ', or "7 days"',
+            hint=suggest(width, units, otherwise="give one of " + ", ".join(units) + ', or "7 days"'),
         )
     times = int(match[1] or 1)
     if match[2] in UNIT_SECONDS:

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Places = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 # Weekdays, weekends, the middle of a month, its first day, and the first day of a year.
 DAY_CLASSES = ("weekday", "weekend", "15th", "first of a month", "first of a year")
@@ -29,15 +29,15 @@ class HeapingClasses(Protocol):
         """The number of classes."""
         ...
 
-    def classes(self, units: Places) -> Places:
+    def classes(self, units: Integers) -> Integers:
         """Return the class of each value."""
         ...
 
-    def sizes(self, first: Places, stop: Places) -> Places:
+    def sizes(self, first: Integers, stop: Integers) -> Integers:
         """Return how many values of each class the stretches first … stop − 1 hold: one row for each stretch."""
         ...
 
-    def values(self, kinds: Places, first: Places, places: Places) -> Places:
+    def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
         """Return the value at a place among those of a class that are not below `first`."""
         ...
 
@@ -57,24 +57,21 @@ class StepClasses:
 
     @property
     def size(self) -> int:
-        """The number of classes."""
         return len(self.steps)
 
-    def classes(self, units: Places) -> Places:
+    def classes(self, units: Integers) -> Integers:
         """Return the class of each value: the largest step that divides it."""
         found = np.zeros(units.shape, dtype=np.int64)
         for place, step in enumerate(self.steps):
             found[units % step == 0] = place
         return found
 
-    def sizes(self, first: Places, stop: Places) -> Places:
-        """Return how many values of each class the stretches hold."""
+    def sizes(self, first: Integers, stop: Integers) -> Integers:
         return np.stack(
             [self._below(kind, stop) - self._below(kind, first) for kind in range(self.size)], axis=-1
         )
 
-    def values(self, kinds: Places, first: Places, places: Places) -> Places:
-        """Return the value at a place among those of a class that are not below `first`."""
+    def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
         found = np.empty(kinds.shape, dtype=np.int64)
         for kind, step in enumerate(self.steps):
             here = kinds == kind
@@ -85,7 +82,7 @@ class StepClasses:
             found[here] = number * step
         return found
 
-    def _below(self, kind: int, units: Places) -> Places:
+    def _below(self, kind: int, units: Integers) -> Integers:
         """Return the number of values of a class from 0 up to some units; those below 0 count as less than none."""
         step = self.steps[kind]
         multiples = -(-units // step)
@@ -109,11 +106,9 @@ class DayClasses:
 
     @property
     def size(self) -> int:
-        """The number of classes."""
         return len(DAY_CLASSES)
 
-    def classes(self, units: Places) -> Places:
-        """Return the class of each day."""
+    def classes(self, units: Integers) -> Integers:
         days = units.astype("datetime64[D]")
         months = days.astype("datetime64[M]")
         number = (days - months).astype(np.int64)
@@ -124,14 +119,12 @@ class DayClasses:
         found[(number == 0) & (months == days.astype("datetime64[Y]").astype("datetime64[M]"))] = 4
         return found
 
-    def sizes(self, first: Places, stop: Places) -> Places:
-        """Return how many days of each class the stretches hold."""
+    def sizes(self, first: Integers, stop: Integers) -> Integers:
         return np.stack(
             [np.searchsorted(days, stop) - np.searchsorted(days, first) for days in self._days], -1
         )
 
-    def values(self, kinds: Places, first: Places, places: Places) -> Places:
-        """Return the day at a place among those of a class that are not before `first`."""
+    def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
         found = np.empty(kinds.shape, dtype=np.int64)
         for kind, days in enumerate(self._days):
             here = kinds == kind
@@ -140,7 +133,7 @@ class DayClasses:
         return found
 
     @cached_property
-    def _days(self) -> tuple[Places, ...]:
+    def _days(self) -> tuple[Integers, ...]:
         every = np.arange(self.first, self.stop, dtype=np.int64)
         kinds = self.classes(every)
         return tuple(every[kinds == kind] for kind in range(self.size))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from populace.core.errors import SchemaError
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import check_range
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn, StepColumn
 from populace.schema.exact_numbers import format_decimal, to_fraction
 
 
@@ -22,7 +22,7 @@ class UnknownValues(Column):
     """A categorical column whose values nobody knows yet: until they are learnt, every value is `other`.
 
     >>> city = UnknownValues(name="CITY", missing=("R",))
-    >>> city.size, city.learnt(["Ulm", "R"]).values
+    >>> city.size, city.with_domain(["Ulm", "R"]).values
     (2, ('Ulm',))
     """
 
@@ -39,10 +39,10 @@ class UnknownValues(Column):
         """Return None: no value is known."""
         return None
 
-    def learnt(self, values: Sequence[str]) -> CategoricalColumn:
+    def with_domain(self, values: Sequence[str]) -> CategoricalColumn:
         """Return the column with the values that were learnt; special codes stay what they are."""
         own = tuple(value for value in dict.fromkeys(values) if value not in self.specials)
-        return CategoricalColumn(values=own, **self.shared() | {"origin": Origin.LEARNT})
+        return CategoricalColumn(values=own, **self.common_fields() | {"origin": Origin.LEARNT})
 
     def _check_domain(self) -> None:
         _check_origin(self)
@@ -53,7 +53,7 @@ class UnknownBins(RangeColumn):
     """A column of numbers from min to max whose bins nobody knows yet: until they are learnt, there is one.
 
     >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), whole=True)
-    >>> income.learnt([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
+    >>> income.with_domain([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
     IntegerColumn(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
     """
 
@@ -76,22 +76,20 @@ class UnknownBins(RangeColumn):
 
     def level(self, text: str) -> int | None:
         """Return 0 for a number in [min, max], else None."""
-        return self.learnt(()).level(text)
+        return self.with_domain(()).level(text)
 
-    def learnt(
-        self, edges: Sequence[Fraction], *, inside: BinDensity | None = None
-    ) -> IntegerColumn | DecimalColumn | TemporalColumn:
-        """Return the column with the edges that were learnt; those not between min and max are left out.
-
-        `inside` is how values lie inside these bins, as far as it is known.
-        """
+    def with_domain(self, edges: Sequence[Fraction]) -> StepColumn | DecimalColumn:
+        """Return the column with the edges that were learnt; those not between min and max are left out."""
         # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
         apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
         low, high = float(self.min), float(self.max)
         # A bin of whole numbers may be the greatest one alone; one of decimals ends above where it begins.
         inner = [edge for at, edge in apart.items() if low < at < high or (self.whole and at == high > low)]
-        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "decimals": self.decimals}
-        shared |= {"within": inside}
+        shared = self.common_fields() | {
+            "origin": Origin.LEARNT,
+            "beyond": self.beyond,
+            "decimals": self.decimals,
+        }
         if self.whole:
             starts = [int(edge) for edge in (self.min, *inner)]
             return IntegerColumn(min=int(self.min), max=int(self.max), starts=starts, **shared)
@@ -106,18 +104,18 @@ class UnknownBins(RangeColumn):
         written = edge if format_decimal(edge) is not None else to_fraction(float(edge))
         return self.min if written is None else written
 
-    def _reach(self) -> Iterable[Fraction | None]:
+    def _value_range(self) -> Iterable[Fraction | None]:
         return (self.min, self.max) if self.whole else (Fraction(1, 2),)
 
     def _check_domain(self) -> None:
         _check_origin(self)
         check_range(self.name, self.min, self.max)
         if self.min == self.max:
-            raise SchemaError(
-                f"column {self.name!r} has bins to be learnt, and min and max are the same.",
+            raise self.error(
+                "has bins to be learnt, and min and max are the same.",
                 hint='a bin needs min < max; leave bins = "learn" out',
             )
-        self.learnt(())
+        self.with_domain(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +124,7 @@ class UnknownTemporalBins(UnknownBins):
 
     >>> from populace.schema.columns.date_columns import DateColumn
     >>> born = UnknownTemporalBins(name="BORN", min=Fraction(0), max=Fraction(364), of=DateColumn)
-    >>> born.kind, born.learnt([Fraction(31)]).starts
+    >>> born.kind, born.with_domain([Fraction(31)]).starts
     ('date', (0, 31))
     """
 
@@ -144,32 +142,65 @@ class UnknownTemporalBins(UnknownBins):
         return self.of(name=self.name, min=low, max=high, starts=(low,), format=self.format).value(text)
 
     def level(self, text: str) -> int | None:
-        """Return 0 for a moment from min to max, else None."""
+        """Return 0 for a day or second from min to max, else None."""
         value = self.value(text)
         return None if value is None or not self.min <= value <= self.max else 0
 
-    def learnt(self, edges: Sequence[Fraction], *, inside: BinDensity | None = None) -> TemporalColumn:
+    def with_domain(self, edges: Sequence[Fraction]) -> TemporalColumn:
         """Return the column with the edges that were learnt; those not between min and max are left out."""
         inner = sorted({int(edge) for edge in edges if self.min < edge <= self.max})
-        shared = self.shared() | {"origin": Origin.LEARNT, "beyond": self.beyond, "within": inside}
+        shared = self.common_fields() | {
+            "origin": Origin.LEARNT,
+            "beyond": self.beyond,
+            "format": self.format,
+        }
         low, high = int(self.min), int(self.max)
-        return self.of(min=low, max=high, starts=(low, *inner), format=self.format, **shared)
+        return self.of(min=low, max=high, starts=(low, *inner), **shared)
 
-    def _reach(self) -> Iterable[Fraction | None]:
+    def _value_range(self) -> Iterable[Fraction | None]:
         return (None,)
 
     def _check_domain(self) -> None:
         UnknownBins._check_domain(self)
-        if self.learnt(()).resolution is None:
-            raise SchemaError(
-                f"column {self.name!r} has bins to be learnt, and its format {self.format!r} does not tell the day.",
+        if self.with_domain(()).resolution is None:
+            raise self.error(
+                f"has bins to be learnt, and its format {self.format!r} does not tell the day.",
                 hint="declare the bins with a width, or give a format with %d",
             )
 
 
+def as_declared(column: Column) -> Column:
+    """Return a column as it was before anything was learnt about it; itself where nothing was.
+
+    >>> as_declared(UnknownValues(name="CITY").with_domain(["Ulm"])).unknown
+    True
+    """
+    if column.origin is not Origin.LEARNT:
+        if isinstance(column, RangeColumn) and column.density is not None and not column.needs_learning:
+            return replace(column, density=BinDensity())
+        return column
+    shared = column.common_fields() | {"origin": Origin.DECLARED}
+    if not isinstance(column, RangeColumn):
+        return UnknownValues(**shared)
+    shared |= {"beyond": column.beyond}
+    if isinstance(column, DecimalColumn):
+        return UnknownBins(min=column.edges[0], max=column.edges[-1], decimals=column.decimals, **shared)
+    if not isinstance(column, IntegerColumn | TemporalColumn):
+        raise TypeError(f"a {column.kind} column is never learnt")
+    shared |= {"min": Fraction(column.min), "max": Fraction(column.max)}
+    if isinstance(column, TemporalColumn):
+        return UnknownTemporalBins(of=type(column), format=column.format, **shared)
+    return UnknownBins(whole=True, decimals=column.decimals, **shared)
+
+
+def fill_unknown_domain(column: Column) -> Column:
+    """Return a column as it codes cells: one whose domain is still unknown has none, or one bin."""
+    return column.with_domain(()) if isinstance(column, UnknownValues | UnknownBins) else column
+
+
 def _check_origin(column: Column) -> None:
     if column.origin is not Origin.DECLARED:
-        raise SchemaError(
-            f"column {column.name!r} is to be learnt and has origin {column.origin.value!r}.",
+        raise column.error(
+            f"is to be learnt and has origin {column.origin.value!r}.",
             hint="leave origin out: learnt domains are marked when they are paid for",
         )

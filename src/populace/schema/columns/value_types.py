@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from populace.core.errors import SchemaError
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 
 class ValueType(StrEnum):
@@ -50,7 +50,8 @@ def parse_value_type(name: str, *, place: str) -> ValueType:
     """
     known = {**{each.value: each for each in ValueType}, **_OTHER_NAMES}
     if name not in known:
-        near = _FOREIGN.get(name.lower()) or did_you_mean(name, list(known))
-        hint = f"did you mean {near!r}?" if near else f"choose one of {quote_names(list(known))}"
+        hint = suggest(
+            _FOREIGN.get(name.lower(), name), known, otherwise=f"choose one of {quote_names(known)}"
+        )
         raise SchemaError(f"{place}: type is {name!r}.", hint=hint)
     return known[name]

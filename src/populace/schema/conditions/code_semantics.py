@@ -11,20 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import (
-    DecimalColumn,
-    IntegerColumn,
-    RangeColumn,
-    numeric_special_codes,
-)
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn, StepColumn, numeric_special_codes
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.conditions.syntax_tree import Literal, Operator
 from populace.schema.exact_numbers import format_decimal, parse_number
 from populace.schema.hints import did_you_mean, quote_names
-
-MAX_RULE_CODES = 2**22
 
 Truth = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
@@ -83,9 +78,9 @@ class CodeSemantics:
         '90 … 99'
         """
         variable = column.variables[0]
-        if variable.size > MAX_RULE_CODES:
+        if variable.size > LIMITS.max_rule_codes:
             raise SchemaError(
-                f"column {column.name!r} has {variable.size} codes; a rule or function can see {MAX_RULE_CODES}.",
+                f"column {column.name!r} has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
                 hint="give it a width",
             )
         return cls(column=column, variable=variable, intervals=_spans(column))
@@ -103,7 +98,7 @@ class CodeSemantics:
     @property
     def learnt(self) -> bool:
         """Whether the domain is, or once was, unknown: nothing may be refused for what is in it."""
-        return self.column.draft.unknown
+        return self.column.domain_learnt
 
     @property
     def bounded(self) -> bool:
@@ -249,9 +244,7 @@ class CodeSemantics:
     def _torn(self, code: int, operator: Operator, literal: Literal) -> SchemaError:
         if self.column.unknown:
             hint = "its bins are learnt: conditions may only compare it with its special codes"
-        elif operator in (Operator.BELOW, Operator.AT_LEAST) or isinstance(
-            self.column, IntegerColumn | TemporalColumn
-        ):
+        elif operator in (Operator.BELOW, Operator.AT_LEAST) or isinstance(self.column, StepColumn):
             hint = f"give it an edge there, or compare at one of the edges it has (now in {self.words(code)})"
         else:
             hint = "bins hold their lower edge: write < or >=, with an edge of the column"
@@ -278,22 +271,16 @@ def _spans(column: Column) -> ValueIntervals | None:
         return _closed(place, place) if column.ordered else None
     if isinstance(column, DecimalColumn):
         return _decimals(column)
-    if isinstance(column, IntegerColumn):
-        return _wholes(column) if column.split is None else _quotients(column, column.split)
-    if isinstance(column, TemporalColumn):
-        return _moments(column)
+    if isinstance(column, IntegerColumn) and column.split is not None:
+        return _quotients(column, column.split)
+    if isinstance(column, StepColumn):
+        return _steps(column)
     return _unknown(column) if isinstance(column, UnknownBins) else None
 
 
-def _wholes(column: IntegerColumn) -> ValueIntervals:
-    first = np.array(column.starts, dtype=np.int64)
-    last = np.append(first[1:] - 1, column.max)
-    return _open_ended(first, last, column.ends)
-
-
-def _moments(column: TemporalColumn) -> ValueIntervals:
-    first = np.array(column.starts, dtype=np.int64)
-    return _closed(first, np.append(first[1:] - 1, column.max))
+def _steps(column: StepColumn) -> ValueIntervals:
+    first = column.first_steps()
+    return _open_ended(first, np.append(first[1:] - 1, column.max), column.ends)
 
 
 def _quotients(column: IntegerColumn, divisor: int) -> ValueIntervals:

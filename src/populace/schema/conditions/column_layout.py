@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.conditions.code_semantics import CodeSemantics, Truth
 from populace.schema.conditions.condition_parser import condition_atoms, condition_columns
 from populace.schema.conditions.derived_columns import (
-    MAX_MAP_CELLS,
     DerivedColumn,
     RecodeTable,
     broadcast_codes,
@@ -37,7 +37,7 @@ from populace.schema.conditions.syntax_tree import (
     Or,
 )
 from populace.schema.exact_numbers import parse_number
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 
 Codes = npt.NDArray[Any]
 
@@ -88,10 +88,9 @@ class ColumnLayout:
         """Return a condition made ready for codes; `place` says for messages where it stands."""
         for name in condition_columns(expression):
             if name not in self.columns:
-                near = did_you_mean(name, self.columns)
                 raise SchemaError(
                     f"{place}: there is no column {name!r} in {expression}.",
-                    hint=f"did you mean {near!r}?" if near else "texts stand in single quotes",
+                    hint=suggest(name, self.columns, otherwise="texts stand in single quotes"),
                 )
         try:
             tests = {atom: self._test(atom) for atom in condition_atoms(expression)}
@@ -109,9 +108,9 @@ class ColumnLayout:
     def _pair(self, atom: Comparison, right: Name) -> TruthTable:
         views = [self.view(atom.left.name), self.view(right.name)]
         variables = tuple(dict.fromkeys(name for view in views for name in view.variables))
-        if count_cells(views) > MAX_MAP_CELLS:
+        if count_cells(views) > LIMITS.max_map_cells:
             raise SchemaError(
-                f"{atom} has {count_cells(views)} combinations of codes; {MAX_MAP_CELLS} is the most.",
+                f"{atom} has {count_cells(views)} combinations of codes; {LIMITS.max_map_cells} is the most.",
                 hint="compare coarser columns",
             )
         for view in views:
@@ -122,7 +121,7 @@ class ColumnLayout:
     def _refuse_learnt(self, view: RecodeTable) -> None:
         """Refuse what cannot be decided before rows are read: a later refusal would depend on them."""
         name = view.scale.column.name
-        unknown = [source for source in view.variables if self.variables[source].draft.unknown]
+        unknown = [source for source in view.variables if self.variables[source].domain_learnt]
         if name in self.functions and unknown:
             raise SchemaError(
                 f"column {name!r} follows from {quote_names(unknown)}, whose values are learnt.",

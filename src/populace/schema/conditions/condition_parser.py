@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.schema.conditions.syntax_tree import (
     BARE_NAME,
     WORDS,
@@ -25,9 +26,6 @@ from populace.schema.conditions.syntax_tree import (
 )
 from populace.schema.exact_numbers import NUMBER_PATTERN, parse_number
 
-# Beyond these a text is hostile or a mistake; within them no parser and no printer runs out of stack.
-MAX_CONDITION_LENGTH = 2**16
-MAX_CONDITION_DEPTH = 40
 # Around the caret at most this much of the text is shown on either side.
 _SHOWN = 60
 
@@ -84,9 +82,9 @@ def parse_condition(text: str) -> Expression:
     >>> str(parse_condition("(AGEP<15)and MSP not in['N' ,  7]"))
     "AGEP < 15 and MSP not in ['N', 7]"
     """
-    if len(text) > MAX_CONDITION_LENGTH:
+    if len(text) > LIMITS.max_condition_length:
         raise SchemaError(
-            f"a condition has {len(text)} characters; {MAX_CONDITION_LENGTH} is the most.",
+            f"a condition has {len(text)} characters; {LIMITS.max_condition_length} is the most.",
             hint="write it shorter",
         )
     return _Parser(text).whole()
@@ -187,7 +185,7 @@ class _Parser:
 
     def _part(self) -> Expression:
         token = self._tokens[self._next]
-        if self._depth > MAX_CONDITION_DEPTH:
+        if self._depth > LIMITS.max_condition_depth:
             raise self._wrong("the condition is nested too deeply", token.place, hint="write it flatter")
         self._depth += 1
         try:

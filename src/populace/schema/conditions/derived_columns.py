@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column, Key
 from populace.schema.conditions.code_semantics import CodeSemantics
-from populace.schema.hints import did_you_mean, quote_names
-
-MAX_MAP_CELLS = 2**22
+from populace.schema.hints import quote_names, suggest
 
 Table = npt.NDArray[np.int64]
 
@@ -92,10 +91,9 @@ def _add(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
 
 
 def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> SchemaError:
-    near = did_you_mean(name, columns)
     return SchemaError(
         f"{place} names {name!r}, which is no column.",
-        hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+        hint=suggest(name, columns, otherwise="name a column of the schema"),
     )
 
 
@@ -154,10 +152,10 @@ def _check(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
             f"column {name!r} follows from {quote_names(unknown)}, whose domain is not known yet.",
             hint="declare its values or bins",
         )
-    if math.prod(scale.size for scale in scales) > MAX_MAP_CELLS:
+    if math.prod(scale.size for scale in scales) > LIMITS.max_map_cells:
         raise SchemaError(
             f"column {name!r} follows from {quote_names(function.sources)}, which have "
-            f"{math.prod(scale.size for scale in scales)} combinations; {MAX_MAP_CELLS} is the most.",
+            f"{math.prod(scale.size for scale in scales)} combinations; {LIMITS.max_map_cells} is the most.",
             hint="let it follow from fewer or coarser columns",
         )
 

@@ -10,17 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.conditions.column_layout import ColumnLayout, Condition
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import NO_RULES, Allowed, Rule, Rules
 from populace.schema.conditions.syntax_tree import Not
-from populace.schema.hints import did_you_mean, quote_names
-
-MAX_RULE_CELLS = 2**20
-# Choices that are tried before a search for a row that keeps all rules gives up.
-MAX_SEARCH_STEPS = 2000
+from populace.schema.hints import quote_names, suggest
 
 Labels = npt.NDArray[np.int64]
 Witness = dict[str, int]
@@ -145,12 +142,14 @@ def _forbidden(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> Ze
     for name, text in zero.replacement.items():
         column = layout.columns.get(name)
         if column is None or name in layout.functions or len(column.variables) > 1:
-            near = did_you_mean(name, layout.columns) if column is None else None
+            known = layout.columns if column is None else ()
             raise SchemaError(
                 f"{place}: else names {name!r}, which is no column that is read as it is.",
-                hint=f"did you mean {near!r}?"
-                if near
-                else "give values to columns of the condition that are neither functions nor split",
+                hint=suggest(
+                    name,
+                    known,
+                    otherwise="give values to columns of the condition that are neither functions nor split",
+                ),
             )
         code = layout.view(name).scale.code(text)
         if code is None:
@@ -199,9 +198,9 @@ def _rule(part: UniverseRule | ZeroRule, classes: Mapping[str, Grouping]) -> Rul
     if isinstance(part, UniverseRule):
         clique = (*clique, part.variable)
     cells = math.prod(classes[name].size for name in clique)
-    if cells > MAX_RULE_CELLS:
+    if cells > LIMITS.max_rule_cells:
         raise SchemaError(
-            f"the rule “{text}” has {cells} combinations of classes; {MAX_RULE_CELLS} is the most.",
+            f"the rule “{text}” has {cells} combinations of classes; {LIMITS.max_rule_cells} is the most.",
             hint="compare coarser columns, or say it with several rules of fewer columns",
         )
     firsts = np.ix_(*([int(codes[0]) for codes in classes[name].members] for name in clique))
@@ -279,7 +278,7 @@ class _Search:
         name = min(open_ones, key=lambda each: int(left[each].sum()))
         for choice in np.flatnonzero(left[name]):
             self._tries += 1
-            if self._tries > MAX_SEARCH_STEPS:
+            if self._tries > LIMITS.max_rule_search_steps:
                 break
             found = self.row({**left, name: np.arange(len(left[name])) == choice})
             if found is not None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from pathlib import Path
 
-from populace.core.errors import SchemaError
-from populace.schema.bounded_parsing import parse_json
-from populace.schema.columns.column import Key, find_repeated
-from populace.schema.hints import quote_names
+from populace.core.errors import PopulaceError, SchemaError
+from populace.schema.bounded_parsing import parse_json, read_text_file
+from populace.schema.columns.column import Key
 from populace.schema.toml_table import TomlTable, toml_text
 
 _SHAPE = 'write { "source" = "value" }, or [["source", "value"], …] with one text per source column'
@@ -56,28 +54,12 @@ def _file(table: TomlTable, name: str, *, folder: Path | None) -> object:
             f"{table.place}: map names the file {name!r}, but the schema is in no folder.",
             hint='load the schema from a file, or write the map inline: map = { "source" = "value" }',
         )
-    path = folder / name
+    path = (folder / name).absolute()
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise SchemaError(
-            f"{table.place}: there is no file {str(path.absolute())!r}, which map names.",
-            hint="its path is taken from the schema's folder",
-        ) from None
-    except (OSError, ValueError):
-        raise SchemaError(
-            f"{table.place}: the map {str(path)!r} cannot be read.",
-            hint="its path is taken from the schema's folder; save it as UTF-8",
-        ) from None
-
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if twice := find_repeated([key for key, _ in pairs]):
-            raise SchemaError(
-                f"the map {str(path)!r} names {quote_names(twice)} twice.", hint="name each once"
-            )
-        return dict(pairs)
-
-    try:
-        return parse_json(text, parse_float=Decimal, object_pairs_hook=once)
+        return parse_json(read_text_file(path, what="map", refuse=SchemaError))
     except ValueError as error:
         raise SchemaError(f"the map {str(path)!r} is not valid JSON: {error}.", hint=_SHAPE) from None
+    except PopulaceError as error:
+        raise SchemaError(
+            f"{table.place}: {error.message}", hint="the path of a map is taken from the folder of its file"
+        ) from None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from populace.core.errors import ResourceError, SchemaError, UsageError
-from populace.schema.bounded_parsing import parse_json
+from populace.core.errors import SchemaError, UsageError
+from populace.schema.bounded_parsing import RepeatedKey, parse_json, read_text_file
 from populace.schema.imports import ipums_codebook as codebook
 from populace.schema.imports.challenge_specs import from_specs, is_specs
 from populace.schema.imports.domain_sizes import from_sizes, is_sizes
@@ -49,27 +49,14 @@ def unknown_format(path: Path) -> SchemaError:
 
 def read_text(path: Path) -> str:
     """Return the text of a file; bytes that are no UTF-8 are read as Windows-1252."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {str(path)!r}.", hint="check the path") from None
-    except IsADirectoryError:
-        raise UsageError(f"{str(path)!r} is a folder.", hint="name the file in it") from None
-    except ValueError:
-        raise UsageError("the path of a file is not a path.", hint="check for stray characters") from None
-    except OSError as error:
-        raise ResourceError(
-            f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", errors="replace")
+    return read_text_file(path, what="codebook", refuse=UsageError, western=True)
 
 
 def _json(path: Path, text: str) -> Mapping[str, Any]:
     try:
-        content = parse_json(text, object_pairs_hook=lambda pairs: _once(path, pairs))
+        content = parse_json(text)
+    except RepeatedKey as error:
+        raise SchemaError(f"{str(path)!r}: {error}.", hint="name each column and code once") from None
     except ValueError:
         if codebook.is_codebook(text):
             raise SchemaError(
@@ -80,13 +67,6 @@ def _json(path: Path, text: str) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise unknown_format(path)
     return content
-
-
-def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise SchemaError(f"{str(path)!r} names something twice.", hint="name each column and code once")
-    return found
 
 
 def _dictionary(path: Path) -> Mapping[str, Any]:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from populace.core.limits import LIMITS
 from populace.schema.exact_numbers import parse_number
 from populace.schema.imports.round_bins import decimal_bins, integer_bins
 from populace.schema.imports.schema_document import SchemaDocument
 
-# A list of more values than this is no codebook.
-MAX_DRAFT_VALUES = 1000
 # So few whole numbers are taken for codes.
 _FEW = 20
 # A column of numbers may have so many words beside them, such as N or refused.
@@ -81,7 +80,7 @@ def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> Schem
     notes = {
         name: "from rows of public data"
         if keys
-        else f'more than {MAX_DRAFT_VALUES} different values; values = "learn", or remove the column: {FILL_IN}'
+        else f'more than {LIMITS.max_draft_values} different values; values = "learn", or remove the column: {FILL_IN}'
         for name, keys in columns.items()
     }
     return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
@@ -112,7 +111,7 @@ def _column(cells: ObservedCells) -> dict[str, Any]:
         if words and (places := _decimals(numbers)):
             keys["decimals"] = places
         return keys | {"origin": "declared"}
-    if len(values) > MAX_DRAFT_VALUES:
+    if len(values) > LIMITS.max_draft_values:
         return {}
     ordered = sorted(numbers, key=lambda text: (numbers[text], text)) + words
     listed: dict[str, Any] = {"kind": "categorical", "values": ordered}

@@ -12,14 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from populace.core.errors import SchemaError, UsageError
-from populace.schema.bounded_parsing import parse_json, parse_toml
+from populace.core.errors import SchemaError
+from populace.schema.bounded_parsing import parse_toml
+from populace.schema.conditions.value_maps import read_map
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.imports.detect_format import read_text
 from populace.schema.imports.round_bins import lowest_number
 from populace.schema.imports.schema_document import Keys, SchemaDocument
-from populace.schema.toml_table import suggest_toml_fix
+from populace.schema.toml_table import TomlTable, suggest_toml_fix
 
 PACKAGED = Path(__file__).resolve().parents[1] / "overlays"
 
@@ -52,21 +53,20 @@ class Overlay:
             )
         for name, keys in self.columns.items():
             if name not in columns and "function_of" not in keys:
-                near = did_you_mean(name, columns)
                 raise SchemaError(
                     f"overlay {self.name!r}: there is no column {name!r}.",
-                    hint=f"did you mean {near!r}?"
-                    if near
-                    else "only a function of other columns (function_of) may be new",
+                    hint=suggest(
+                        name, columns, otherwise="only a function of other columns (function_of) may be new"
+                    ),
                 )
             base = columns.get(name, {})
-            columns[name] = _laid(base, keys)
+            columns[name] = _merge_keys(base, keys)
             if base and "other" not in keys and columns[name].get("other") != base.get("other"):
-                moved += _moved(name, columns[name])
+                moved += _remark_on_other(name, columns[name])
         return replace(
             document,
             remarks=(*document.remarks, *moved),
-            columns={name: _pruned(keys, columns) for name, keys in columns.items()},
+            columns={name: _drop_unknown_codes(keys, columns) for name, keys in columns.items()},
             table={**document.table, **self.table},
             zeros=(*document.zeros, *self.zeros),
             totals=(*document.totals, *self.totals),
@@ -90,19 +90,20 @@ def load_overlay(name: str) -> Overlay:
     """
     path = PACKAGED / f"{name}.toml" if name in packaged_overlays() else Path(name)
     if not path.exists():
-        near = did_you_mean(name, packaged_overlays())
         raise SchemaError(
             f"there is no file {name!r}, and no built-in overlay of that name.",
-            hint=f"did you mean {near!r}?"
-            if near
-            else f"overlays that come with populace: {quote_names(packaged_overlays())}",
+            hint=suggest(
+                name,
+                packaged_overlays(),
+                otherwise=f"overlays that come with populace: {quote_names(packaged_overlays())}",
+            ),
         )
-    return _parsed(read_text(path), name=name, folder=path.parent)
+    return _parse_overlay(read_text(path), name=name, folder=path.parent)
 
 
-def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
+def _parse_overlay(text: str, *, name: str, folder: Path) -> Overlay:
     try:
-        content = _plain(parse_toml(text))
+        content = _with_exact_numbers(parse_toml(text))
     except ValueError as error:
         raise SchemaError(
             f"overlay {name!r} is not valid TOML: {error}.",
@@ -110,10 +111,9 @@ def _parsed(text: str, *, name: str, folder: Path) -> Overlay:
         ) from None
     for key in content:
         if key not in _TABLES:
-            near = did_you_mean(key, _TABLES)
             raise SchemaError(
                 f"overlay {name!r}: unknown table {key!r}.",
-                hint=f"did you mean {near!r}?" if near else "allowed here: " + ", ".join(_TABLES),
+                hint=suggest(key, _TABLES, otherwise="allowed here: " + ", ".join(_TABLES)),
             )
     columns = {
         column: _with_map(
@@ -146,12 +146,12 @@ def _mapping(value: Any, *, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _plain(value: Any) -> Any:
+def _with_exact_numbers(value: Any) -> Any:
     """Return what TOML holds with exact numbers."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _with_exact_numbers(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_with_exact_numbers(inner) for inner in value]
     if isinstance(value, Decimal):
         found = to_fraction(value)
         if found is None:
@@ -164,26 +164,13 @@ def _with_map(keys: Keys, *, place: str, folder: Path) -> Keys:
     """Return the keys with the map of a function read from the file that they name, beside the overlay."""
     if not isinstance(keys.get("map"), str):
         return keys
-    path = (folder / keys["map"]).absolute()
-    try:
-        text = read_text(path)
-    except UsageError as error:
-        raise SchemaError(
-            f"{place}: {error.message}", hint="the path of a map is taken from the overlay's folder"
-        ) from None
-    try:
-        found = parse_json(text)
-        if isinstance(found, list):
-            found = {"|".join(map(str, row[:-1])): row[-1] for row in found}
-        return {**keys, "map": {str(source): str(value) for source, value in found.items()}}
-    except (ValueError, TypeError, AttributeError, IndexError):
-        raise SchemaError(
-            f"{place}: {keys['map']!r} is not a map.",
-            hint='write {"value": "result", …}, or [["value", …, "result"], …] for several columns',
-        ) from None
+    given = keys.get("function_of", ())
+    sources = 1 if isinstance(given, str) else len(given) or 1
+    found = read_map(TomlTable(place, keys), sources=sources, folder=folder)
+    return {**keys, "map": {"|".join(key): value for key, value in found.items()}}
 
 
-def _laid(base: Mapping[str, Any], over: Keys) -> dict[str, Any]:
+def _merge_keys(base: Mapping[str, Any], over: Keys) -> dict[str, Any]:
     """Return the keys of a column with others laid over them; what contradicts the new ones goes."""
     kept = dict(base)
     kind, was = over.get("kind", base.get("kind")), base.get("kind")
@@ -195,10 +182,10 @@ def _laid(base: Mapping[str, Any], over: Keys) -> dict[str, Any]:
         edges = kept.pop("edges")
         kept |= {"min": edges[0], "max": edges[-1]}
     keys = kept | dict(over)
-    return _settled(keys, chosen=over)
+    return _settle_other(keys, chosen=over)
 
 
-def _settled(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
+def _settle_other(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
     """Return the keys without the outside code among values and missing codes, and with `other` in the domain."""
     outside = keys.get("outside")
     for key in ("missing", "values"):
@@ -217,7 +204,7 @@ def _settled(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
     return keys
 
 
-def _moved(name: str, keys: Keys) -> list[str]:
+def _remark_on_other(name: str, keys: Keys) -> list[str]:
     """Return a remark on a column whose `other` has moved into its domain."""
     other = keys["other"]
     if other in {str(code) for code in keys.get("missing", ())}:
@@ -229,7 +216,7 @@ def _moved(name: str, keys: Keys) -> list[str]:
     ]
 
 
-def _pruned(keys: Mapping[str, Any], columns: Mapping[str, Keys]) -> Keys:
+def _drop_unknown_codes(keys: Mapping[str, Any], columns: Mapping[str, Keys]) -> Keys:
     """Return the keys without labels and map entries for codes that the columns do not have."""
     kept = dict(keys)
     if "labels" in kept and isinstance(kept.get("values"), list):

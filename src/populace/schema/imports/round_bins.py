@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from populace.schema.imports.schema_document import format_number
+from populace.schema.writer import format_value
 
 # So many whole numbers keep a code each; up to `MAX_EVEN_RANGE` bins are equally wide; beyond, they widen with
 # the numbers.
@@ -64,7 +64,7 @@ def lowest_number(keys: dict[str, Any]) -> str:
     >>> lowest_number({"min": 0, "max": 9}), lowest_number({"edges": [5, 10]})
     ('0', '5')
     """
-    return format_number(keys["min"] if "min" in keys else keys["edges"][0])
+    return format_value(keys["min"] if "min" in keys else keys["edges"][0])
 
 
 def _round_width(span: int) -> int:

@@ -5,14 +5,11 @@ Nothing is checked here; `Schema.parse` reads the text and says what is wrong wi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
-from populace.schema.exact_numbers import format_decimal
-from populace.schema.writer import format_key
+from populace.schema.writer import format_key, format_value
 
 Keys = Mapping[str, Any]
 """The keys of one table: texts, whole numbers, fractions, lists of those, tables of texts."""
@@ -59,15 +56,6 @@ class SchemaDocument:
         return "\n".join(parts)
 
 
-def format_number(value: Any) -> str:
-    """Return a whole number or a fraction the way a schema file holds it.
-
-    >>> format_number(7), format_number(Fraction(163, 10))
-    ('7', '16.3')
-    """
-    return format_decimal(Fraction(value)) or str(value)
-
-
 def _table(
     header: str, path: tuple[str, ...], keys: Keys, *, comments: Mapping[str, str] | None = None
 ) -> str:
@@ -77,15 +65,15 @@ def _table(
         keys.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER)
     )
     for key, value in ordered:
-        line = f"{format_key(key)} = {_value(value)}"
+        line = f"{format_key(key)} = {format_value(value)}"
         if len(line) <= _WIDEST:
             comment = (comments or {}).get(key)
             lines.append(f"{line}  # {comment}" if comment else line)
         elif isinstance(value, Mapping):
-            rows = [f"{format_key(inner)} = {_value(item)}" for inner, item in value.items()]
+            rows = [f"{format_key(inner)} = {format_value(item)}" for inner, item in value.items()]
             later += [f"[{format_key(*path, key)}]", *rows]
         elif isinstance(value, list | tuple):
-            lines += [f"{format_key(key)} = [", *_wrapped([_value(item) for item in value]), "]"]
+            lines += [f"{format_key(key)} = [", *_wrapped([format_value(item) for item in value]), "]"]
         else:
             lines.append(line)
     return "\n".join([*lines, *later]) + "\n"
@@ -99,20 +87,6 @@ def _wrapped(items: list[str]) -> list[str]:
             line = ""
         line += f"{' ' if line else '  '}{item},"
     return [*lines, line]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON escapes what TOML wants escaped, except the delete character.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{format_key(key)} = {_value(item)}" for key, item in value.items())
-        return "{ " + inner + " }" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    return format_number(value)
 
 
 def _comment(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from populace.privacy.accounting.budget import Budget
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.smooth_questions import BaseWeights, BinChoice
@@ -13,12 +14,12 @@ from populace.survey.survey_oracle import SurveyOracle
 
 
 def choose_binning(
-    oracle: SurveyOracle, control: ControlTotals, *, base: BaseWeights, share: Fraction
+    oracle: SurveyOracle, control: ControlTotals, *, base: BaseWeights, budget: Budget, share: Fraction
 ) -> Binning | None:
     """Return the set of bins of one control, chosen for a share of the budget where there are several."""
     if len(control.binnings) < 2:
         return control.binnings[0] if control.binnings else None
-    mechanism = oracle.budget.choice(share, choices=1)
+    mechanism = budget.choice(share, choices=1)
     return control.binnings[oracle.choose_bins(make_bin_choice(control, base=base), mechanism=mechanism)]
 
 

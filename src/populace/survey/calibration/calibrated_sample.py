@@ -46,13 +46,13 @@ class NoisyCellSums:
 class CalibratedSample:
     """A sample by the cells of public totals.
 
-    `heaviest` is the greatest base weight; `shrink` pulls weights towards equal ones; `finite` says that it was drawn
-    from the population of the totals without replacement.
+    `largest_base` is the largest base weight; `shrink` pulls weights towards equal ones; `finite` says that it was
+    drawn from the population of the totals without replacement.
     """
 
     table: ContingencyTable
-    told: NoisyCellSums
-    heaviest: float = 1.0
+    answer: NoisyCellSums
+    largest_base: float = 1.0
     shrink: float = 0.0
     finite: bool = True
 
@@ -60,10 +60,10 @@ class CalibratedSample:
     def fitted(self) -> RakedTable:
         """The sample raked to the totals."""
         table = self.table
-        sums = np.where(table.possible, self.told.sums, 0.0)
+        sums = np.where(table.possible, self.answer.sums, 0.0)
         size = table.totals.expected.size
         whole = np.bincount(table.joined, weights=sums, minlength=size).reshape(table.totals.shape)
-        least = MIN_CELL_Z * self.told.noise_of(np.ones(1)).deviation
+        least = MIN_CELL_Z * self.answer.noise_of(np.ones(1)).deviation
         return rake_noisy_table(whole, totals=table.totals, ordered=table.ordered, least=least)
 
     @cached_property
@@ -75,8 +75,8 @@ class CalibratedSample:
     def lost(self) -> bool:
         """Whether the whole sample is lost in noise."""
         return (
-            float(self.told.sums[self.table.possible].sum())
-            <= MIN_CELL_Z * self.told.noise_of(self.table.possible.astype(np.float64)).deviation
+            float(self.answer.sums[self.table.possible].sum())
+            <= MIN_CELL_Z * self.answer.noise_of(self.table.possible.astype(np.float64)).deviation
         )
 
     @cached_property
@@ -149,9 +149,9 @@ class CalibratedSample:
         """Return the sums of some cells by bin."""
         return sum_by_bin(np.where(among, cells, 0.0), bins=self.bins)
 
-    def counted(self, told: NoisyCellSums, *, among: Truth) -> CalibratedCount:
+    def counted(self, answer: NoisyCellSums, *, among: Truth) -> CalibratedCount:
         """Return a count whose rows were told by the same cells; `among` are the cells where there can be any."""
-        return CalibratedCount(sample=self, told=told, among=among)
+        return CalibratedCount(sample=self, answer=answer, among=among)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,13 +159,13 @@ class CalibratedCount:
     """A count by the cells of a sample: which of them can hold any, and noisy sums of those that count."""
 
     sample: CalibratedSample
-    told: NoisyCellSums
+    answer: NoisyCellSums
     among: Truth
 
     @cached_property
     def part(self) -> Floats:
         """What counts of each bin."""
-        return self.sample.by_bin(self.told.sums, among=self.among)
+        return self.sample.by_bin(self.answer.sums, among=self.among)
 
     @cached_property
     def outside(self) -> Floats:
@@ -185,8 +185,8 @@ class CalibratedCount:
     @property
     def rows(self) -> float:
         """About how many rows of equal weight count."""
-        sums = float(self.told.sums[self.among].sum())
-        squares = float(self.told.squares[self.among].sum())
+        sums = float(self.answer.sums[self.among].sum())
+        squares = float(self.answer.squares[self.among].sum())
         return sums**2 / squares if sums > 0 and squares > 0 else 1.0
 
     def spread(self) -> SamplingVariance:
@@ -196,7 +196,7 @@ class CalibratedCount:
         """
         sample = self.sample
         possible = sample.table.possible
-        squares = sample.by_bin(sample.told.squares, among=possible)
+        squares = sample.by_bin(sample.answer.squares, among=possible)
         left = np.ones(len(squares))
         if sample.finite:
             drawn = np.divide(
@@ -205,9 +205,9 @@ class CalibratedCount:
             left = np.clip(1 - drawn, 0.0, 1.0)
         inside = sample.weights + self.outside
         counts, beside = left * (inside**2 - self.outside**2), left * self.outside**2
-        part = sample.by_bin(self.told.squares, among=self.among)
-        noise = self.told.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
-        noise += sample.told.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
+        part = sample.by_bin(self.answer.squares, among=self.among)
+        noise = self.answer.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
+        noise += sample.answer.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
         value = float(counts @ part + beside @ squares)
         value -= self._overfitted(left * sample.weights, left * squares)
         return SamplingVariance(value=value, degrees=max(1.0, self.rows), noise=noise)
@@ -216,25 +216,25 @@ class CalibratedCount:
         """Return what noise adds to the variance on average, through the fit: for the most part it takes away."""
         sample = self.sample
         noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
-        noise *= self.told.noise_of(np.ones(1)).variance
+        noise *= self.answer.noise_of(np.ones(1)).variance
         wrong = float(squares @ sample.lowered_squared(noise))
-        if self.told.squares is not self.told.sums:
+        if self.answer.squares is not self.answer.sums:
             return wrong  # sums and squares have noise of their own
         return wrong - 2 * float(weights @ (sample.own * noise))
 
     def table_noise(self) -> NoiseTerms:
         """Return the noise of the count itself and of the weights, both by cells."""
         sample = self.sample
-        own = self.told.noise_of(np.where(self.among, sample.weights[sample.bins], 0.0))
+        own = self.answer.noise_of(np.where(self.among, sample.weights[sample.bins], 0.0))
         return own + self.weight_noise()
 
     def weight_noise(self) -> NoiseTerms:
         """Return the noise that weights bring, which they have from the table."""
         sample = self.sample
-        return sample.told.noise_of(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
+        return sample.answer.noise_of(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
 
     def population_noise(self) -> NoiseTerms:
         """Return the noise that populations of bins bring where the rest is counted exactly."""
         sample = self.sample
         moved = (self.outside + sample.weights * self.part / sample.fitted.sample)[sample.bins]
-        return sample.told.noise_of(np.where(sample.table.possible, moved, 0.0))
+        return sample.answer.noise_of(np.where(sample.table.possible, moved, 0.0))

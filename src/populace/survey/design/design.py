@@ -17,6 +17,7 @@ from populace.schema.hints import did_you_mean, quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design_parts import (
+    ByStratum,
     ControlTotals,
     DeclaredSampling,
     ItemNonresponse,
@@ -24,10 +25,10 @@ from populace.survey.design.design_parts import (
     MissingHandling,
     ReplicateDesign,
 )
+from populace.survey.design.design_reader import load_text, read_design
 from populace.survey.sums import SumFactor
 
 Ints = npt.NDArray[np.int64]
-ByStratum = Fraction | Mapping[str, Fraction]
 
 _PLACE = "[design]"
 
@@ -47,9 +48,9 @@ class Design:
     Nothing here is taken from rows. A row counts only if its weight is known and above 0, and its stratum and psu are
     among those that are listed. `fpc` and `base` are one number, or one for each stratum; an `fpc` above 1 is a number
     of psus (of rows where there are no psus), one up to 1 the share that was drawn. `fpc_within` is the same of the
-    rows in a psu, by psu. `most_effect` is the largest design effect that any estimate can have, as earlier rounds
-    showed it: it holds intervals down where noise hides how units differ. `shrink` pulls the factors by which
-    totals change weights towards one for all: 0 leaves them, 1 makes them equal.
+    rows in a psu, by psu. `max_design_effect` is the largest design effect of any estimate, as earlier rounds showed
+    it: it bounds intervals where noise hides how units differ. `shrink` shrinks the factors by which totals change
+    weights towards one for all: 0 leaves them, 1 makes them equal.
 
     >>> schema = Schema.from_sizes({"REGION": 3, "PSU": 2, "WEIGHT": 500})
     >>> design = Design(schema=schema, weights="WEIGHT", strata="REGION", psu="PSU")
@@ -59,7 +60,7 @@ class Design:
 
     schema: Schema
     weights: str | None = None
-    most_weight: Fraction | None = None
+    max_weight: Fraction | None = None
     base: ByStratum | None = None
     strata: str | None = None
     psu: str | None = None
@@ -68,7 +69,7 @@ class Design:
     fpc_within: ByStratum | None = None
     lonely: LonelyPsu = LonelyPsu.FAIL
     replicates: ReplicateDesign | None = None
-    most_effect: Fraction | None = None
+    max_design_effect: Fraction | None = None
     population: Fraction | None = None
     sampling: DeclaredSampling | None = None
     missing: Mapping[str, ItemNonresponse] = field(default_factory=dict)
@@ -82,21 +83,18 @@ class Design:
     @classmethod
     def load(cls, path: str | Path, *, schema: Schema) -> Design:
         """Read a design from a TOML file."""
-        from populace.survey.design.design_reader import load_text, read_design
-
-        return read_design(load_text(path, what="design"), schema=schema, name=repr(str(path)))
+        text = load_text(path, what="design")
+        return cls(schema=schema, **read_design(text, schema=schema, name=repr(str(path))))
 
     @classmethod
     def parse(cls, text: str, *, schema: Schema) -> Design:
         """Read a design from TOML text.
 
         >>> schema = Schema.from_sizes({"REGION": 3, "WEIGHT": 500})
-        >>> Design.parse('[design]\\nweights = "WEIGHT"\\nmost_weight = 100', schema=schema).heaviest
+        >>> Design.parse('[design]\\nweights = "WEIGHT"\\nmax_weight = 100', schema=schema).weight_bound
         Fraction(100, 1)
         """
-        from populace.survey.design.design_reader import read_design
-
-        return read_design(text, schema=schema, name="the design")
+        return cls(schema=schema, **read_design(text, schema=schema, name="the design"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lonely", LonelyPsu(self.lonely))
@@ -137,11 +135,11 @@ class Design:
         return len(self.psu_list) - len(self.strata_values) if self.clustered else None
 
     @property
-    def heaviest(self) -> Fraction:
+    def weight_bound(self) -> Fraction:
         """The most that a row can weigh."""
         if self.weights is not None:
             high = columns.span(self.schema, self.weights, place=_PLACE)[1]
-            return high if self.most_weight is None else min(high, self.most_weight)
+            return high if self.max_weight is None else min(high, self.max_weight)
         return max(self.stratum_base)
 
     @property
@@ -149,7 +147,7 @@ class Design:
         """The weight as a factor of sums: 0 for rows that weigh less, cut at the most; None without a column."""
         if self.weights is None:
             return None
-        return SumFactor(column=self.weights, low=Fraction(0), high=self.heaviest)
+        return SumFactor(column=self.weights, low=Fraction(0), high=self.weight_bound)
 
     @property
     def stratum_base(self) -> tuple[Fraction, ...]:
@@ -221,25 +219,27 @@ class Design:
                 f"{_PLACE} has a column of weights and base weights.", hint="give one of the two"
             )
         if self.weights is None:
-            if self.most_weight is not None:
-                raise SchemaError(f"{_PLACE} has most_weight, but no weights.", hint="leave it out")
+            if self.max_weight is not None:
+                raise SchemaError(f"{_PLACE} has max_weight, but no weights.", hint="leave it out")
         elif columns.span(self.schema, self.weights, place=_PLACE)[1] <= 0:
             raise SchemaError(
                 f"{_PLACE}: no weight of {self.weights!r} is above 0.", hint="check its range in the schema"
             )
-        if self.most_weight is not None and self.most_weight <= 0:
+        if self.max_weight is not None and self.max_weight <= 0:
             raise SchemaError(
-                f"{_PLACE}: most_weight is {float(self.most_weight):g}.", hint="give a number above 0"
+                f"{_PLACE}: max_weight is {float(self.max_weight):g}.", hint="give a number above 0"
             )
-        if self.weights is not None and self.most_weight is not None and self.most_weight > self.heaviest:
+        if self.weights is not None and self.max_weight is not None and self.max_weight > self.weight_bound:
             raise SchemaError(
-                f"{_PLACE}: most_weight is {float(self.most_weight):g}, and {self.weights!r} goes to "
-                f"{float(self.heaviest):g} in the schema.",
-                hint="leave most_weight out, or widen the range in the schema",
+                f"{_PLACE}: max_weight is {float(self.max_weight):g}, and {self.weights!r} goes to "
+                f"{float(self.weight_bound):g} in the schema.",
+                hint="leave max_weight out, or widen the range in the schema",
             )
-        if self.most_effect is not None and not (self.most_effect > 0 and (self.psu or self.replicates)):
+        if self.max_design_effect is not None and not (
+            self.max_design_effect > 0 and (self.psu or self.replicates)
+        ):
             raise SchemaError(
-                f"{_PLACE}: most_effect is {float(self.most_effect):g}"
+                f"{_PLACE}: max_design_effect is {float(self.max_design_effect):g}"
                 f"{'' if self.psu or self.replicates else ', and there are no psus or replicate weights'}.",
                 hint="give a number above 0 where units were drawn, and leave it out where rows were",
             )

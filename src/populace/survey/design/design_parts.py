@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from populace.core.errors import SchemaError
 from populace.core.marginals import Marginal
-from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.accounting.amplification import SamplingDesign
 from populace.privacy.sensitivity.imputation_bounds import DonorValue
 from populace.privacy.sensitivity.nn_imputation import TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
@@ -18,6 +18,8 @@ from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.smooth_questions import BinChoice, Donors
+
+ByStratum = Fraction | Mapping[str, Fraction]
 
 
 class LonelyPsu(StrEnum):
@@ -227,7 +229,7 @@ class ControlTotals:
 class DeclaredSampling:
     """How persons were drawn from the population, for amplification: a design that hides them, and its share."""
 
-    design: Drawing
+    design: SamplingDesign
     share: Fraction
 
     def __post_init__(self) -> None:

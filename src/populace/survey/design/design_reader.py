@@ -1,4 +1,4 @@
-"""From the tables of a design file to a `Design`."""
+"""From the tables of a design file to the fields of a `Design`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from populace.core.errors import ResourceError, SchemaError, UsageError
 from populace.core.marginals import Grouping, Marginal
-from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.accounting.amplification import SamplingDesign
 from populace.privacy.sensitivity.imputation_bounds import DonorValue
 from populace.privacy.sensitivity.nn_imputation import TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
@@ -22,8 +23,8 @@ from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable, toml_text
 from populace.survey.design import survey_columns as columns
-from populace.survey.design.design import ByStratum, Design
 from populace.survey.design.design_parts import (
+    ByStratum,
     ControlTotals,
     DeclaredSampling,
     ItemNonresponse,
@@ -36,17 +37,18 @@ from populace.survey.design.design_parts import (
 
 MAX_CONTROL_CELLS = 100_000
 _KEYS = (
-    "weights", "most_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
-    "replicates", "most_effect", "population", "sampling", "shrink",
+    "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
+    "replicates", "max_design_effect", "population", "sampling", "shrink",
 )  # fmt: skip
+_RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
 _SAMPLING_DESIGNS = {
-    "simple": Drawing.SIMPLE,
-    "poisson": Drawing.POISSON,
-    "stratified": Drawing.STRATIFIED,
-    "proportional": Drawing.PROPORTIONAL,
-    "cluster": Drawing.CLUSTER,
-    "systematic": Drawing.SYSTEMATIC,
-    "adaptive": Drawing.ADAPTIVE,
+    "simple": SamplingDesign.SIMPLE,
+    "poisson": SamplingDesign.POISSON,
+    "stratified": SamplingDesign.STRATIFIED,
+    "proportional": SamplingDesign.PROPORTIONAL,
+    "cluster": SamplingDesign.CLUSTER,
+    "systematic": SamplingDesign.SYSTEMATIC,
+    "adaptive": SamplingDesign.ADAPTIVE,
 }
 
 
@@ -72,33 +74,35 @@ def load_toml(text: str, *, name: str, hint: str) -> TomlTable:
         raise UsageError(f"{name} is not valid TOML: {error}.", hint=hint) from None
 
 
-def read_design(text: str, *, schema: Schema, name: str) -> Design:
-    """Return the design that a TOML text declares."""
+def read_design(text: str, *, schema: Schema, name: str) -> dict[str, Any]:
+    """Return the fields of the design that a TOML text declares, but for the schema."""
     document = load_toml(text, name=name, hint='write texts in quotes, as in [design] and weights = "WEIGHT"')
     document.allow(("design", "missing", "totals"))
     table = document.table("design", place="[design]")
+    for old, key in _RENAMED.items():
+        if old in table:
+            raise SchemaError(f"[design]: {old} is now named {key}.", hint=f"write {key} = …")
     table.allow(_KEYS)
     missing = document.table("missing", place="[missing.COLUMN]")
     psus = table.table("psus", place="[design.psus]")
-    return Design(
-        schema=schema,
-        weights=table.text("weights"),
-        most_weight=table.number("most_weight"),
-        base=_read_by_stratum(table, "base"),
-        strata=table.text("strata"),
-        psu=table.text("psu"),
-        psus={stratum: psus.texts(stratum) for stratum in psus.items},
-        fpc=_read_by_stratum(table, "fpc"),
-        fpc_within=_read_by_stratum(table, "fpc_within"),
-        lonely=table.choice("lonely", default=LonelyPsu.FAIL),
-        replicates=_read_replicates(table) if "replicates" in table else None,
-        most_effect=table.number("most_effect"),
-        population=table.number("population"),
-        sampling=_read_sampling(table) if "sampling" in table else None,
-        missing={column: _read_missing(missing, column) for column in missing.items},
-        shrink=table.number("shrink") or Fraction(0),
-        totals=tuple(_read_control(each, schema) for each in list_tables(document, "totals")),
-    )
+    return {
+        "weights": table.text("weights"),
+        "max_weight": table.number("max_weight"),
+        "base": _read_by_stratum(table, "base"),
+        "strata": table.text("strata"),
+        "psu": table.text("psu"),
+        "psus": {stratum: psus.texts(stratum) for stratum in psus.items},
+        "fpc": _read_by_stratum(table, "fpc"),
+        "fpc_within": _read_by_stratum(table, "fpc_within"),
+        "lonely": table.choice("lonely", default=LonelyPsu.FAIL),
+        "replicates": _read_replicates(table) if "replicates" in table else None,
+        "max_design_effect": table.number("max_design_effect"),
+        "population": table.number("population"),
+        "sampling": _read_sampling(table) if "sampling" in table else None,
+        "missing": {column: _read_missing(missing, column) for column in missing.items},
+        "shrink": table.number("shrink") or Fraction(0),
+        "totals": tuple(_read_control(each, schema) for each in list_tables(document, "totals")),
+    }
 
 
 def list_tables(document: TomlTable, key: str) -> list[TomlTable]:

@@ -31,7 +31,7 @@ def column(schema: Schema, name: str, *, place: str) -> Column:
 def scale(schema: Schema, name: str, *, place: str) -> CodeSemantics:
     """Return the codes of a column whose values are public and that is read as it is."""
     found = column(schema, name, place=place)
-    if name in schema.layout.functions or len(found.variables) > 1 or found.draft.unknown:
+    if name in schema.layout.functions or len(found.variables) > 1 or found.domain_learnt:
         raise SchemaError(
             f"{place}: column {name!r} is a function, split or to be learnt, so rows cannot be grouped by it.",
             hint="name a column that is read as it is, with a declared domain",

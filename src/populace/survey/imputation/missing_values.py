@@ -24,8 +24,9 @@ from populace.core.errors import UsageError
 from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
 from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
+from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import Estimate, cap_error, make_suppressed_row
+from populace.survey.estimate_result import Estimate, make_suppressed_row
 from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
 from populace.survey.imputation.imputation_plan import (
     CellSum,
@@ -54,42 +55,34 @@ _LATTICE_STEPS = 2**10
 
 
 def estimate_missing(
-    oracle: SurveyOracle, filling: ImputationPlan, *, laws: ImputationNoise
+    oracle: SurveyOracle, plan: ImputationPlan, *, noise: ImputationNoise
 ) -> tuple[Estimate, ...]:
-    """Ask all that the wishes need, and return an estimate for each, with its errors and an interval.
+    """Ask all that the estimands need, and return an estimate for each, with its errors and an interval.
 
     What is asked follows from public facts alone, so a run is paid for before anything is known.
     """
-    asked = list(filling.sums.values())
-    told = oracle.sum_batches([([one], mechanism) for one, mechanism in zip(asked, laws.sums, strict=True)])
+    asked = list(zip(plan.sums.items(), noise.sums, strict=True))
+    answers = oracle.sum_batches([([each], mechanism) for (_, each), mechanism in asked])
     tables = _NoisyTables(
-        filling=filling,
-        values={
-            key: one.values(counts) for (key, one), counts in zip(filling.sums.items(), told, strict=True)
-        },
-        laws={
-            key: (mechanism, float(one.step))
-            for (key, one), mechanism in zip(filling.sums.items(), laws.sums, strict=True)
-        },
+        plan=plan,
+        values={key: each.values(counts) for ((key, each), _), counts in zip(asked, answers, strict=True)},
+        mechanisms={key: (mechanism, float(each.step)) for (key, each), mechanism in asked},
     )
-    if filling.how is not MissingHandling.IMPUTE:
-        return tuple(
-            tables.estimate(estimand, inside)
-            for estimand, inside in zip(filling.estimands, filling.inside, strict=True)
-        )
-    if laws.size is None:
-        raise UsageError("no noise is given for the size of a bound.", hint="give the laws of all questions")
-    frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=filling.donors)
-    size = oracle.bound_size(frequency, noise=laws.size)
-    rows = ChangedRows(told=size, noise=laws.size, most=tables.most_missing, served=tables.served)
-    changed = rows.draws()
+    estimands = list(zip(plan.estimands, plan.inside, strict=True))
+    if plan.how is not MissingHandling.IMPUTE:
+        return tuple(tables.estimate(estimand, inside) for estimand, inside in estimands)
+    if noise.size is None:
+        raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
+    frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
+    size = oracle.bound_size(frequency, noise=noise.size)
+    changed = ChangedRows(told=size, noise=noise.size, most=tables.most_missing, served=tables.served).draws()
     found = []
-    for estimand, inside, mechanism in zip(filling.estimands, filling.inside, laws.answers, strict=True):
-        question = filling.question(estimand)
+    for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
+        question = plan.question(estimand)
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
-        noise = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
-        found.append(tables.filled(estimand, inside, answer=float(answer), noise=noise))
+        draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
+        found.append(tables.filled(estimand, inside, answer=float(answer), draws=draws))
     return tuple(found)
 
 
@@ -110,17 +103,13 @@ def _bound_parts(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
     return none, one - none
 
 
-# Said where noise hides which part of the error comes from filling answers in.
-IMPUTATION_ERROR_HIDDEN = "its error is in the sampling error: noise hides it"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _NoisyTables:
     """The noisy sums of all cells, and what follows from them."""
 
-    filling: ImputationPlan
+    plan: ImputationPlan
     values: dict[CellSumKey, Floats]
-    laws: dict[CellSumKey, tuple[Noise, float]]
+    mechanisms: dict[CellSumKey, tuple[Noise, float]]
 
     @property
     def most_missing(self) -> float:
@@ -133,7 +122,7 @@ class _NoisyTables:
     @property
     def served(self) -> DonorLoad | None:
         """What counts say of how many incomplete rows one complete row serves, if labels are all that decides."""
-        donors = self.filling.donors
+        donors = self.plan.donors
         if donors.ties is not TieBreak.NEXT:
             return None
         every, known = self.values[CellSum.ALL, None], self.values[CellSum.KNOWN, None]
@@ -151,35 +140,33 @@ class _NoisyTables:
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        note = (
-            "complete rows only: right if values are missing by chance"
-            if self.filling.how is MissingHandling.IGNORE
-            else "missing values as the complete rows of their cell"
+        note = notes.COMPLETE_CASES if self.plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
+        return self._make_row(
+            estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
         )
-        return self._told(estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note)
 
-    def filled(self, estimand: Estimand, inside: Truth, *, answer: float, noise: Floats) -> Estimate:
+    def filled(self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats) -> Estimate:
         """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        frame = self.filling.frame
-        of_frame = cells_where(estimand.where, by=frame, schema=self.filling.schema)
+        frame = self.plan.frame
+        of_frame = cells_where(estimand.where, by=frame, schema=self.plan.schema)
         size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
         value = answer / size
         low, high = self._possible(estimand)
         value = min(max(value, low), high)
-        mechanism, step = self.laws[CellSum.SIZE, None]
-        return self._told(
+        mechanism, step = self.mechanisms[CellSum.SIZE, None]
+        return self._make_row(
             estimand,
             cells,
             value=value,
             noise=NoiseTerms.of(mechanism, weights=np.full(np.count_nonzero(of_frame), step * value / size)),
-            other=noise / size,
-            note="missing values from the nearest complete rows",
+            other=draws / size,
+            note=notes.NEAREST_DONORS,
         )
 
-    def _told(
+    def _make_row(
         self,
         estimand: Estimand,
         cells: ImputationCells,
@@ -194,50 +181,47 @@ class _NoisyTables:
         width = half_width(spread, noise=noise, other=other)
         # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
         alone = noise.deviation if other is None else half_width(None, noise=noise, other=other) / 1.96
-        low, high = self._possible(estimand)
-        return Estimate(
+        return Estimate.within(
+            self._possible(estimand),
             query=estimand.query,
             group=estimand.group,
-            estimate=min(max(value, low), high),
-            sampling_error=cap_error(math.sqrt(sampling), low=low, high=high),
-            imputation_error=None
-            if imputation is None
-            else cap_error(math.sqrt(imputation), low=low, high=high),
-            privacy_error=cap_error(alone, low=low, high=high),
-            low=min(max(value - width, low), high),
-            high=min(max(value + width, low), high),
+            value=value,
+            interval=(value - width, value + width),
+            sampling=math.sqrt(sampling),
+            imputation=None if imputation is None else math.sqrt(imputation),
+            privacy=alone,
             degrees=spread.degrees,
-            note=note if imputation is not None else f"{note}; {IMPUTATION_ERROR_HIDDEN}",
+            note=note if imputation is not None else f"{note}; {notes.IMPUTATION_NOT_ESTIMABLE}",
         )
 
     def _possible(self, estimand: Estimand) -> tuple[float, float]:
         """Return between which numbers the truth lies, whatever the rows."""
         if estimand.between is not None:
             return 0.0, 1.0
-        return float(self.filling.donors.low), float(self.filling.donors.high)
+        return float(self.plan.donors.low), float(self.plan.donors.high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
         """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
-        filling, cut = self.filling, self._cut(inside)
-        told = self._told_by(CellSum.KNOWN, None, cut=cut)
+        plan, cut = self.plan, self._cut(inside)
+        told = self._group_sums(CellSum.KNOWN, None, cut=cut)
         value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)
         if told is None or np.any(told.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
-        every = self._told_by(CellSum.ALL, None, cut=cut) or told
+        every = self._group_sums(CellSum.ALL, None, cut=cut) or told
         return ImputationCells(
             cut=cut,
             every=every,
             known=told,
-            value=self._told_by(*value, cut=cut),
-            square=None if estimand.between else self._told_by(CellSum.SQUARE, None, cut=cut),
-            donors=filling.donors.k if filling.how is MissingHandling.IMPUTE else None,
+            value=self._group_sums(*value, cut=cut),
+            square=None if estimand.between else self._group_sums(CellSum.SQUARE, None, cut=cut),
+            donors=plan.donors.k if plan.how is MissingHandling.IMPUTE else None,
             part=self._share(),
         )
 
     def _cut(self, inside: Truth) -> MergedCells:
-        filling = self.filling
-        sizes = filling.by.shape(filling.schema.domain) or (1,)
-        ordered = tuple(filling.schema.variables[name].ordered for name in filling.by.clique) or (True,)
+        plan = self.plan
+        sizes = plan.by.shape(plan.schema.domain) or (1,)
+        ordered = tuple(plan.schema.variables[name].ordered for name in plan.by.clique) or (True,)
         return merge_small_cells(
             inside,
             counts=self.values[CellSum.KNOWN, None],
@@ -249,29 +233,29 @@ class _NoisyTables:
     @property
     def _few(self) -> float:
         """Cells whose means stand for missing rows are kept apart longer than those that only tell errors."""
-        return 5.0 if self.filling.how is MissingHandling.MODEL else 20.0
+        return 5.0 if self.plan.how is MissingHandling.MODEL else 20.0
 
     @property
     def _unsure(self) -> float:
         """The deviation of the noise of one cell's number of complete rows."""
         return math.sqrt(self._variance(CellSum.KNOWN))
 
-    def _told_by(
+    def _group_sums(
         self, part: CellSum, between: ValueRange | None, *, cut: MergedCells
     ) -> NoisyGroupSums | None:
         """Return one sum over groups of cells, if it was asked."""
         if (part, between) not in self.values:
             return None
-        mechanism, step = self.laws[part, between]
+        mechanism, step = self.mechanisms[part, between]
         return NoisyGroupSums(values=cut.sums(self.values[part, between]), mechanism=mechanism, step=step)
 
     def _share(self) -> float:
         """Return which part of the population the rows are."""
-        if self.filling.population is None:
+        if self.plan.population is None:
             return 0.0
         every = self.values.get((CellSum.ALL, None), self.values[CellSum.KNOWN, None])
-        return min(max(float(every.sum()) / float(self.filling.population), 0.0), 1.0)
+        return min(max(float(every.sum()) / float(self.plan.population), 0.0), 1.0)
 
     def _variance(self, part: CellSum) -> float:
-        mechanism, step = self.laws[part, None]
+        mechanism, step = self.mechanisms[part, None]
         return float(mechanism.variance) * step**2

@@ -19,6 +19,7 @@ from populace.schema.hints import did_you_mean, quote_names
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 from populace.survey.design import survey_columns as columns
+from populace.survey.design.design_reader import list_tables, load_text, load_toml
 
 MAX_GROUPS = 10_000
 # Each share depends on the noise of all values.
@@ -268,8 +269,6 @@ class Queries:
     @classmethod
     def load(cls, path: str | Path, *, schema: Schema) -> Queries:
         """Read queries from a TOML file."""
-        from populace.survey.design.design_reader import load_text
-
         return cls._read(load_text(path, what="query"), schema=schema, name=repr(str(path)))
 
     @classmethod
@@ -279,8 +278,6 @@ class Queries:
 
     @classmethod
     def _read(cls, text: str, *, schema: Schema, name: str) -> Queries:
-        from populace.survey.design.design_reader import list_tables, load_toml
-
         hint = 'write [[query]] and, below it, statistic = "mean" and column = "INCOME"'
         document = load_toml(text, name=name, hint=hint)
         document.allow(("query",))

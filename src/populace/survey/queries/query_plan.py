@@ -1,107 +1,98 @@
-"""Which way each query goes: sums of weights, answers with missing values filled, or counts that meet public totals."""
+"""The plan of a run: how each query is answered, and for which share of the budget."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 from populace.core.errors import UsageError
+from populace.privacy.accounting.budget import Budget
 from populace.schema.codec.decoder import code_labels
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, RangeColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.syntax_tree import And, Comparison, Literal, Name, Operator
 from populace.schema.exact_numbers import format_decimal, parse_number
 from populace.schema.schema import Schema
-from populace.survey.calibration.calibrated_counts import Calibration, PopulationCount
-from populace.survey.calibration.contingency_table import ContingencyTable, count_from_totals
+from populace.survey.calibration.count_plan import Calibration, CountPlan, PopulationCount
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Group
-from populace.survey.imputation.imputation_plan import Estimand, ImputationPlan, ValueRange
+from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan, ValueRange
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.queries.sum_questions import SumPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CountPlan:
-    """Counts that meet public totals: each with the query and group it belongs to, for one share of the budget.
+class QueryPlan:
+    """How every query of a run is answered, for which share of the budget: made once, from public facts alone.
 
-    `known` says that the totals decide all of them, so that nothing is asked.
+    A query is answered by weighted sums, by imputing missing answers, or by counts that are calibrated to public
+    totals. The run, its dry run, the statement, the report and verification all use the same plan.
     """
 
-    counts: tuple[PopulationCount, ...]
-    owners: tuple[tuple[str, Group], ...]
-    weighting: Calibration
-    share: Fraction
-    known: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class QueryPlan:
-    """All queries of a run by the way they go, each way with its share of the budget."""
-
-    plan: SumPlan | None
-    filled: tuple[tuple[ImputationPlan, Fraction], ...]
-    counted: CountPlan | None
+    design: Design
+    queries: Queries
+    budget: Budget
+    sums: SumPlan | None
+    imputations: tuple[tuple[ImputationPlan, ImputationNoise], ...]
+    counts: CountPlan | None
 
     @classmethod
-    def of(cls, design: Design, queries: Queries) -> QueryPlan:
-        """Return which way each query goes; what no way leads to is refused."""
+    def of(cls, design: Design, queries: Queries, *, budget: Budget) -> QueryPlan:
+        """Plan all queries; what cannot be answered is refused."""
         shares = dict(zip(queries, queries.shares, strict=True))
-        filled: dict[str, list[Query]] = {}
+        imputed: dict[str, list[Query]] = {}
         counted, summed = [], []
         for query in queries:
             _refuse_unfilled(query, design)
-            columns_filled = [
-                name for name in query.known if design.handling(name) is not MissingHandling.IGNORE
-            ]
-            if columns_filled:
-                filled.setdefault(_check_imputable(query, design, columns_filled), []).append(query)
+            filled = [name for name in query.known if design.handling(name) is not MissingHandling.IGNORE]
+            if filled:
+                imputed.setdefault(_check_imputable(query, design, filled), []).append(query)
             elif design.totals:
                 counted.append(query)
             else:
                 summed.append(query)
-        part = sum((shares[query] for query in summed), Fraction(0))
-        told = (
-            _plan_counts(counted, design, share=sum((shares[query] for query in counted), Fraction(0)))
-            if counted
-            else None
-        )
+
+        def share_of(some: Sequence[Query]) -> Fraction:
+            return sum((shares[query] for query in some), Fraction(0))
+
+        counts = _plan_counts(counted, design, budget=budget, share=share_of(counted)) if counted else None
         # What totals decide costs nothing: its share goes to what has to be asked.
-        rest = Fraction(1)
-        if told is not None and told.known:
-            rest, told = 1 - told.share, replace(told, share=Fraction(0))
-            if not filled:
-                raise UsageError(
-                    "all that is asked for are public totals of the design.",
-                    hint="take them from there, for nothing; ask for what they do not decide",
-                )
+        rest = 1 - counts.share if counts is not None and counts.decided else Fraction(1)
+        if not rest:
+            raise UsageError(
+                "all that is asked for are public totals of the design.",
+                hint="take them from there, for nothing; ask for what they do not decide",
+            )
+        plans = [(_plan_imputation(name, own, design), share_of(own) / rest) for name, own in imputed.items()]
         return cls(
-            plan=SumPlan.of(design, Queries(schema=queries.schema, queries=tuple(summed)), share=part)
+            design=design,
+            queries=queries,
+            budget=budget,
+            sums=SumPlan.of(
+                design, Queries(schema=queries.schema, queries=tuple(summed)), share=share_of(summed)
+            )
             if summed
             else None,
-            filled=tuple(
-                (
-                    _plan_imputation(name, own, design),
-                    sum((shares[query] for query in own), Fraction(0)) / rest,
-                )
-                for name, own in filled.items()
+            imputations=tuple(
+                (plan, ImputationNoise.of(plan, budget=budget, share=share)) for plan, share in plans
             ),
-            counted=told,
+            counts=counts,
         )
 
     @property
     def fixed(self) -> bool:
         """Whether all questions are settled before the first answer.
 
-        Counts that meet totals look at it, and so do quantiles of clustered samples.
+        Calibrated counts are asked by what the sample's table answers, quantiles of clusters by where they lie.
         """
-        later = self.plan is not None and any(self.plan.later)
-        return not later and (self.counted is None or self.counted.known)
+        twice = self.sums is not None and any(self.sums.second_shares)
+        return not twice and (self.counts is None or self.counts.decided)
 
 
 def list_groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:
@@ -240,28 +231,21 @@ def _parse_range(query: Query, name: str, schema: Schema) -> ValueRange:
     return low, high
 
 
-def _plan_counts(queries: Sequence[Query], design: Design, *, share: Fraction) -> CountPlan:
-    counts: list[PopulationCount] = []
-    owners: list[tuple[str, Group]] = []
+def _plan_counts(queries: Sequence[Query], design: Design, *, budget: Budget, share: Fraction) -> CountPlan:
     for query in queries:
         if query.statistic is not Statistic.COUNT:
             raise UsageError(
                 f"{query.place}: a {query.statistic.value} does not go with public totals yet.",
                 hint="ask for counts, or leave the totals out of the design",
             )
-        for group, where in list_groups(query, design.schema):
-            counts.append(PopulationCount(name=f"{query.name} {len(counts)}", where=where))
-            owners.append((query.name, group))
-    weighting = Calibration.of(design)
-    finest = ContingencyTable.of(design.totals, schema=design.schema)
-    return CountPlan(
-        counts=tuple(counts),
-        owners=tuple(owners),
-        weighting=weighting,
+    return CountPlan.of(
+        [
+            PopulationCount(name=query.name, group=group, where=where)
+            for query in queries
+            for group, where in list_groups(query, design.schema)
+        ],
+        calibration=Calibration.of(design),
+        schema=design.schema,
+        budget=budget,
         share=share,
-        known=all(
-            count_from_totals(each.where, finest=finest, controls=design.totals, schema=design.schema)
-            is not None
-            for each in counts
-        ),
     )

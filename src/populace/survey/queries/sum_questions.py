@@ -116,7 +116,7 @@ class SumQuestion:
         return self._sum(SumTerm(), self.psus, axes=self.by)
 
     @property
-    def later(self) -> bool:
+    def asked_twice(self) -> bool:
         """Whether psus are asked about once it is known where quantiles lie (survey/variance/woodruff.py)."""
         clustered = self.design.clustered and self.design.replicates is None
         return clustered and self.query.statistic is Statistic.QUANTILE
@@ -171,7 +171,7 @@ class SumQuestion:
     def squared(self) -> bool:
         """Whether squares are asked for: where rows are drawn directly, and beside units for a declared effect."""
         by_units = self.design.clustered or self.design.replicates is not None
-        bounded = self.design.most_effect is not None and len(self.terms) <= MAX_SQUARED_TERMS
+        bounded = self.design.max_design_effect is not None and len(self.terms) <= MAX_SQUARED_TERMS
         return self.weighted and (bounded or not by_units)
 
     def shares(self) -> Iterator[tuple[Sum, Fraction]]:
@@ -185,25 +185,25 @@ class SumQuestion:
                 for sums in self.replicate_sums
                 for each in zip(sums, _list_parts(self.terms), strict=True)
             ]
-        elif self.weighted and self.design.clustered and not self.later:
+        elif self.weighted and self.design.clustered and not self.asked_twice:
             units = list(zip(self.psu_sums, _list_parts(self.terms), strict=True))
         if self.squared:
             squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
             rows = [*squares.items(), (self.rows, ROW_COUNT_PART)]
         among_rows = (
-            Fraction(0) if not rows else ROWS_BESIDE_UNITS_SHARE if units or self.later else ROWS_SHARE
+            Fraction(0) if not rows else ROWS_BESIDE_UNITS_SHARE if units or self.asked_twice else ROWS_SHARE
         )
         among_units = UNITS_SHARE - among_rows if units else Fraction(0)
-        yield from _divide_share(own, of=1 - among_units - among_rows - self.later_share)
+        yield from _divide_share(own, of=1 - among_units - among_rows - self.second_share)
         yield from _divide_share(units, of=among_units)
         yield from _divide_share(rows, of=among_rows)
 
     @property
-    def later_share(self) -> Fraction:
+    def second_share(self) -> Fraction:
         """The part of the query's own budget for what is asked later."""
         return (
             Fraction(0)
-            if not self.later
+            if not self.asked_twice
             else UNITS_SHARE - ROWS_BESIDE_UNITS_SHARE
             if self.squared
             else UNITS_SHARE
@@ -262,12 +262,12 @@ class SumQuestion:
 class SumPlan:
     """All questions of some queries, and the share of the budget that each distinct sum takes.
 
-    `later` has the share of what each question asks about quantiles once they are located.
+    `second_shares` has the share of what each question asks about quantiles once they are located.
     """
 
     questions: tuple[SumQuestion, ...]
     shares: Mapping[Sum, Fraction]
-    later: tuple[Fraction, ...] = ()
+    second_shares: tuple[Fraction, ...] = ()
 
     @classmethod
     def of(cls, design: Design, queries: Queries, *, share: Fraction = Fraction(1)) -> SumPlan:
@@ -279,10 +279,10 @@ class SumPlan:
                 shares[each] = shares.get(each, Fraction(0)) + share * part * own
         for each in shares:
             _check_cells(each, design.schema)
-        later = tuple(
-            share * part * asked.later_share for asked, part in zip(questions, queries.shares, strict=True)
+        second_shares = tuple(
+            share * part * asked.second_share for asked, part in zip(questions, queries.shares, strict=True)
         )
-        return cls(questions=questions, shares=shares, later=later)
+        return cls(questions=questions, shares=shares, second_shares=second_shares)
 
     def batches(self, budget: Budget) -> list[SumBatch]:
         """Return the sums with the noise that their shares pay for, those of equal shares together."""

@@ -106,11 +106,11 @@ class QueryTotals:
         return abs(size) if query.statistic is Statistic.RATIO else size, self.noise(ones, group).deviation
 
     def variance_below(
-        self, gradient: Floats, group: int, *, located: Sequence[Sum], share: float
+        self, gradient: Floats, group: int, *, below: Sequence[Sum], share: float
     ) -> SamplingVariance:
         """Return the sampling variance of the share of rows below a quantile: those of each psu were counted later."""
         size = float(self.totals[group].sum())
-        told = self._between(located, np.array([-share, 1.0]) / size, group, values=None)
+        told = self._between(below, np.array([-share, 1.0]) / size, group, values=None)
         return self._held(told, gradient, group)
 
     def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
@@ -127,7 +127,7 @@ class QueryTotals:
 
     def _held(self, told: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
         """Return a variance between units, held to the largest design effect where one is declared."""
-        effect = self.question.design.most_effect
+        effect = self.question.design.max_design_effect
         if effect is None or not self.question.squared:
             return told
         return replace(told, most=float(effect) * self._within(gradient, group).draws())

@@ -19,6 +19,7 @@ from populace.schema.hints import quote_names
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
+from populace.survey.estimate_notes import NO_ROWS, SAMPLE_ONLY
 from populace.survey.estimate_result import Estimate, Group
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.variance import statistics_of_totals as functions
@@ -84,7 +85,7 @@ def _estimate_query(rows: SampledRows, query: Query) -> Iterator[Estimate]:
         texts = [scale.text(code) for scale, code in zip(scales, cell, strict=True)]
         group: Group = tuple(zip(query.by, texts, strict=True))
         if not members.any() and query.statistic not in (Statistic.FREQUENCY, Statistic.COUNT):
-            yield Estimate(query=query.name, group=group, estimate=None, note="no rows")
+            yield Estimate(query=query.name, group=group, estimate=None, note=NO_ROWS)
         else:
             yield from _estimate_group(rows, query, members=members, group=group)
 
@@ -94,7 +95,7 @@ def _estimate_group(rows: SampledRows, query: Query, *, members: Truth, group: G
         count = float(members.sum())
         yield Estimate(
             query=query.name, group=group, estimate=count, privacy_error=0.0, low=count, high=count,
-            note="of the sample: no sampling error",
+            note=SAMPLE_ONLY,
         )  # fmt: skip
         return
     if query.statistic is Statistic.QUANTILE:
@@ -203,7 +204,7 @@ def _make_estimate(query: Query, group: Group, value: float, *, error: float, de
     from scipy.special import stdtrit
 
     if not math.isfinite(value):
-        return Estimate(query=query.name, group=group, estimate=None, note="no rows")
+        return Estimate(query=query.name, group=group, estimate=None, note=NO_ROWS)
     wide = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error if degrees > 0 else math.inf
     return Estimate(
         query=query.name,

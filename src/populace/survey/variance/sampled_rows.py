@@ -34,9 +34,9 @@ class SampledRows:
     def __init__(self, frame: Any, design: Design) -> None:
         self.design = design
         codec = TableCodec(design.schema)
-        cells = _read_cells(frame, codec.reads)
+        cells = _read_cells(frame, codec.input_columns)
         self._cells = cells
-        self._codes = codec.encode({name: cells[name] for name in codec.reads})
+        self._codes = codec.encode({name: cells[name] for name in codec.input_columns})
         self._numbers: dict[str, Floats] = {}
         stratum, unit = self._places()
         weight = self._weights(stratum)
@@ -175,7 +175,7 @@ class SampledRows:
     def _weights(self, stratum: Ints) -> Floats:
         if self.design.weights is None:
             return np.array([float(each) for each in self.design.stratum_base])[stratum]
-        return np.minimum(self._all_numbers(self.design.weights), float(self.design.heaviest))
+        return np.minimum(self._all_numbers(self.design.weights), float(self.design.weight_bound))
 
 
 def _read_cells(frame: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class ChangedRows:
 
 def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, moved: float) -> Floats:
     """Return evenly spread draws of the noise on an answer with the bound most + L₁·moved, from draws of L₁."""
-    found: Floats = (most + changed * moved) / float(noise.s) * distribution_draws(noise.mechanism)
+    found: Floats = (most + changed * moved) / float(noise.s) * distribution_draws(noise.distribution)
     return found
 
 

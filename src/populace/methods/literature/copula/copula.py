@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -13,22 +14,32 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.copula.copula_model import copula_model
-from populace.methods.method import MAX_COLUMNS, FitInput, Method, WorkloadUse
+from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.privacy_loss import Currency
 
-# A pair tells one number, as a table of two by two cells does, whatever its columns.
-PAIR_CELLS = 4
-# A column is seen in so many groups at most, and in so many that noise moves a correlation by about this.
-MAX_PAIR_GROUPS, CORRELATION_NOISE = 16, 0.05
-# With more noise than this in correlations nothing is learnt from pairs.
-MAX_CORRELATION_NOISE = 0.3
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopulaConfig:
+    """The numbers by which `copula` is tuned."""
+
+    pair_cells: int = 4
+    """A pair says one number, as a table of two by two cells does, whatever its columns."""
+    max_pair_groups: int = 16
+    """A column of a pair is seen in so many groups at most."""
+    correlation_noise: float = 0.05
+    """Columns have as many groups as let noise move a correlation by about this."""
+    max_correlation_noise: float = 0.3
+    """With more noise than this in correlations, pairs say nothing and columns are measured again."""
+
+
+COPULA_CONFIG = CopulaConfig()
 
 
 def measure_copula(
@@ -58,10 +69,7 @@ def measure_copula(
     groups = count_groups(rows, deviation=float(noise.variance) ** 0.5)
     progress("measuring pairs", 0.5)
     if not groups:
-        columns = [Marginal((name,)) for name in oracle.domain]
-        return measured + oracle.measure(
-            columns, noise=oracle.budget.measure_noise(share, marginals=len(columns))
-        )
+        return measured + measure_all_columns(oracle, share=share)
     seen = group_for_pairs(measured[1:], ordered=oracle.ordered, most=groups)
     names = [name for name in oracle.domain if oracle.domain[name] > 1]
     asked = [
@@ -86,10 +94,10 @@ def pair_share(domain: Domain, *, budget: Budget) -> Fraction:
     cells = 2 * sum(sizes) / len(sizes)
     pairs = math.comb(len(sizes), 2)
     if budget.currency is Currency.PURE:
-        columns, beyond = (cells * len(domain)) ** 0.5, (PAIR_CELLS * pairs) ** 0.5
+        columns, beyond = (cells * len(domain)) ** 0.5, (COPULA_CONFIG.pair_cells * pairs) ** 0.5
     else:
         columns = (cells * len(domain) ** 0.5) ** (2 / 3)
-        beyond = (PAIR_CELLS * pairs**0.5) ** (2 / 3)
+        beyond = (COPULA_CONFIG.pair_cells * pairs**0.5) ** (2 / 3)
     return Fraction(round(100 * min(0.9, max(0.1, beyond / (columns + beyond)))), 100)
 
 
@@ -102,9 +110,9 @@ def count_groups(rows: float, *, deviation: float) -> int:
     >>> [count_groups(rows, deviation=50.0) for rows in (10_000.0, 2000.0, 200.0)]
     [10, 2, 0]
     """
-    if rows <= 0 or math.pi * deviation / rows > MAX_CORRELATION_NOISE:
+    if rows <= 0 or math.pi * deviation / rows > COPULA_CONFIG.max_correlation_noise:
         return 0
-    return int(min(MAX_PAIR_GROUPS, max(2, CORRELATION_NOISE * rows / deviation)))
+    return int(min(COPULA_CONFIG.max_pair_groups, max(2, COPULA_CONFIG.correlation_noise * rows / deviation)))
 
 
 def group_for_pairs(
@@ -162,20 +170,12 @@ def _frequent_groups(shares: Table, *, most: int) -> list[int]:
     return [int(group) for group in groups]
 
 
-def fit_copula(given: FitInput) -> Model:
-    """Return the model of a Gaussian copula, or of its pairs under rules and totals."""
-    schema = given.schema
-    return copula_model(
-        given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals, progress=given.progress
-    )
-
-
 COPULA = Method(
     name="copula",
     title="Gaussian copula",
     reference="Li, Xiong and Jiang 2014",
     measure=measure_copula,
-    fit=fit_copula,
+    fit=lambda given: copula_model(given.items, space=given.space, progress=given.progress),
     workload=WorkloadUse.NONE,
     max_columns=MAX_COLUMNS,
     own_model=True,

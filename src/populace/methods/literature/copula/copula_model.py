@@ -18,7 +18,9 @@ from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.copula.bivariate_normal import Floats, fit_correlations
 from populace.methods.literature.copula.correlation_matrix import (
@@ -27,7 +29,6 @@ from populace.methods.literature.copula.correlation_matrix import (
     unique_variances,
 )
 from populace.methods.literature.copula.optimal_scaling import Order, optimal_orders
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 # Codes of a column beyond so many share groups of neighbours in its order.
 MAX_GROUPS = 64
@@ -60,9 +61,7 @@ class GaussianCopula:
 def copula_model(
     items: Sequence[Measurement],
     *,
-    domain: Domain,
-    rules: Rules = NO_RULES,
-    totals: Sequence[Totals] = (),
+    space: ModelSpace,
     progress: Progress | None = None,
 ) -> Model:
     """Return the model of a copula fitted to columns and coarse pairs of them.
@@ -74,22 +73,20 @@ def copula_model(
     fitted to all of them. Where no pair was measured, columns are all that is known.
     """
     if not any(len(item.marginal.clique) == 2 for item in items):
-        return fit_model(items, domain=domain, rules=rules, totals=totals, progress=progress)
+        return fit_model(items, space=space, progress=progress)
     (progress or silent)("fitting the model", 0.0)
-    copula = fit_copula(items, domain=domain, rows=float(totals[0].counts.sum()) if totals else None)
-    kinds = rules.classes if rules.rules else {}
-    groupings = {
-        name: grouping
+    copula = fit_copula(items, domain=space.domain, rows=space.rows)
+    kinds = space.rules.classes if space.rules.rules else {}
+    space = space.group(
+        grouping
         for name, order in copula.orders.items()
         if (grouping := _group_neighbours(name, order, copula.shares[name], kinds.get(name))) is not None
-    }
+    )
     (progress or silent)("fitting the model", 0.3)
-    chances = conditional_shares(copula, groupings=groupings)
-    if any(not rule.allowed.all() for rule in rules.rules) or totals:
-        return _model_under_rules(
-            copula, chances, items, groupings, domain=domain, rules=rules, totals=totals
-        )
-    return _mixture_model(copula, chances, groupings, domain=domain)
+    probabilities = conditional_shares(copula, groupings=space.groupings)
+    if any(not rule.allowed.all() for rule in space.rules.rules) or space.totals:
+        return _model_under_rules(copula, probabilities, items, space=space)
+    return _mixture_model(copula, probabilities, space=space)
 
 
 def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | None = None) -> GaussianCopula:
@@ -157,78 +154,60 @@ def conditional_shares(copula: GaussianCopula, *, groupings: Mapping[str, Groupi
     return found
 
 
-def _mixture_model(
-    copula: GaussianCopula, chances: Mapping[str, Table], groupings: Mapping[str, Grouping], *, domain: Domain
-) -> Model:
+def _mixture_model(copula: GaussianCopula, probabilities: Mapping[str, Table], *, space: ModelSpace) -> Model:
     """Return the copula as a model in which every column follows from a hidden point."""
-    hidden = "point"
-    while hidden in domain:
-        hidden += "′"
-    potentials: dict[Clique, Table] = {(name, hidden): np.log(table) for name, table in chances.items()}
+    hidden = unused_name("point", space.domain)
+    potentials: dict[Clique, Table] = {(name, hidden): np.log(table) for name, table in probabilities.items()}
     return Model(
-        domain=domain,
-        groupings=groupings,
+        domain=space.domain,
+        groupings=space.groupings,
         potentials=potentials,
         total=copula.total,
         within={
-            name: _shares_in_groups(copula.shares[name], grouping) for name, grouping in groupings.items()
+            name: _shares_in_groups(copula.shares[name], grouping)
+            for name, grouping in space.groupings.items()
         },
-        hidden={hidden: len(next(iter(chances.values()))[0])},
+        hidden={hidden: len(next(iter(probabilities.values()))[0])},
         # Rows that have a target are fitted to all pairs of the model.
-        targets={(name,): copula.total * table.mean(axis=1) for name, table in chances.items()},
+        targets={(name,): copula.total * table.mean(axis=1) for name, table in probabilities.items()},
     )
 
 
 def _model_under_rules(
     copula: GaussianCopula,
-    chances: Mapping[str, Table],
+    probabilities: Mapping[str, Table],
     items: Sequence[Measurement],
-    groupings: Mapping[str, Grouping],
     *,
-    domain: Domain,
-    rules: Rules,
-    totals: Sequence[Totals],
+    space: ModelSpace,
 ) -> Model:
     """Return a model of the copula's pairs that keeps rules and totals, with all pairs for its rows to fit."""
-    estimator = Estimator(domain, groupings=groupings.values(), rules=rules, totals=totals)
+    estimator = Estimator(space)
     estimator.add([item for item in items if len(item.marginal.clique) < 2])
     held = []
-    for name, table in chances.items():
+    for name, table in probabilities.items():
         values = copula.total * table.mean(axis=1)
         held.append(Observation((name,), values, np.full(values.shape, max(1.0, copula.total / values.size))))
-    effort = replace(_EFFORT, exact=bool(totals))
+    effort = replace(_EFFORT, exact=bool(space.totals))
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     found: dict[Clique, Table] = {}
-    room = _TARGET_CELLS
-    for pair in sorted(combinations(domain, 2), key=estimator.domain.cells):
-        room -= estimator.domain.cells(pair)
-        if room < 0:
+    cells_left = _TARGET_CELLS
+    for pair in sorted(combinations(space.domain, 2), key=estimator.domain.cells):
+        cells_left -= estimator.domain.cells(pair)
+        if cells_left < 0:
             break
         known = estimator.table(pair)
-        table = np.where(known > 0, chances[pair[0]] @ chances[pair[1]].T, 0.0)
+        table = np.where(known > 0, probabilities[pair[0]] @ probabilities[pair[1]].T, 0.0)
         found[pair] = rake_public_table(table, beside=known) if table.any() else known
     gains = {pair: float(np.abs(table - estimator.table(pair)).sum()) for pair, table in found.items()}
-    for clique in _spanning_forest_first(sorted(gains, key=lambda pair: (-gains[pair], pair))):
+    forest, others = split_spanning_forest(sorted(gains, key=lambda pair: (-gains[pair], pair)))
+    for clique in [*forest, *others[:_MORE_PAIRS]]:
         if estimator.fits(clique, max_cells=_TREE_CELLS):
             values = found[clique]
             held.append(Observation(clique, values, np.full(values.shape, max(1.0, values.mean()))))
             estimator.replace_observations(held)
     estimator.refit(effort=effort)
     return replace(estimator.model(), targets=found)
-
-
-def _spanning_forest_first(pairs: Sequence[Clique]) -> list[Clique]:
-    """Return the pairs that join columns not joined before, then so many others as are tried."""
-    part = {name: name for pair in pairs for name in pair}
-    first = []
-    for pair in pairs:
-        new, old = (part[name] for name in pair)
-        if new != old:
-            first.append(pair)
-            part = {name: new if where == old else where for name, where in part.items()}
-    kept = set(first)
-    return [*first, *[pair for pair in pairs if pair not in kept][:_MORE_PAIRS]]
 
 
 def _correlation_matrix(
@@ -241,16 +220,16 @@ def _correlation_matrix(
     """Return the correlations of all columns: of least squares, drawn towards 0 as far as noise, and mended."""
     cuts = [_thresholds(shares[rank]) for shares, rank in zip(groups, ranks, strict=True)]
     raw, weights = np.eye(len(groups)), np.zeros((len(groups), len(groups)))
-    told = sorted(tables, key=lambda pair: (tables[pair].shape, pair))
-    for _, same in groupby(told, key=lambda pair: tables[pair].shape):
+    measured_pairs = sorted(tables, key=lambda pair: (tables[pair].shape, pair))
+    for _, same in groupby(measured_pairs, key=lambda pair: tables[pair].shape):
         one, other = np.array(list(same)).T
         turned = [tables[i, j][np.ix_(ranks[i], ranks[j])] for i, j in zip(one, other, strict=True)]
         found, information = fit_correlations(
             np.stack(turned), np.stack([cuts[i] for i in one]), np.stack([cuts[j] for j in other])
         )
         raw[one, other], weights[one, other] = found, np.maximum(information, 1e-300)
-    one, other = np.array(told).T
-    variance = np.array([noise[pair] for pair in told]) ** 2 / weights[one, other]
+    one, other = np.array(measured_pairs).T
+    variance = np.array([noise[pair] for pair in measured_pairs]) ** 2 / weights[one, other]
     raw[one, other] = shrink_correlations(raw[one, other], variance=variance)
     weights[one, other] = 1 / variance
     raw[other, one], weights[other, one] = raw[one, other], weights[one, other]

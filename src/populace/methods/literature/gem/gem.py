@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
-from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
-from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
-from populace.methods.method import MAX_COLUMNS, FitInput, Method
+from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import compare_candidates, mean_absolute_noise, workload_candidates
+from populace.methods.selection.candidates import workload_candidates
+from populace.methods.selection.choose_in_rounds import choose_in_rounds
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
-from populace.privacy.accounting.mechanisms import Noise
 
-# What single columns take, the rounds for every column and in all, and how much of a round goes into measuring.
-COLUMN_SHARE = Fraction(15, 100)
-ROUNDS_PER_COLUMN, MAX_ROUNDS = 4, 64
-MEASURED_SHARE = Fraction(9, 10)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemConfig:
+    """The numbers by which `gem` is tuned."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int = 4
+    """Rounds for every column: all are alike, so that their number is public."""
+    max_rounds: int = 64
+    """Rounds in all: the network is trained after each."""
+    measured_share: Fraction = Fraction(9, 10)
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+GEM_CONFIG = GemConfig()
 
 
 def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -37,49 +49,21 @@ def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     asked = sum(len(clique) > 1 for clique in workload_candidates(workload, domain=oracle.domain))
     if not asked:
         return measure_columns(oracle, share=Fraction(1))
-    measured = measure_columns(oracle, share=COLUMN_SHARE)
-    mixture = GemEstimator(
-        oracle.domain,
-        groupings=group_rare_codes(measured[1:], oracle=oracle),
-        rules=oracle.rules,
-        totals=oracle.totals,
-    )
+    measured = measure_columns(oracle, share=GEM_CONFIG.column_share)
+    mixture = GemEstimator(ModelSpace.of(oracle).group(group_rare_codes(measured[1:], oracle=oracle)))
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
-    rounds = min(MAX_ROUNDS, ROUNDS_PER_COLUMN * len(oracle.domain), asked)
-    each = (1 - COLUMN_SHARE) / rounds
-    noise = oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - MEASURED_SHARE), choices=1)
-    for number in range(rounds):
-        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
-        candidates = answer_candidates(mixture, wanted, noise=noise)
-        if not candidates.marginals:
-            columns = [Marginal((name,)) for name in oracle.domain]
-            left = oracle.budget.measure_noise(each * (rounds - number), marginals=len(columns))
-            return measured + oracle.measure(columns, noise=left)
-        chosen = oracle.choose(
-            candidates, among=range(len(candidates.marginals)), mechanism=mechanism, none=False
-        )
-        found = oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
-        measured += found
-        if number < rounds - 1:
-            mixture.add(found)
-            mixture.refit()
-    return measured
-
-
-def answer_candidates(mixture: GemEstimator, wanted: dict[Clique, int], *, noise: Noise) -> Candidates:
-    """Return the marginals whose noise does not exceed any distance there can be, twice the rows, with the answers."""
-    most = 2 * mixture.total / mean_absolute_noise(noise)
-    worth = {clique: weight for clique, weight in wanted.items() if mixture.domain.cells(clique) <= most}
-    return compare_candidates(mixture, worth, noise=noise, groupings=mixture.groupings)
-
-
-def fit_gem(given: FitInput) -> Model:
-    """Return the mixture of a generator that is trained on all measurements."""
-    schema = given.schema
-    return gem_model(given.items, domain=schema.domain, rules=schema.rules, totals=schema.totals)
+    rounds = min(GEM_CONFIG.max_rounds, GEM_CONFIG.rounds_per_column * len(oracle.domain), asked)
+    return measured + choose_in_rounds(
+        oracle,
+        mixture,
+        wanted,
+        share=1 - GEM_CONFIG.column_share,
+        rounds=rounds,
+        measured_share=GEM_CONFIG.measured_share,
+        progress=progress,
+    )
 
 
 GEM = Method(
@@ -87,7 +71,7 @@ GEM = Method(
     title="Generative networks with the exponential mechanism",
     reference="Liu, Vietri and Wu 2021",
     measure=measure_gem,
-    fit=fit_gem,
+    fit=lambda given: gem_model(given.items, space=given.space),
     max_columns=MAX_COLUMNS,
     own_model=True,
 )

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique, Domain
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
     ConstrainedDomain,
@@ -17,18 +17,18 @@ from populace.inference.constraints.rule_potentials import (
     intersect_hard_tables,
 )
 from populace.inference.constraints.support import class_lookups
-from populace.inference.factor import Table
+from populace.inference.factor import Table, add_potential
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.objective import Objective
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.gem.gem_network import MAX_COMPONENTS, GeneratorNetwork, TrainingTable
-from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 
 # Steps of training after a round, and at the end.
 ROUND_STEPS, FINAL_STEPS = 30, 600
@@ -49,30 +49,19 @@ class GemEstimator:
 
     >>> from fractions import Fraction
     >>> from populace.core.marginals import Marginal
-    >>> mixture = GemEstimator(Domain({"coin": 2, "die": 6}))
+    >>> mixture = GemEstimator(ModelSpace(domain=Domain({"coin": 2, "die": 6})))
     >>> mixture.add([Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))])
     >>> mixture.refit()
     >>> mixture.total, mixture.table(("coin",)).round(-1)
     (40.0, array([30., 10.]))
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        groupings: Iterable[Grouping] = (),
-        rules: Rules = NO_RULES,
-        totals: Sequence[Totals] = (),
-    ) -> None:
-        self.groupings = {grouping.column: grouping for grouping in groupings}
-        self.domain = domain.grouped(self.groupings.values())
+    def __init__(self, space: ModelSpace) -> None:
+        self._space = space
+        self.groupings, self.domain = space.groupings, space.grouped_domain
         self.total = 1.0
-        self._codes = domain
-        self._rules = rules
-        self._layout = RulePotentials(rules, domain=domain, groupings=self.groupings)
-        self._known = carry_totals(
-            totals, domain=domain, groupings=self.groupings, allowed=self._layout.allowed
-        )
+        self._potentials = RulePotentials(space)
+        self._known = carry_totals(space, allowed=self._potentials.allowed)
         self._items: list[Measurement] = []
         self._observed: tuple[Observation, ...] = ()
         self._generator: GeneratorNetwork | None = None
@@ -81,15 +70,13 @@ class GemEstimator:
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Take in measurements; they count from the next refit on."""
         self._items += measurements
-        observed = observe(self._items, domain=self._codes, groupings=self.groupings)
+        observed = observe(self._items, domain=self._space.domain, groupings=self.groupings)
         # A cell in which no row can be holds noise alone.
         observed = tuple(
-            Observation(o.clique, o.values * self._layout.allowed(o.clique), o.variance) for o in observed
+            Observation(o.clique, o.values * self._potentials.allowed(o.clique), o.variance) for o in observed
         )
         if self._known.rows is None:
-            self.total = max(
-                1.0, estimate_gls([separable_part(o) for o in observed], domain=self.domain).total
-            )
+            self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(self._known.rows))
         self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
@@ -97,15 +84,15 @@ class GemEstimator:
     def refit(self, *, steps: int = ROUND_STEPS) -> None:
         """Go on training the generator, with all measurements so far."""
         if self._generator is None:
-            self._generator = GeneratorNetwork(self._columns(), components=self._room())
-        self._generator.train([*self._answers(), *self._ruled()], rows=self.total, steps=steps)
+            self._generator = GeneratorNetwork(self._columns(), components=self._max_components())
+        self._generator.train([*self._answers(), *self._rule_tables()], rows=self.total, steps=steps)
         self._shares = self._generator.shares()
 
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        table = (self._generator.table(self._shares, clique) + _TRACE) * self._layout.allowed(clique)
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed(clique)
         return np.asarray(self.total * table / table.sum())
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
@@ -124,8 +111,8 @@ class GemEstimator:
         """
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        component, layout = self._numbered(self._generator.components)
-        structure = layout.structure(self._cliques(component))
+        component, potentials_layout = self._component_variable(self._generator.components)
+        structure = potentials_layout.structure(self._cliques(component))
         potentials: dict[Clique, Table] = {
             (name, component): np.log(self._generator.column(self._shares, name).T + _TRACE)
             for name in self.domain
@@ -134,10 +121,9 @@ class GemEstimator:
         if hard or self._known.tables:
             potentials = self._scaled(potentials, structure=structure)
         for clique, allowed in hard.items():
-            forbidden = np.where(allowed, 0.0, FORBIDDEN)
-            potentials[clique] = potentials[clique] + forbidden if clique in potentials else forbidden
+            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         model = Model(
-            domain=self._codes,
+            domain=self._space.domain,
             groupings=self.groupings,
             potentials=potentials,
             total=self.total,
@@ -176,9 +162,9 @@ class GemEstimator:
             if o.clique
         ]
 
-    def _ruled(self) -> list[TrainingTable]:
+    def _rule_tables(self) -> list[TrainingTable]:
         """Return what rules forbid as answers: classes of codes that no row has together."""
-        lookups = class_lookups(self._rules, domain=self._codes, groupings=self.groupings)
+        lookups = class_lookups(self._space)
         precise = max((float(1 / o.variance.min()) for o in self._observed), default=1.0)
         return [
             TrainingTable(
@@ -188,23 +174,21 @@ class GemEstimator:
                 codes={name: lookups[name] for name in rule.clique},
                 certain=True,
             )
-            for rule in self._rules.rules
+            for rule in self._space.rules.rules
             if not rule.allowed.all()
         ]
 
-    def _room(self) -> int:
+    def _max_components(self) -> int:
         """Return how many components a model under the rules and totals has room for."""
-        component, layout = self._numbered(1)
-        tree, domain = layout.tree(self._cliques(component))
+        component, potentials_layout = self._component_variable(1)
+        tree, domain = potentials_layout.tree(self._cliques(component))
         return max(1, min(MAX_COMPONENTS, MAX_MODEL_CELLS // tree.cells(domain)))
 
-    def _numbered(self, components: int) -> tuple[str, RulePotentials]:
+    def _component_variable(self, components: int) -> tuple[str, RulePotentials]:
         """Return the name of a hidden variable for the components, and what finds where rules stand beside it."""
-        component = "component"
-        while component in self._codes:
-            component += "′"
-        domain = Domain({**self._codes.sizes, component: components})
-        return component, RulePotentials(self._rules, domain=domain, groupings=self.groupings)
+        component = unused_name("component", self._space.domain)
+        domain = Domain({**self._space.domain.sizes, component: components})
+        return component, RulePotentials(replace(self._space, domain=domain))
 
     def _cliques(self, component: str) -> list[Clique]:
         return [*((name, component) for name in self.domain), *self._known.tables]
@@ -241,12 +225,9 @@ def _expected_loss(seen: Observation, *, total: float) -> float:
     return 0.5 * float(lost.sum()) + 0.5 * np.count_nonzero(nearest)
 
 
-def gem_model(
-    items: Sequence[Measurement], *, domain: Domain, rules: Rules = NO_RULES, totals: Sequence[Totals] = ()
-) -> Model:
-    """Return the model of a generator that is taught all measurements of a run from the beginning."""
-    groupings = common_groupings(items, classes=rules.classes)
-    mixture = GemEstimator(domain, groupings=groupings.values(), rules=rules, totals=totals)
+def gem_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model:
+    """Return the model of a generator that is trained on all measurements of a run from the beginning."""
+    mixture = GemEstimator(space.group(common_groupings(items, classes=space.rules.classes).values()))
     mixture.add(items)
     mixture.refit(steps=FINAL_STEPS)
     return mixture.model()

@@ -111,14 +111,14 @@ class GeneratorNetwork:
         return mix_products([self.column(shares, name) for name in clique])
 
     def loss(
-        self, flat: Table, answers: Iterable[TrainingTable], *, drawn: IndependencePenalty
+        self, flat: Table, answers: Iterable[TrainingTable], *, penalty: IndependencePenalty
     ) -> TrainingLoss:
         """Return what parameters lose, Σ ½ weight · (share − answer)² and what is drawn, with the gradient.
 
         An answer that is missed by no more than its noise is left out.
         """
         passed = self._forward(flat)
-        value, slope = drawn.loss(passed.shares)
+        value, slope = penalty.loss(passed.shares)
         wrong = 0
         for answer in answers:
             parts = self._seen(passed.shares, answer)
@@ -140,12 +140,12 @@ class GeneratorNetwork:
         learn. What is kept is the mean of the parameters, in which recent ones count most.
         Source: Kingma and Ba 2015; leaving answers out and the mean are those of Liu, Vietri and Wu 2021.
         """
-        drawn = IndependencePenalty(self, answers, rows=rows)
+        penalty = IndependencePenalty(self, answers, rows=rows)
         flat = self.parameters.copy()
         first, second, mean = (np.zeros_like(flat) for _ in range(3))
         done = calm = 0
         while done < steps:
-            lost = self.loss(flat, answers, drawn=drawn)
+            lost = self.loss(flat, answers, penalty=penalty)
             calm = 0 if lost.wrong else calm + 1
             if calm and (not done or calm > _CALM_STEPS):
                 break

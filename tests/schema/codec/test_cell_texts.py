@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from populace.core.limits import LIMITS
 from populace.private.read.sources import BATCH_ROWS
-from populace.schema.codec.cell_texts import MAX_TEXT_LENGTH, to_texts
+from populace.schema.codec.cell_texts import to_texts
 from populace.schema.codec.decoder import decode_codes, encode_values
 from populace.schema.columns.column import CategoricalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn, OutOfRange
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import OutOfRange
 
 AGE = IntegerColumn(name="AGE", min=0, max=99, missing=("-9", "R"))
 MISSING, REFUSED, OTHER = 100, 101, 102
@@ -236,10 +238,10 @@ def test_what_no_calendar_or_clock_shows_is_empty(zone: str | None) -> None:
 
 def test_a_text_longer_than_any_value_is_none() -> None:
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
-        cells = pa.array(["a", "x" * (MAX_TEXT_LENGTH + 1), "b" * MAX_TEXT_LENGTH]).cast(kind)
+        cells = pa.array(["a", "x" * (LIMITS.max_cell_bytes + 1), "b" * LIMITS.max_cell_bytes]).cast(kind)
         assert to_texts(cells).is_valid().tolist() == [True, False, True]
 
 
 def test_the_longest_texts_of_a_batch_can_be_addressed_together() -> None:
     # Read as Windows-1252, a byte may become three; composed, a text may become three times as long.
-    assert BATCH_ROWS * 3 * MAX_TEXT_LENGTH < 2**31
+    assert BATCH_ROWS * 3 * LIMITS.max_cell_bytes < 2**31

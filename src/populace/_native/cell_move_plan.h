@@ -1,15 +1,15 @@
-/* What moves.py calls a plan, as the compiled loops read it. */
+/* The plan of cell_moves.py, as the compiled loops read it. */
 
-#ifndef POPULACE_PLAN_H
-#define POPULACE_PLAN_H
+#ifndef POPULACE_CELL_MOVE_PLAN_H
+#define POPULACE_CELL_MOVE_PLAN_H
 
 #include "kernels.h"
 
-/* The fields of moves.Plan, in its order. */
+/* The fields of cell_moves.CellMovePlan, in its order. */
 enum { SIZES, PLACES, TABLE_OF, TABLES, WEIGHTS, STARTS, ENDS, CLASS_STARTS, CLASSES, ALLOWED, CORNERS, RULES, MEMBERS,
        WATCHED, GUARDS, FIELDS };
 
-/* A row of Plan.places: the column that lies side by side, where the table begins, and two columns with strides. */
+/* A row of CellMovePlan.places: the column that lies side by side, where the table begins, two columns with strides. */
 typedef struct {
     int64_t own, offset, second, stride, third, step;
 } Place;
@@ -25,14 +25,14 @@ typedef struct {
     const double *weights;
     const Member *members;
     int64_t columns, table_count;
-} Plan;
+} CellMovePlan;
 
 /* See the arrays of a plan as one. */
-Plan as_plan(const Py_buffer *views);
+CellMovePlan as_plan(const Py_buffer *views);
 
 /* Tell whether every number of a plan leads to a place inside its arrays and inside `cells` deficits; if not, an error
  * is set. */
-int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells);
+int plan_fits(const CellMovePlan *plan, const Py_buffer *views, int64_t cells);
 
 /* Tell whether all numbers of an array are from 0 to `end` − 1. */
 int all_below(const Py_buffer *view, int64_t end);

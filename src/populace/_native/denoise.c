@@ -1,15 +1,15 @@
-/* The loops of inference/fit/projection.py and inference/fit/denoise.py, compiled; those files say what they do. Sums are taken in
- * another order than NumPy's, so both agree to the last digits only.
+/* The loops of projection.py and denoise.py of inference/fit, compiled; those files say what they do. Sums are taken
+ * in another order than NumPy's, so both agree to the last digits only.
  */
 
 #include "kernels.h"
 #include <math.h>
 
-enum { MOST_ESTIMATORS = 16 };
+enum { MAX_ESTIMATORS = 16 };
 
 /* The constant that every cell gives up: the mean excess of the cells that stay above it, found by leaving out those
  * that do not until all do (Michelot 1986). */
-static double given_up(const double *values, Py_ssize_t cells, double total)
+static double simplex_shift(const double *values, Py_ssize_t cells, double total)
 {
     double excess = -INFINITY;
     for (Py_ssize_t kept = cells + 1;;) {
@@ -29,7 +29,7 @@ static double given_up(const double *values, Py_ssize_t cells, double total)
 
 static void project(const double *restrict values, double *restrict out, Py_ssize_t cells, double total)
 {
-    double excess = given_up(values, cells, total), sum = 0.0;
+    double excess = simplex_shift(values, cells, total), sum = 0.0;
     for (Py_ssize_t i = 0; i < cells; i++) {
         out[i] = values[i] > excess ? values[i] - excess : 0.0;
         sum += out[i];
@@ -38,30 +38,30 @@ static void project(const double *restrict values, double *restrict out, Py_ssiz
         out[i] = sum > 0 ? out[i] * (total / sum) : total / (double)cells;
 }
 
-PyObject *project_cells(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *project_onto_simplex(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *given, *wanted;
     double total;
     if (!PyArg_ParseTuple(args, "OOd", &given, &wanted, &total))
         return NULL;
     Py_buffer views[2];
-    Py_ssize_t held = take(given, &views[0], "d", 8, 1, 0);
-    held += held == 1 && take(wanted, &views[1], "d", 8, 1, PyBUF_WRITABLE);
-    int fits = held == 2 && (overlap(&views[0], &views[1]) ? complain("two arrays share memory")
-                             : views[0].len == views[1].len || complain("two arrays differ in length"));
+    Py_ssize_t held = get_array(given, &views[0], "d", 8, 1, 0);
+    held += held == 1 && get_array(wanted, &views[1], "d", 8, 1, PyBUF_WRITABLE);
+    int fits = held == 2 && (overlap(&views[0], &views[1]) ? set_value_error("two arrays share memory")
+                             : views[0].len == views[1].len || set_value_error("two arrays differ in length"));
     if (fits && views[0].len) {
         Py_BEGIN_ALLOW_THREADS
         project(views[0].buf, views[1].buf, views[0].shape[0], total);
         Py_END_ALLOW_THREADS
     }
-    release(views, held);
+    release_arrays(views, held);
     if (!fits)
         return NULL;
     Py_RETURN_NONE;
 }
 
 /* Solve a system of equations in place, the largest pivot first; its last column becomes the solution. */
-static void solve(double system[][MOST_ESTIMATORS + 2], int size)
+static void solve(double system[][MAX_ESTIMATORS + 2], int size)
 {
     for (int done = 0; done < size; done++) {
         int best = done;
@@ -89,7 +89,7 @@ static void solve(double system[][MOST_ESTIMATORS + 2], int size)
 
 static void weigh(const double *products, const double *prior, double *weights, int count, int rounds, double close)
 {
-    double slopes[MOST_ESTIMATORS], system[MOST_ESTIMATORS + 1][MOST_ESTIMATORS + 2];
+    double slopes[MAX_ESTIMATORS], system[MAX_ESTIMATORS + 1][MAX_ESTIMATORS + 2];
     for (int i = 0; i < count; i++)
         weights[i] = prior[i];
     while (rounds-- > 0) {
@@ -124,7 +124,7 @@ static void weigh(const double *products, const double *prior, double *weights, 
     }
 }
 
-PyObject *weigh_estimators(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *weight_estimators(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *given, *first, *wanted;
     int rounds;
@@ -132,21 +132,24 @@ PyObject *weigh_estimators(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOid", &given, &first, &wanted, &rounds, &close))
         return NULL;
     Py_buffer views[3];
-    Py_ssize_t held = take(given, &views[0], "d", 8, 2, 0);
-    held += held == 1 && take(first, &views[1], "d", 8, 1, 0);
-    held += held == 2 && take(wanted, &views[2], "d", 8, 1, PyBUF_WRITABLE);
+    Py_ssize_t held = get_array(given, &views[0], "d", 8, 2, 0);
+    held += held == 1 && get_array(first, &views[1], "d", 8, 1, 0);
+    held += held == 2 && get_array(wanted, &views[2], "d", 8, 1, PyBUF_WRITABLE);
     int fits = 0;
     if (held == 3) {
         Py_ssize_t count = views[2].shape[0];
-        fits = count > MOST_ESTIMATORS                        ? complain("there are too many estimators")
-               : views[0].shape[0] != count || views[0].shape[1] != count || views[1].shape[0] != count
-                   ? complain("arrays differ in length")
-               : overlap(&views[0], &views[2]) || overlap(&views[1], &views[2]) ? complain("two arrays share memory")
-                                                                                : 1;
+        if (count > MAX_ESTIMATORS)
+            set_value_error("there are too many estimators");
+        else if (views[0].shape[0] != count || views[0].shape[1] != count || views[1].shape[0] != count)
+            set_value_error("arrays differ in length");
+        else if (overlap(&views[0], &views[2]) || overlap(&views[1], &views[2]))
+            set_value_error("two arrays share memory");
+        else
+            fits = 1;
         if (fits)
             weigh(views[0].buf, views[1].buf, views[2].buf, (int)count, rounds, close);
     }
-    release(views, held);
+    release_arrays(views, held);
     if (!fits)
         return NULL;
     Py_RETURN_NONE;

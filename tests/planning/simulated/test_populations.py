@@ -57,8 +57,8 @@ def test_a_large_one_stands_for_all_of_its_rows() -> None:
 
 def test_an_invented_one_keeps_the_rules() -> None:
     found = population(RULED)
-    repair = RuleRepair(RULED.book, variables=RULED.variables)
-    assert not any(repair.broken(found.codes, rule).any() for rule in RULED.rules.rules)
+    repair = RuleRepair(RULED.rulebook, variables=RULED.variables)
+    assert not any(repair.violates(found.codes, rule).any() for rule in RULED.rules.rules)
     assert (found.codes["age"] < 15).any(), "the rule is never put to the test"
 
 

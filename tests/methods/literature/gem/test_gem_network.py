@@ -79,9 +79,9 @@ def test_gradient_is_that_of_finite_differences(name, runs, monkeypatch):
     monkeypatch.setattr(module, "_RUNS", runs)
     generator = GeneratorNetwork(START, components=6)
     answers = [replace(each, noise=0.0) for each in ANSWERS[name]]
-    drawn = IndependencePenalty(generator, answers, rows=5000.0)
+    penalty = IndependencePenalty(generator, answers, rows=5000.0)
     here = generator.parameters
-    lost = generator.loss(here, answers, drawn=drawn)
+    lost = generator.loss(here, answers, penalty=penalty)
     assert lost.value > 0
     assert np.abs(lost.gradient).max() > 1e-3
     step = 1e-6
@@ -90,7 +90,7 @@ def test_gradient_is_that_of_finite_differences(name, runs, monkeypatch):
         for sign in (step, -step):
             moved = here.copy()
             moved[place] += sign
-            ends.append(generator.loss(moved, answers, drawn=drawn).value)
+            ends.append(generator.loss(moved, answers, penalty=penalty).value)
         assert lost.gradient[place] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4, abs=1e-5)
 
 
@@ -125,12 +125,12 @@ def test_training_ends_when_nothing_is_missed_by_more_than_its_noise():
 def test_an_answer_that_is_missed_by_no_more_than_its_noise_pulls_nowhere():
     generator = GeneratorNetwork(START)
     far = [answer(("a",), [0.9, 0.1], weight=100.0, noise=0.0)]
-    drawn = IndependencePenalty(generator, far, rows=1.0)
-    lost = generator.loss(generator.parameters, far, drawn=drawn)
-    met = generator.loss(generator.parameters, [replace(far[0], noise=lost.value)], drawn=drawn)
+    penalty = IndependencePenalty(generator, far, rows=1.0)
+    lost = generator.loss(generator.parameters, far, penalty=penalty)
+    met = generator.loss(generator.parameters, [replace(far[0], noise=lost.value)], penalty=penalty)
     assert (lost.wrong, met.wrong) == (1, 0)
     assert np.abs(met.gradient).max() < 0.01 * np.abs(lost.gradient).max()
-    known = generator.loss(generator.parameters, [replace(far[0], certain=True)], drawn=drawn)
+    known = generator.loss(generator.parameters, [replace(far[0], certain=True)], penalty=penalty)
     assert known.wrong == 0
     assert np.array_equal(known.gradient, lost.gradient)
 

@@ -10,11 +10,12 @@ import pytest
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import silent
 from populace.inference.gls.observations import Observation
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.gem import gem as module
-from populace.methods.literature.gem.gem import COLUMN_SHARE, MEASURED_SHARE, answer_candidates, measure_gem
+from populace.methods.literature.gem.gem import GEM_CONFIG, measure_gem
 from populace.methods.literature.gem.gem_model import GemEstimator, _expected_loss
-from populace.methods.selection.candidates import mean_absolute_noise
+from populace.methods.selection.candidates import answer_candidates, mean_absolute_noise
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, Spend
 from populace.schema.conditions.rules import Rule, Rules
@@ -22,14 +23,15 @@ from tests.helpers.priced_oracle import PricedOracle
 
 SIZES = {"a": 3, "b": 12, "c": 2}
 
+SPACE = ModelSpace(domain=Domain(SIZES))
+
 
 class Even:
     """Stands for a network: all cells alike, and a diary of what it was told."""
 
-    def __init__(self, domain, *, groupings=(), rules=None, totals=()):
-        self.groupings = {grouping.column: grouping for grouping in groupings}
-        self.domain, self.total = domain.grouped(self.groupings.values()), 3000.0
-        self.diary, self.rules, self.totals = [], rules, totals
+    def __init__(self, space):
+        self.groupings, self.domain, self.total = space.groupings, space.grouped_domain, 3000.0
+        self.diary, self.rules, self.totals = [], space.rules, space.totals
         Even.last = self
 
     def add(self, measurements):
@@ -37,6 +39,9 @@ class Even:
 
     def refit(self):
         self.diary.append("refit")
+
+    def fits(self, clique, *, max_cells):
+        return True
 
     def tables(self, cliques):
         return {c: np.full(self.domain.shape(c), self.total / self.domain.cells(c)) for c in cliques}
@@ -75,14 +80,19 @@ def test_rounds_measure_what_was_chosen_and_spend_the_budget(monkeypatch):
     pairs = [item for item in found if len(item.marginal.clique) == 2]
     assert [item.marginal for item in pairs] == oracle.chosen
     assert len(rounds) == len(pairs) == 3
-    each = (1 - COLUMN_SHARE) / 3
+    each = (1 - GEM_CONFIG.column_share) / 3
     # An exponential choice is priced by its worst case, not to the last digit.
     assert all(
-        each * (1 - MEASURED_SHARE) * Fraction(9, 10) < share <= each * (1 - MEASURED_SHARE)
+        each * (1 - GEM_CONFIG.measured_share) * Fraction(9, 10)
+        < share
+        <= each * (1 - GEM_CONFIG.measured_share)
         for share in rounds
     )
     for item in pairs:
-        assert item.variance == oracle.budget.measure_noise(each * MEASURED_SHARE, marginals=1).variance
+        assert (
+            item.variance
+            == oracle.budget.measure_noise(each * GEM_CONFIG.measured_share, marginals=1).variance
+        )
     assert Fraction(98, 100) < oracle.used <= 1
 
 
@@ -101,7 +111,7 @@ def test_rare_codes_are_asked_in_groups(monkeypatch):
 def test_a_heavier_marginal_has_a_larger_score():
     """The weight is that of its distance and of its penalty."""
     noise = DiscreteGaussian(Fraction(25))
-    found = answer_candidates(Even(Domain(SIZES)), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
+    found = answer_candidates(Even(SPACE), {("a", "b"): 3, ("a", "c"): 1000}, noise=noise)
     assert found.weights == (3, 1000)
     assert found.penalties == (
         round(3 * mean_absolute_noise(noise) * 36),
@@ -116,14 +126,14 @@ def test_tables_whose_noise_exceeds_any_distance_are_left_out():
     for variance, kept in ((0.99 * edge, 2), (1.01 * edge, 1)):
         noise = DiscreteGaussian(Fraction(variance))
         weights = {("a", "b"): 1, ("a", "c"): 1}
-        assert len(answer_candidates(Even(Domain(SIZES)), weights, noise=noise).marginals) == kept
-        coarse = answer_candidates(Even(Domain(SIZES), groupings=[grouping]), weights, noise=noise)
+        assert len(answer_candidates(Even(SPACE), weights, noise=noise).marginals) == kept
+        coarse = answer_candidates(Even(SPACE.group([grouping])), weights, noise=noise)
         assert coarse.marginals == (Marginal(("a", "b"), (grouping,)), Marginal(("a", "c")))
 
 
 def test_a_miss_counts_by_the_noise_of_counts():
     """½·(share − answer)²·N²/σ²: a miss of one deviation in a cell counts ½, however many rows there are."""
-    mixture = GemEstimator(Domain({"a": 2, "b": 2}))
+    mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2})))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 100], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     np.testing.assert_allclose(answer.shares * mixture.total, [[400, 100], [300, 200]])
@@ -142,7 +152,7 @@ def test_noise_in_cells_that_a_rule_forbids_is_not_taught():
     classes = {name: Grouping(name, (0, 1)) for name in "ab"}
     allowed = np.array([[True, False], [True, True]])
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
-    mixture = GemEstimator(Domain({"a": 2, "b": 2}), rules=rules)
+    mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2}), rules=rules))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 90], [300, 200]]), Fraction(64))])
     (answer,) = mixture._answers()
     assert (answer.shares > 0).tolist() == allowed.tolist()

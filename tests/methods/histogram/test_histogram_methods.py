@@ -13,9 +13,10 @@ from populace.api.synthesize import measure, release_from, synthesize
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Domain, Marginal
 from populace.inference.constraints.conditional_model import condition_model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.field_groups import MAX_GROUP_BINS, choose_groups, group_by_information
+from populace.methods.field_groups import FIELD_GROUPS_CONFIG, choose_groups, group_by_information
 from populace.methods.fit_measurements import fit
 from populace.methods.histogram.histogram_model import CUT_FACTOR, field_groups_model, histogram_model
 from populace.methods.stability.released_rows_model import released_rows_model
@@ -82,7 +83,7 @@ def test_bins_in_which_no_row_can_be_are_empty():
     noisy = np.full((3, 4, 2), 5)
     noisy[1, 1] = -4
     item = Measurement(Marginal(("a", "b", "c")), noisy, Fraction(2))
-    model = histogram_model([item], domain=schema.domain, rules=schema.rules)
+    model = histogram_model([item], space=ModelSpace(domain=schema.domain, rules=schema.rules))
     wanted = np.maximum(noisy, 0)
     wanted[0, 3] = 0
     assert (counts(model, rows=int(wanted.sum())) == wanted).all()
@@ -90,7 +91,7 @@ def test_bins_in_which_no_row_can_be_are_empty():
 
 def test_a_histogram_of_nothing_draws_nothing():
     item = Measurement(Marginal(("a", "b", "c")), np.full((3, 4, 2), -1), Fraction(2))
-    model = histogram_model([item], domain=DOMAIN)
+    model = histogram_model([item], space=ModelSpace(domain=DOMAIN))
     assert round(model.total) == 0
     assert counts(model, rows=48).min() == 2, "asked for all the same, rows are even"
 
@@ -313,7 +314,7 @@ def test_groups_of_a_public_table_stay_small():
     known = PublicTable(name="p", digest="", domain=domain, codes=dict.fromkeys(domain, same))
     groups = group_by_information(known, domain=domain)
     assert sorted(name for group in groups for name in group) == sorted(domain)
-    assert max(map(domain.cells, groups)) <= MAX_GROUP_BINS
+    assert max(map(domain.cells, groups)) <= FIELD_GROUPS_CONFIG.max_group_bins
     alone = {name: np.random.default_rng(i).integers(0, 2, 400) for i, name in enumerate(domain)}
     split = group_by_information(PublicTable(name="p", digest="", domain=domain, codes=alone), domain=domain)
     assert len(split) > len(groups), "what chance shows puts fewer columns together"
@@ -324,7 +325,7 @@ def test_a_group_of_which_nothing_is_left_is_even():
         Measurement(Marginal((name,)), np.zeros(size), DiscreteLaplace(Fraction(9)).variance)
         for name, size in DOMAIN.items()
     ]
-    model = field_groups_model(items, domain=DOMAIN)
+    model = field_groups_model(items, space=ModelSpace(domain=DOMAIN))
     assert counts(model, rows=48).sum() == 48
     assert np.ptp(model.marginal(("b",))) == pytest.approx(0)
 

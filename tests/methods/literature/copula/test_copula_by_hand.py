@@ -11,6 +11,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.core.progress import silent
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.copula.copula import count_groups, measure_copula, pair_share
 from populace.methods.literature.copula.copula_model import (
@@ -130,7 +131,7 @@ def test_rows_are_not_fitted_to_what_a_rule_forbids():
     allowed = np.array([[True, True], [False, True]])
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
     items = [item(("a",), [500, 500]), item(("b",), [300, 700]), item(("a", "b"), [[300, 200], [4, 496]], 9)]
-    model = copula_model(items, domain=TWO, rules=rules)
+    model = copula_model(items, space=ModelSpace(domain=TWO, rules=rules))
     (target,) = model.targets.values()
     assert target[1, 0] == 0
     np.testing.assert_allclose(target.sum(axis=1), [500, 500], rtol=0.02)

@@ -11,10 +11,8 @@ import pytest
 from populace.core.errors import UsageError
 from populace.privacy.accounting.amplification import (
     SamplingDesign,
-    amplify_by_older_bound,
     amplify_epsilon,
     combine_shares,
-    max_share_of_older_bound,
     piece_variance,
     whole_variance,
 )
@@ -22,38 +20,11 @@ from populace.privacy.accounting.amplification import (
 TENTH = Fraction(1, 10)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "there"), [("0.5", 0.17), ("1", 0.26), ("2", 0.60), ("5", 2.86), ("10", 7.80)]
-)
-def test_golden_amplification_of_the_source(epsilon, there):
-    found = amplify_by_older_bound(Fraction(epsilon), share=TENTH)
-    assert float(found) == pytest.approx(there, abs=5.1e-3)
-    assert found < Fraction(epsilon)
-
-
-def test_no_gain_of_the_source_at_a_tenth():
-    assert amplify_by_older_bound(TENTH, share=TENTH) > TENTH
-    assert amplify_epsilon(TENTH, share=TENTH) < TENTH
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "there"),
-    [("0.1", 0.087), ("0.5", 0.282), ("1", 0.387), ("2", 0.464), ("5", 0.498), ("10", 0.4995)],
-)
-def test_greatest_share_with_a_gain(epsilon, there):
-    epsilon = Fraction(epsilon)
-    share = max_share_of_older_bound(epsilon)
-    assert float(share) == pytest.approx(there, abs=5.1e-4)
-    assert amplify_by_older_bound(epsilon, share=share * Fraction(999, 1000)) < epsilon
-    assert amplify_by_older_bound(epsilon, share=share * Fraction(1001, 1000)) > epsilon
-
-
-def test_ours_is_always_lower_and_always_helps():
+def test_amplification_always_helps():
     for epsilon, share in product(("0.01", "0.5", "3", "12"), ("0.001", "0.1", "0.5", "0.99")):
         epsilon, share = Fraction(epsilon), Fraction(share)
         found = amplify_epsilon(epsilon, share=share)
         assert found < epsilon
-        assert found < amplify_by_older_bound(epsilon, share=share)
         assert float(found) == pytest.approx(math.log1p(float(share) * math.expm1(float(epsilon))), rel=1e-12)
     assert amplify_epsilon(Fraction(2), share=Fraction(1)) - 2 < Fraction(1, 2**60)
 
@@ -170,8 +141,6 @@ def test_refusals():
         amplify_epsilon(Fraction(1), share=Fraction(0))
     with pytest.raises(UsageError, match="epsilon"):
         amplify_epsilon(Fraction(0), share=TENTH)
-    with pytest.raises(UsageError, match="holds everybody"):
-        amplify_by_older_bound(Fraction(1), share=Fraction(1))
     with pytest.raises(UsageError, match="proportion"):
         piece_variance(Fraction(2), piece=1, population=2, epsilon=Fraction(1))
     with pytest.raises(UsageError, match="piece of 3"):

@@ -1,4 +1,4 @@
-/* Elimination of the columns of a graph, as inference/graph/junction_tree.py does it; _native/kernels.py says what the arguments mean.
+/* Variable elimination, as inference/graph/junction_tree.py does it; kernels.py says what the arguments mean.
  *
  * A set of columns is a row of words, a column a bit of it.
  */
@@ -10,7 +10,7 @@
 typedef struct {
     int64_t columns, words, by_edges;
     const int64_t *costs;
-    uint64_t *reach;
+    uint64_t *neighbours;
 } Graph;
 
 /* What a column costs: whether edges must be added, and the price among those of the same kind. */
@@ -60,11 +60,11 @@ static int inside(const Graph *graph, const uint64_t *set, const uint64_t *other
 
 static Cost cost(const Graph *graph, int64_t column)
 {
-    const uint64_t *table = graph->reach + column * graph->words;
+    const uint64_t *table = graph->neighbours + column * graph->words;
     Cost found = {0, 0};
     EACH(other, table, graph->words) {
         int64_t missing = 0;
-        if (!inside(graph, table, graph->reach + other * graph->words, graph->by_edges ? &missing : NULL))
+        if (!inside(graph, table, graph->neighbours + other * graph->words, graph->by_edges ? &missing : NULL))
             found.adds = 1;
         found.price += graph->by_edges ? graph->costs[other] * missing : graph->costs[other];
     }
@@ -74,31 +74,31 @@ static Cost cost(const Graph *graph, int64_t column)
 /* Join each column with the others of the cliques it lies in. */
 static void join(const Graph *graph, const uint64_t *cliques, int64_t number)
 {
-    memset(graph->reach, 0, (size_t)(graph->columns * graph->words) * sizeof *graph->reach);
+    memset(graph->neighbours, 0, (size_t)(graph->columns * graph->words) * sizeof *graph->neighbours);
     for (int64_t column = 0; column < graph->columns; column++)
-        graph->reach[column * graph->words + (column >> 6)] |= UINT64_C(1) << (column & 63);
+        graph->neighbours[column * graph->words + (column >> 6)] |= UINT64_C(1) << (column & 63);
     for (int64_t clique = 0; clique < number; clique++)
         EACH(column, cliques + clique * graph->words, graph->words)
             for (int64_t word = 0; word < graph->words; word++)
-                graph->reach[column * graph->words + word] |= cliques[clique * graph->words + word];
+                graph->neighbours[column * graph->words + word] |= cliques[clique * graph->words + word];
 }
 
 /* Take a column out, its neighbours joined; write to `touched` whose costs may have changed. */
-static void take_out(const Graph *graph, int64_t column, int adds, uint64_t *rest, uint64_t *touched)
+static void eliminate_column(const Graph *graph, int64_t column, int adds, uint64_t *rest, uint64_t *touched)
 {
     int64_t words = graph->words;
     uint64_t own = UINT64_C(1) << (column & 63);
-    memcpy(rest, graph->reach + column * words, (size_t)words * sizeof *rest);
+    memcpy(rest, graph->neighbours + column * words, (size_t)words * sizeof *rest);
     rest[column >> 6] &= ~own;
     memcpy(touched, rest, (size_t)words * sizeof *rest);
     EACH(other, rest, words) {
-        uint64_t *reach = graph->reach + other * words;
+        uint64_t *neighbours = graph->neighbours + other * words;
         for (int64_t word = 0; word < words; word++)
-            reach[word] |= rest[word];
-        reach[column >> 6] &= ~own;
+            neighbours[word] |= rest[word];
+        neighbours[column >> 6] &= ~own;
         /* New edges may complete the neighbourhood of columns next to their ends. */
         for (int64_t word = 0; adds && word < words; word++)
-            touched[word] |= reach[word];
+            touched[word] |= neighbours[word];
     }
 }
 
@@ -118,7 +118,7 @@ static int eliminate(const Graph *graph, uint64_t *tables, uint8_t *kept, Cost *
                  (costs[column].adds == costs[best].adds && costs[column].price < costs[best].price)))
                 best = column;
         uint64_t *table = tables + step * words;
-        memcpy(table, graph->reach + best * words, (size_t)words * sizeof *table);
+        memcpy(table, graph->neighbours + best * words, (size_t)words * sizeof *table);
         int adds = costs[best].adds;
         chordal &= !adds;
         kept[step] = 1;
@@ -126,7 +126,7 @@ static int eliminate(const Graph *graph, uint64_t *tables, uint8_t *kept, Cost *
             if (has(tables + earlier * words, best) && inside(graph, table, tables + earlier * words, NULL))
                 kept[step] = 0;
         costs[best].adds = -1;
-        take_out(graph, best, adds, work, work + words);
+        eliminate_column(graph, best, adds, work, work + words);
         EACH(other, work + words, words)
             costs[other] = cost(graph, other);
     }
@@ -143,7 +143,7 @@ static int sets_fit(const uint64_t *sets, int64_t number, int64_t words, int64_t
     return 1;
 }
 
-PyObject *eliminate_columns(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *eliminate_variables(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *given[4];
     int by_edges, chordal = 0;
@@ -153,29 +153,30 @@ PyObject *eliminate_columns(PyObject *Py_UNUSED(module), PyObject *args)
     static const int size[] = {8, 8, 8, 1}, axes[] = {2, 1, 2, 1};
     Py_buffer views[4];
     Py_ssize_t held = 0;
-    while (held < 4 && take(given[held], &views[held], kinds[held], size[held], axes[held], held > 1 ? PyBUF_WRITABLE : 0))
+    while (held < 4 && get_array(given[held], &views[held], kinds[held], size[held], axes[held],
+                                 held > 1 ? PyBUF_WRITABLE : 0))
         held++;
     if (held == 4) {
         int64_t columns = views[1].shape[0], words = views[0].shape[1];
-        uint64_t *reach = PyMem_Calloc((size_t)(columns * words + 2 * words + 1), sizeof *reach);
+        uint64_t *neighbours = PyMem_Calloc((size_t)(columns * words + 2 * words + 1), sizeof *neighbours);
         Cost *costs = PyMem_Calloc((size_t)columns + 1, sizeof *costs);
-        if (!reach || !costs) {
+        if (!neighbours || !costs) {
             PyErr_NoMemory();
         } else if (views[2].shape[0] != columns || views[2].shape[1] != words || views[3].shape[0] != columns ||
                    overlap(&views[2], &views[0]) || overlap(&views[2], &views[1]) || overlap(&views[2], &views[3]) ||
                    overlap(&views[3], &views[0]) || overlap(&views[3], &views[1]) ||
                    (columns + 63) / 64 > words || !sets_fit(views[0].buf, views[0].shape[0], words, columns)) {
-            complain("the sets do not fit their columns");
+            set_value_error("the sets do not fit their columns");
         } else {
-            Graph graph = {columns, words, by_edges, views[1].buf, reach};
+            Graph graph = {columns, words, by_edges, views[1].buf, neighbours};
             Py_BEGIN_ALLOW_THREADS
             join(&graph, views[0].buf, views[0].shape[0]);
-            chordal = eliminate(&graph, views[2].buf, views[3].buf, costs, reach + columns * words);
+            chordal = eliminate(&graph, views[2].buf, views[3].buf, costs, neighbours + columns * words);
             Py_END_ALLOW_THREADS
         }
-        PyMem_Free(reach);
+        PyMem_Free(neighbours);
         PyMem_Free(costs);
     }
-    release(views, held);
+    release_arrays(views, held);
     return PyErr_Occurred() ? NULL : PyBool_FromLong(chordal);
 }

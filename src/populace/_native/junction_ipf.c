@@ -1,13 +1,13 @@
-/* The loops of inference/fit/junction_ipf.py, compiled; that file says what they do. A walk is how a table's cells, in order, lie in
- * a smaller one: an axis (length, stride) after the other, the last one running fastest. Sums are taken in another order
- * than NumPy's, so both agree to the last digits only.
+/* The loops of inference/fit/junction_ipf.py, compiled; that file says what they do. A walk is how a table's cells, in
+ * order, lie in a smaller one: an axis (length, stride) after the other, the last one running fastest. Sums are taken
+ * in another order than NumPy's, so both agree to the last digits only.
  */
 
 #include "kernels.h"
 #include <math.h>
 #include <string.h>
 
-enum { MOST_AXES = 64, NEWTON = 2 };
+enum { MAX_AXES = 64, NEWTON = 2 };
 
 static const double LARGEST_FACTOR = 1e9, TINY = 1e-300, HELD = 0.01;
 
@@ -19,13 +19,13 @@ typedef struct {
  * gone through by two loops, the longer one inside, whichever of them runs faster. */
 typedef struct {
     const Axis *axes;
-    int64_t at[MOST_AXES], cell, blocks, block;
+    int64_t at[MAX_AXES], cell, blocks, block;
     Py_ssize_t outer;
     Axis inside, outside;
     int64_t inside_step, outside_step;
 } Walk;
 
-static Walk begin(const Py_buffer *axes)
+static Walk begin_walk(const Py_buffer *axes)
 {
     Walk walk = {.axes = axes->buf, .cell = 0, .blocks = 1, .outer = axes->shape[0] - 2};
     Axis fast = walk.axes[walk.outer + 1], slow = {1, 0};
@@ -95,10 +95,10 @@ static inline void scale_run(double *restrict cells, int64_t step, const double 
 }
 
 /* Sum a table into a smaller one. */
-WIDE static void collapse(const double *table, const Py_buffer *axes, double *sums, Py_ssize_t cells)
+WIDE static void marginalize(const double *table, const Py_buffer *axes, double *sums, Py_ssize_t cells)
 {
     memset(sums, 0, (size_t)cells * sizeof *sums);
-    Walk walk = begin(axes);
+    Walk walk = begin_walk(axes);
     for (int64_t block = 0; block < walk.blocks; block++, table += walk.block, step(&walk))
         for (int64_t i = 0; i < walk.outside.length; i++)
             add_run(table + i * walk.outside_step, walk.inside_step, sums + walk.cell + i * walk.outside.stride,
@@ -106,9 +106,9 @@ WIDE static void collapse(const double *table, const Py_buffer *axes, double *su
 }
 
 /* Multiply a table by values over a smaller one. */
-WIDE static void scale(double *table, const Py_buffer *axes, const double *values)
+WIDE static void multiply_expanded(double *table, const Py_buffer *axes, const double *values)
 {
-    Walk walk = begin(axes);
+    Walk walk = begin_walk(axes);
     for (int64_t block = 0; block < walk.blocks; block++, table += walk.block, step(&walk))
         for (int64_t i = 0; i < walk.outside.length; i++)
             scale_run(table + i * walk.outside_step, walk.inside_step, values + walk.cell + i * walk.outside.stride,
@@ -116,9 +116,9 @@ WIDE static void scale(double *table, const Py_buffer *axes, const double *value
 }
 
 /* Add values over a smaller table to a table. */
-static void spread(double *restrict table, const Py_buffer *axes, const double *restrict values)
+static void add_expanded(double *restrict table, const Py_buffer *axes, const double *restrict values)
 {
-    Walk walk = begin(axes);
+    Walk walk = begin_walk(axes);
     for (int64_t block = 0; block < walk.blocks; block++, table += walk.block, step(&walk))
         for (int64_t i = 0; i < walk.outside.length; i++)
             for (int64_t j = 0; j < walk.inside.length; j++)
@@ -126,13 +126,13 @@ static void spread(double *restrict table, const Py_buffer *axes, const double *
                     values[walk.cell + i * walk.outside.stride + j * walk.inside.stride];
 }
 
-static double whole_way(double found, double target)
+static double full_step(double found, double target)
 {
     double ratio = target / fmax(found, TINY);
     return log(fmin(fmax(ratio, 1 / LARGEST_FACTOR), LARGEST_FACTOR));
 }
 
-static double part_way(double found, double target, double soft, double least)
+static double damped_step(double found, double target, double soft, double least)
 {
     double here = fmax(found, TINY), grown;
     double change = target > here ? fmin(target / soft, log(target / here)) : fmin(target / soft, 0.0);
@@ -148,16 +148,16 @@ static double part_way(double found, double target, double soft, double least)
 
 /* Turn what was found into the factor by which each cell changes, write the factors' logarithms into `changes`, and
  * return how much is moved. Without `soft` cells go the whole way. */
-static double changes_of(double *restrict found, double *restrict changes, Py_ssize_t cells, const double *target,
+static double find_log_factors(double *restrict found, double *restrict changes, Py_ssize_t cells, const double *target,
                          const double *soft, const double *potential, double least)
 {
     double mean = soft ? sum(potential, cells, 1) / (double)cells : 0.0, moved = 0.0;
     for (Py_ssize_t i = 0; i < cells; i++) {
         double change = 0.0;
         if (found[i] > 0 && soft)
-            change = part_way(found[i], target[i] - HELD * soft[i] * (potential[i] - mean), soft[i], least);
+            change = damped_step(found[i], target[i] - HELD * soft[i] * (potential[i] - mean), soft[i], least);
         else if (found[i] > 0)
-            change = whole_way(found[i], target[i]);
+            change = full_step(found[i], target[i]);
         double ratio = exp(change);
         moved += found[i] * fabs(ratio - 1);
         changes[i] = change;
@@ -171,7 +171,7 @@ static int walk_fits(const Py_buffer *axes, Py_ssize_t table, Py_ssize_t cells)
 {
     const Axis *axis = axes->buf;
     int64_t over = 1, last = 0, number = axes->shape[0];
-    int fits = axes->shape[1] == 2 && number > 0 && number <= MOST_AXES && table > 0;
+    int fits = axes->shape[1] == 2 && number > 0 && number <= MAX_AXES && table > 0;
     for (int64_t i = 0; fits && i < number; i++) {
         int64_t length = axis[i].length, stride = axis[i].stride;
         fits = length > 0 && stride >= 0 && stride < cells && over <= table / length &&
@@ -181,29 +181,29 @@ static int walk_fits(const Py_buffer *axes, Py_ssize_t table, Py_ssize_t cells)
             last += stride * (length - 1);
         }
     }
-    return (fits && over == table && last < cells) || complain("a walk leads outside its tables");
+    return (fits && over == table && last < cells) || set_value_error("a walk leads outside its tables");
 }
 
 /* Take arrays of a call, of which some are written to and share no memory with others; return how many are held: all of
  * them if no error is set. Letters: d for numbers, D for those written to, l for walks. */
-static Py_ssize_t take_all(PyObject *const *given, Py_buffer *views, const char *kinds)
+static Py_ssize_t get_arrays(PyObject *const *given, Py_buffer *views, const char *kinds)
 {
     Py_ssize_t number = (Py_ssize_t)strlen(kinds);
     for (Py_ssize_t i = 0; i < number; i++) {
         int walk = kinds[i] == 'l';
-        if (!take(given[i], &views[i], walk ? "lq" : "d", 8, walk ? 2 : 1, kinds[i] == 'D' ? PyBUF_WRITABLE : 0))
+        if (!get_array(given[i], &views[i], walk ? "lq" : "d", 8, walk ? 2 : 1, kinds[i] == 'D' ? PyBUF_WRITABLE : 0))
             return i;
     }
     for (Py_ssize_t i = 0; i < number; i++)
         for (Py_ssize_t j = 0; j < number; j++)
             if (i != j && kinds[i] == 'D' && overlap(&views[i], &views[j])) {
-                complain("an array that is written to shares memory with another");
+                set_value_error("an array that is written to shares memory with another");
                 return number;
             }
     return number;
 }
 
-PyObject *settle_cells(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *scale_to_target(PyObject *Py_UNUSED(module), PyObject *args)
 {
     enum { TABLE, WORK, POTENTIAL, INSIDE, INTO, TARGET, SOFT, ALL };
     PyObject *given[ALL], *limit = NULL;
@@ -214,35 +214,35 @@ PyObject *settle_cells(PyObject *Py_UNUSED(module), PyObject *args)
     int soft = limit != Py_None;
     given[SOFT] = limit;
     Py_buffer views[ALL];
-    Py_ssize_t held = take_all(given, views, soft ? "DDDlldd" : "DDDlld");
+    Py_ssize_t held = get_arrays(given, views, soft ? "DDDlldd" : "DDDlld");
     if (!PyErr_Occurred()) {
         Py_ssize_t cells = views[TARGET].shape[0], whole = views[POTENTIAL].shape[0];
         double *found = views[WORK].buf, *changes = found + cells;
         if (!cells || views[WORK].shape[0] / 2 < cells ||
             (soft && (views[SOFT].shape[0] != cells || whole != cells)))
-            complain("a target differs in length from what belongs to it");
+            set_value_error("a target differs in length from what belongs to it");
         else if (walk_fits(&views[INSIDE], views[TABLE].shape[0], cells) && walk_fits(&views[INTO], whole, cells)) {
             Py_BEGIN_ALLOW_THREADS
-            collapse(views[TABLE].buf, &views[INSIDE], found, cells);
-            moved = changes_of(found, changes, cells, views[TARGET].buf, soft ? views[SOFT].buf : NULL,
+            marginalize(views[TABLE].buf, &views[INSIDE], found, cells);
+            moved = find_log_factors(found, changes, cells, views[TARGET].buf, soft ? views[SOFT].buf : NULL,
                                views[POTENTIAL].buf, least);
-            scale(views[TABLE].buf, &views[INSIDE], found);
-            spread(views[POTENTIAL].buf, &views[INTO], changes);
+            multiply_expanded(views[TABLE].buf, &views[INSIDE], found);
+            add_expanded(views[POTENTIAL].buf, &views[INTO], changes);
             Py_END_ALLOW_THREADS
         }
     }
-    release(views, held);
+    release_arrays(views, held);
     return PyErr_Occurred() ? NULL : PyFloat_FromDouble(moved);
 }
 
 /* Make `up` or `down` the factor by which cells change so that they agree with the other. */
-static void ratios(double *restrict here, const double *restrict wanted, Py_ssize_t cells)
+static void divide_tables(double *restrict here, const double *restrict wanted, Py_ssize_t cells)
 {
     for (Py_ssize_t i = 0; i < cells; i++)
         here[i] = here[i] > 0 ? wanted[i] / here[i] : 0.0;
 }
 
-PyObject *carry_cells(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *scale_to_separator(PyObject *Py_UNUSED(module), PyObject *args)
 {
     enum { SOURCE, TARGET, WORK, FROM, INTO, ALL };
     PyObject *given[ALL];
@@ -251,22 +251,22 @@ PyObject *carry_cells(PyObject *Py_UNUSED(module), PyObject *args)
                           &cells))
         return NULL;
     Py_buffer views[ALL];
-    Py_ssize_t held = take_all(given, views, "dDDll");
+    Py_ssize_t held = get_arrays(given, views, "dDDll");
     if (!PyErr_Occurred()) {
         double *wanted = views[WORK].buf;
         if (cells < 1 || views[WORK].shape[0] / 2 < cells)
-            complain("there is no room for what two tables share");
+            set_value_error("there is no room for what two tables share");
         else if (walk_fits(&views[FROM], views[SOURCE].shape[0], cells) &&
                  walk_fits(&views[INTO], views[TARGET].shape[0], cells)) {
             double *here = wanted + cells;
             Py_BEGIN_ALLOW_THREADS
-            collapse(views[SOURCE].buf, &views[FROM], wanted, cells);
-            collapse(views[TARGET].buf, &views[INTO], here, cells);
-            ratios(here, wanted, cells);
-            scale(views[TARGET].buf, &views[INTO], here);
+            marginalize(views[SOURCE].buf, &views[FROM], wanted, cells);
+            marginalize(views[TARGET].buf, &views[INTO], here, cells);
+            divide_tables(here, wanted, cells);
+            multiply_expanded(views[TARGET].buf, &views[INTO], here);
             Py_END_ALLOW_THREADS
         }
     }
-    release(views, held);
+    release_arrays(views, held);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }

@@ -1,4 +1,4 @@
-"""The tape of a run holds every answer of the barrier, as tables where they are tables and as plain JSON otherwise."""
+"""The transcript of a run holds every answer of the barrier: tables as tables, and the rest as plain JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.core.marginals import Candidates, Marginal
 from populace.measurements.measurements import Measurement
-from populace.methods.measurement_transcript import RecordingOracle, Transcript
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, PartitionSelection
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.schema.schema import Schema
@@ -59,8 +59,8 @@ def reserved(folder: Path) -> Run:
 
 def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path):
     run = reserved(tmp_path)
-    tape = Transcript(run, schema=SCHEMA)
-    oracle = RecordingOracle(Stub(), tape=tape)
+    transcript = MeasurementTranscript(run, schema=SCHEMA)
+    oracle = RecordingOracle(Stub(), transcript=transcript)
     pair = Marginal(("a", "b"))
     candidates = Candidates((pair,), (np.zeros((2, 3), np.int64),), (0,))
     groups = np.array([0, 1])
@@ -70,8 +70,8 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
     oracle.discover_rows(mechanism=KEYS)
     oracle.discover_values("a", mechanism=KEYS)
     oracle.discover_bins("a", groups=groups, noise=LAW)
-    groups[:] = 9  # the tape holds what was asked, not what became of it
-    kept = tape.collected()
+    groups[:] = 9  # the transcript holds what was asked, not what became of it
+    kept = transcript.collect()
     assert [item.marginal for item in kept["measurements"].items] == [Marginal(("a",))]
     assert kept["measurements"].released_rows.codes.tolist() == [[1, 2]]
     assert run.record().finished
@@ -90,12 +90,12 @@ def test_a_run_that_ends_early_leaves_its_tables_and_its_other_answers(tmp_path)
 
 
 def test_without_the_ledger_the_tables_are_told_as_answers(tmp_path):
-    tape = Transcript(reserved(tmp_path), schema=SCHEMA)
-    oracle = RecordingOracle(Stub(), tape=tape)
+    transcript = MeasurementTranscript(reserved(tmp_path), schema=SCHEMA)
+    oracle = RecordingOracle(Stub(), transcript=transcript)
     oracle.measure([Marginal(("a",))], noise=LAW)
     oracle.discover_rows(mechanism=KEYS)
     (tmp_path / "l.db").unlink()
-    kept = tape.collected()
+    kept = transcript.collect()
     assert list(kept) == ["answers"]
     told = [each.to_json() for each in kept["answers"]]
     assert [(each["verb"], each["answer"]) for each in told] == [

@@ -80,5 +80,5 @@ def test_intervals_of_sums_of_counts_held_within_a_range_hold(tmp_path):
             held += ((one.low[:4] <= truth) & (truth <= one.high[:4])).tolist()
         # Counts of single cells are as they were: they hold by themselves.
         cell = found.of("x", "y", "z")
-        assert cell.reach.max() < rows.reach / 8
+        assert cell.half_width.max() < rows.half_width / 8
     assert np.mean(held) > 0.9

@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal
 
 from populace.api.synthesize import measure, release_from
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.copula.bivariate_normal import rectangle_probabilities
@@ -203,7 +204,7 @@ def test_large_columns_share_groups_and_keep_their_codes(tmp_path):
     rng = np.random.default_rng(0)
     table = {"a": rng.integers(0, 500, 5000), "b": rng.integers(0, 2, 5000)}
     found = measured(table, sizes={"a": 500, "b": 2}, tmp_path=tmp_path)
-    model = copula_model(found.items, domain=found.schema.domain)
+    model = copula_model(found.items, space=ModelSpace(domain=found.schema.domain))
     assert model.groupings["a"].size <= MAX_GROUPS
     assert np.allclose(np.bincount(model.groupings["a"].lookup, weights=model.within["a"]), 1)
     release = release_from(found, fit(found), rows=5000, seed=1).table

@@ -10,6 +10,7 @@ import pytest
 
 from populace.core.marginals import Clique, Marginal
 from populace.inference.gls.count_intervals import CountIntervals
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.planning.plan import plan
 from populace.planning.simulated.pair_errors import (
@@ -74,7 +75,7 @@ def test_the_noise_of_a_pair_is_what_least_squares_would_leave_of_it() -> None:
     rng = np.random.default_rng(3)
     drawn = np.mean([level.noise(("a", "c"), rng=rng) ** 2 for _ in range(300)])
     more = [*items, *measured(found, [("a", "c")])]
-    interval = CountIntervals(more, domain=SIZES.domain).of("a", "c")
+    interval = CountIntervals(more, space=ModelSpace(domain=SIZES.domain)).of("a", "c")
     assert drawn == pytest.approx(float((interval.error**2).mean()), rel=0.1)
     assert drawn < 90, "columns should tell of the pair too"
 

@@ -22,7 +22,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
 from populace.schema.codec.decoder import decode_codes, encode_values
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity, bin_starts_in_units
+from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn
 from populace.schema.columns.heaping_classes import DayClasses, StepClasses, heaping_steps
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -90,14 +90,14 @@ def law(**changes) -> BinDensity:
         "starts": (0, 10, 20, 21, 60, 80),
         "weights": (30, 10, 5, 20, 0, 8),
         "steps": (1, 5, 10),
-        "rounds": ((20, 0, 20), (0, 0, 5), (10, 10, 0), (0, 0, 8)),
+        "class_weights": ((20, 0, 20), (0, 0, 5), (10, 10, 0), (0, 0, 8)),
     }
     return BinDensity(**(told | changes))
 
 
 def test_values_follow_stretches_and_classes():
     """Counts are as near to the law as whole rows can be, and a bin's values are its own."""
-    column = replace(AGE, within=law())
+    column = replace(AGE, density=law())
     levels = np.repeat([0, 1, 2, 3], [4000, 100, 3000, 500])
     drawn = draw_values(column, levels, rng=np.random.default_rng(1))
     assert encode_values(column, pa.array(drawn)).tolist() == levels.tolist()
@@ -115,7 +115,7 @@ def test_values_follow_stretches_and_classes():
 
 def test_rows_of_a_bin_are_spread_evenly_and_at_random():
     """Sorted, every row comes from its own part of the law; unsorted, neighbours have nothing in common."""
-    column = replace(AGE, within=law(rounds=((1, 0, 0),) * 4, steps=(1, 5, 10)))
+    column = replace(AGE, density=law(class_weights=((1, 0, 0),) * 4, steps=(1, 5, 10)))
     levels = np.full(2000, 2)
     one, other = (draw_values(column, levels, rng=np.random.default_rng(seed)) for seed in (1, 2))
     assert abs(int((one < 40).sum()) - int((other < 40).sum())) <= 1
@@ -129,11 +129,11 @@ def test_rows_of_a_bin_are_spread_evenly_and_at_random():
 def test_any_weights_give_values_of_the_bins(weights, rounds):
     column = replace(
         AGE,
-        within=BinDensity(
+        density=BinDensity(
             starts=(0, 20, 21, 60),
             weights=tuple(weights),
             steps=(1, 5, 10),
-            rounds=tuple(tuple(rounds[3 * k : 3 * k + 3]) for k in range(4)),
+            class_weights=tuple(tuple(rounds[3 * k : 3 * k + 3]) for k in range(4)),
         ),
     )
     levels = np.tile(np.arange(4), 25)
@@ -150,11 +150,15 @@ def test_decimals_and_ends_stay_what_they_are():
         decimals=1,
     )
     unit = Fraction(1, 10)
-    assert bin_starts_in_units(column, unit).tolist() == [0, 1, 10, 30, 31]
+    assert column.starts_in_units(unit).tolist() == [0, 1, 10, 30, 31]
     column = replace(
         column,
-        within=BinDensity(
-            starts=(0, 1, 10, 20, 30), weights=(1, 1, 0, 1, 1), steps=(1, 5), rounds=((1, 1),) * 4, unit=unit
+        density=BinDensity(
+            starts=(0, 1, 10, 20, 30),
+            weights=(1, 1, 0, 1, 1),
+            steps=(1, 5),
+            class_weights=((1, 1),) * 4,
+            unit=unit,
         ),
     )
     levels = np.repeat(np.arange(4), 50)
@@ -173,15 +177,15 @@ FAULTS = {
     "too few weights": {"weights": (1, 2)},
     "weights below 0": {"weights": (30, 10, 5, 20, 0, -8)},
     "steps that do not divide": {"steps": (1, 5, 12)},
-    "a bin without classes": {"rounds": ((1, 1, 1),) * 3},
-    "a class too many": {"rounds": ((1, 1, 1, 1),) * 4},
+    "a bin without classes": {"class_weights": ((1, 1, 1),) * 3},
+    "a class too many": {"class_weights": ((1, 1, 1, 1),) * 4},
 }
 
 
 @pytest.mark.parametrize("changes", FAULTS.values(), ids=FAULTS)
 def test_a_law_that_does_not_fit_is_refused(changes):
     with pytest.raises(SchemaError, match="does not fit"):
-        replace(AGE, within=law(**changes))
+        replace(AGE, density=law(**changes))
 
 
 # ------------------------------------------------------------------------------------------ schemas
@@ -269,9 +273,9 @@ def found(request) -> Measurements:
 
 def test_what_lies_inside_declared_bins_is_learnt_and_travels(found, tmp_path):
     draft = Schema.parse(TEXT if "seen" in found.schema.columns else SHORT)
-    assert draft.open == tuple(draft.columns)
-    assert draft.unknown == found.schema.open == ()
-    assert found.schema.draft == draft
+    assert draft.columns_to_learn == tuple(draft.columns)
+    assert draft.unknown == found.schema.columns_to_learn == ()
+    assert found.schema.declared == draft
     assert found.schema.columns["pay"].starts == draft.columns["pay"].starts
     assert Schema.parse(found.schema.to_toml(), released=True) == found.schema
     found.save(tmp_path)
@@ -355,8 +359,8 @@ def test_empty_tables_and_single_days_can_be_learnt_about(text, tmp_path):
         rows=50,
     )
     assert release.table.num_rows == 50
-    one = DateColumn(name="x", min=5, max=6, starts=(5,), within=BinDensity())
-    assert one.open
+    one = DateColumn(name="x", min=5, max=6, starts=(5,), density=BinDensity())
+    assert one.needs_learning
 
 
 MOMENTS = """
@@ -404,7 +408,7 @@ def test_bins_of_dates_and_times_are_learnt(names, tmp_path):
         seed=1,
     )
     known = release.measurements.schema
-    assert known.draft == draft
+    assert known.declared == draft
     assert Schema.parse(known.to_toml(), released=True) == known
     born = known.columns["born"]
     assert isinstance(born, DateColumn)

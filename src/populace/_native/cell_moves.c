@@ -1,8 +1,8 @@
-/* The loops of moves.py, compiled; that file says what they do and what a plan is. Sums are taken in the same order, so
- * both move the same cells.
+/* The loops of cell_moves.py, compiled; that file says what they do and what a plan is. Sums are taken in the same
+ * order, so both move the same cells.
  */
 
-#include "plan.h"
+#include "cell_move_plan.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { CODES = FIELDS, DEFICITS, LEAVING, TO_SCREEN, VISITED = TO_SCREEN, BARS, 
 
 /* What both loops work on; `codes` and `leaving` have a row for each column. */
 typedef struct {
-    Plan plan;
+    CellMovePlan plan;
     uint32_t *codes;
     float *deficits;
     double *leaving;
@@ -36,7 +36,7 @@ static int codes_fit(const Work *work)
 
 /* Return weight · cost, with the cost cut to −1 … 1. Cutting what was weighed gives the same number, as rounding keeps
  * the order, and takes no branches. */
-static inline double weighed(double weight, double cost)
+static inline double clip_cost(double weight, double cost)
 {
     double product = weight * cost;
     product = product > -weight ? product : -weight;
@@ -64,12 +64,12 @@ static inline void costs_of(const Work *work, int64_t table, double *restrict co
         for (Py_ssize_t row = 0; row < work->rows; row++)
             costs[row] = deficits[own[row] + stride * second[row]];
     for (Py_ssize_t row = 0; row < work->rows; row++)
-        costs[row] = weighed(weight, slope * (1.0 + 2.0 * costs[row]));
+        costs[row] = clip_cost(weight, slope * (1.0 + 2.0 * costs[row]));
 }
 
-WIDE static void screen(const Work *work, double *restrict costs)
+WIDE static void screen_rows(const Work *work, double *restrict costs)
 {
-    const Plan *plan = &work->plan;
+    const CellMovePlan *plan = &work->plan;
     for (Py_ssize_t i = 0; i < plan->columns * work->rows; i++)
         work->leaving[i] = 0.0;
     for (int64_t table = 0; table < plan->table_count; table++) {
@@ -82,7 +82,7 @@ WIDE static void screen(const Work *work, double *restrict costs)
     }
 }
 
-static int keeps_rules(const Plan *plan, int64_t column, const int64_t *row)
+static int keeps_rules(const CellMovePlan *plan, int64_t column, const int64_t *row)
 {
     for (int64_t i = plan->watched[column]; i < plan->watched[column + 1]; i++) {
         int64_t rule = plan->guards[i], cell = plan->corners[rule];
@@ -108,7 +108,7 @@ static inline int64_t cheapest(const double *costs, int64_t size)
 /* Add to the deficits of the row's cells, in all places of the tables with a column. */
 static inline void shift(const Work *work, int64_t column, const int64_t *row, float by)
 {
-    const Plan *plan = &work->plan;
+    const CellMovePlan *plan = &work->plan;
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
         int64_t table = plan->table_of[plan->ends[i]];
         for (int64_t place = plan->tables[table]; place < plan->tables[table + 1]; place++)
@@ -119,12 +119,12 @@ static inline void shift(const Work *work, int64_t column, const int64_t *row, f
 /* Return what it costs the row to leave its code in a column. */
 static inline double cost_to_leave(const Work *work, int64_t column, const int64_t *row)
 {
-    const Plan *plan = &work->plan;
+    const CellMovePlan *plan = &work->plan;
     double left = 0.0;
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
         int64_t place = plan->ends[i];
         double cost = work->slope * (1.0 + 2.0 * (double)work->deficits[cell_of(&plan->places[place], row)]);
-        left += weighed(plan->weights[plan->table_of[place]], cost);
+        left += clip_cost(plan->weights[plan->table_of[place]], cost);
     }
     return left;
 }
@@ -134,13 +134,13 @@ WIDE static void add_costs(double *restrict entering, const float *restrict lack
                            double slope)
 {
     for (int64_t code = 0; code < size; code++)
-        entering[code] += weighed(weight, slope * (1.0 - 2.0 * (double)lacks[code]));
+        entering[code] += clip_cost(weight, slope * (1.0 - 2.0 * (double)lacks[code]));
 }
 
 /* Write what it costs the row to enter each code of a column. */
 static void costs_to_enter(const Work *work, int64_t column, const int64_t *row, double *entering)
 {
-    const Plan *plan = &work->plan;
+    const CellMovePlan *plan = &work->plan;
     memset(entering, 0, (size_t)plan->sizes[column] * sizeof *entering);
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
         int64_t place = plan->ends[i];
@@ -172,7 +172,7 @@ static inline int64_t best_code(const Work *work, int64_t column, int64_t *row, 
     return held;
 }
 
-static void move(const Work *work, const int64_t *visited, Py_ssize_t visits, const double *bars, int64_t *moved,
+static void move_rows(const Work *work, const int64_t *visited, Py_ssize_t visits, const double *bars, int64_t *moved,
                  int64_t *row, double *entering)
 {
     for (Py_ssize_t visit = 0; visit < visits; visit++) {
@@ -195,16 +195,16 @@ static void move(const Work *work, const int64_t *visited, Py_ssize_t visits, co
     }
 }
 
-static int screened(const Work *work)
+static int run_screen(const Work *work)
 {
     double *costs = malloc(((size_t)work->rows + 1) * sizeof *costs);
     if (costs)
-        screen(work, costs);
+        screen_rows(work, costs);
     free(costs);
     return costs != NULL;
 }
 
-static int moved(const Work *work, const Py_buffer *views)
+static int run_move(const Work *work, const Py_buffer *views)
 {
     int64_t widest = 1;
     for (int64_t column = 0; column < work->plan.columns; column++)
@@ -213,7 +213,7 @@ static int moved(const Work *work, const Py_buffer *views)
     int64_t *row = malloc(((size_t)work->plan.columns + 1) * sizeof *row);
     int enough = entering && row;
     if (enough)
-        move(work, views[VISITED].buf, views[VISITED].shape[0], views[BARS].buf, views[MOVED].buf, row, entering);
+        move_rows(work, views[VISITED].buf, views[VISITED].shape[0], views[BARS].buf, views[MOVED].buf, row, entering);
     free(entering);
     free(row);
     return enough;
@@ -237,20 +237,20 @@ static const Kind kinds[TO_MOVE] = {
 };
 
 /* Take the arrays of a call; return how many are held, all of them if no error is set. */
-static Py_ssize_t take_all(PyObject *plan, PyObject *const *others, Py_ssize_t number, Py_buffer *views)
+static Py_ssize_t get_arrays(PyObject *plan, PyObject *const *others, Py_ssize_t number, Py_buffer *views)
 {
     const Kind list = {"lq", 8, 1, 0};
     for (Py_ssize_t i = 0; i < number; i++) {
         PyObject *object = i < FIELDS ? PyTuple_GetItem(plan, i) : others[i - FIELDS];
         Kind kind = kinds[i].letters ? kinds[i] : list;
-        if (!take(object, &views[i], kind.letters, kind.size, kind.axes, kind.flags))
+        if (!get_array(object, &views[i], kind.letters, kind.size, kind.axes, kind.flags))
             return i;
     }
     return number;
 }
 
 /* Tell whether what a loop writes to is no part of what it reads or of what else it writes to. */
-static int apart(const Py_buffer *views, Py_ssize_t number)
+static int are_apart(const Py_buffer *views, Py_ssize_t number)
 {
     for (Py_ssize_t i = 0; i < number; i++)
         for (Py_ssize_t j = 0; kinds[i].flags && j < number; j++)
@@ -262,18 +262,18 @@ static int apart(const Py_buffer *views, Py_ssize_t number)
 static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number)
 {
     int64_t columns = work->plan.columns;
-    if (!apart(views, number))
-        return complain("two arrays share memory that would be written to");
+    if (!are_apart(views, number))
+        return set_value_error("two arrays share memory that would be written to");
     if (!plan_fits(&work->plan, views, views[DEFICITS].shape[0]))
         return 0;
     if (number == TO_SCREEN && views[DEFICITS].shape[0] > INT64_C(1) << 32)
-        return complain("there are too many deficits to screen");
+        return set_value_error("there are too many deficits to screen");
     if (views[CODES].shape[0] != columns || views[LEAVING].shape[0] != columns ||
         views[LEAVING].shape[1] != work->rows || !codes_fit(work))
-        return complain("the codes do not fit the plan");
+        return set_value_error("the codes do not fit the plan");
     if (number == TO_MOVE && (!all_below(&views[VISITED], work->rows) || views[BARS].shape[0] != columns ||
                               views[MOVED].shape[0] != columns))
-        return complain("the rows to visit do not exist, or there is no bar or count for each column");
+        return set_value_error("the rows to visit do not exist, or there is no bar or count for each column");
     return 1;
 }
 
@@ -281,21 +281,21 @@ static PyObject *run(PyObject *plan, PyObject *const *others, Py_ssize_t number,
 {
     Py_buffer views[TO_MOVE];
     if (PyTuple_Size(plan) != FIELDS)
-        return complain("this is not a plan"), NULL;
-    Py_ssize_t held = take_all(plan, others, number, views);
+        return set_value_error("this is not a plan"), NULL;
+    Py_ssize_t held = get_arrays(plan, others, number, views);
     if (held == number) {
         Work work = {as_plan(views), views[CODES].buf, views[DEFICITS].buf, views[LEAVING].buf, slope,
                      views[CODES].shape[1]};
         if (work_fits(&work, views, number)) {
             int done;
             Py_BEGIN_ALLOW_THREADS
-            done = number == TO_MOVE ? moved(&work, views) : screened(&work);
+            done = number == TO_MOVE ? run_move(&work, views) : run_screen(&work);
             Py_END_ALLOW_THREADS
             if (!done)
                 PyErr_NoMemory();
         }
     }
-    release(views, held);
+    release_arrays(views, held);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 

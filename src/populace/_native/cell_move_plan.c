@@ -1,10 +1,10 @@
 /* Plans, checked: the loops follow their numbers without looking. */
 
-#include "plan.h"
+#include "cell_move_plan.h"
 
-Plan as_plan(const Py_buffer *views)
+CellMovePlan as_plan(const Py_buffer *views)
 {
-    return (Plan){
+    return (CellMovePlan){
         .sizes = views[SIZES].buf, .places = views[PLACES].buf, .table_of = views[TABLE_OF].buf,
         .tables = views[TABLES].buf, .weights = views[WEIGHTS].buf, .starts = views[STARTS].buf,
         .ends = views[ENDS].buf, .class_starts = views[CLASS_STARTS].buf, .classes = views[CLASSES].buf,
@@ -36,24 +36,25 @@ int all_below(const Py_buffer *view, int64_t end)
 }
 
 /* Take stride · (size − 1) from what is left to the last cell; below 0 if it does not reach. */
-static int64_t reach(int64_t left, int64_t stride, int64_t size)
+static int64_t remaining_cells(int64_t left, int64_t stride, int64_t size)
 {
     if (left < 0 || stride < 0 || (size > 1 && stride > left / (size - 1)))
         return -1;
     return left - stride * (size - 1);
 }
 
-static int place_fits(const Plan *plan, const Place *at, int64_t cells)
+static int place_fits(const CellMovePlan *plan, const Place *at, int64_t cells)
 {
     if (at->own < 0 || at->own >= plan->columns || at->second < 0 || at->second >= plan->columns || at->third < 0 ||
         at->third >= plan->columns || at->offset < 0 || at->offset >= cells)
         return 0;
-    int64_t left = reach(cells - 1 - at->offset, 1, plan->sizes[at->own]);
-    return reach(reach(left, at->stride, plan->sizes[at->second]), at->step, plan->sizes[at->third]) >= 0;
+    int64_t left = remaining_cells(cells - 1 - at->offset, 1, plan->sizes[at->own]);
+    left = remaining_cells(left, at->stride, plan->sizes[at->second]);
+    return remaining_cells(left, at->step, plan->sizes[at->third]) >= 0;
 }
 
 /* Write the largest class of every column: its rules, which may be many, need not look for it. */
-static void find_last(const Plan *plan, int64_t *last)
+static void find_last(const CellMovePlan *plan, int64_t *last)
 {
     for (int64_t column = 0; column < plan->columns; column++) {
         int64_t largest = 0;
@@ -63,20 +64,20 @@ static void find_last(const Plan *plan, int64_t *last)
     }
 }
 
-static int rule_fits(const Plan *plan, int64_t rule, const int64_t *last, int64_t cells)
+static int rule_fits(const CellMovePlan *plan, int64_t rule, const int64_t *last, int64_t cells)
 {
     int64_t left = plan->corners[rule] < 0 ? -1 : cells - 1 - plan->corners[rule];
     for (int64_t i = plan->rules[rule]; i < plan->rules[rule + 1]; i++) {
         int64_t column = plan->members[i].column;
         if (column < 0 || column >= plan->columns)
             return 0;
-        left = reach(left, plan->members[i].stride, last[column] + 1);
+        left = remaining_cells(left, plan->members[i].stride, last[column] + 1);
     }
     return left >= 0;
 }
 
 /* Tell whether the lists of a plan have the lengths they should, and numbers of what exists. */
-static int lists_fit(const Plan *plan, const Py_buffer *views)
+static int lists_fit(const CellMovePlan *plan, const Py_buffer *views)
 {
     int64_t columns = plan->columns, places = views[PLACES].shape[0], rules = views[RULES].shape[0] - 1;
     return views[PLACES].shape[1] == 6 && views[MEMBERS].shape[1] == 2 && views[TABLE_OF].shape[0] == places &&
@@ -90,7 +91,7 @@ static int lists_fit(const Plan *plan, const Py_buffer *views)
            follow(&views[WATCHED], columns, views[GUARDS].shape[0], 0);
 }
 
-static int columns_fit(const Plan *plan)
+static int columns_fit(const CellMovePlan *plan)
 {
     for (int64_t column = 0; column < plan->columns; column++) {
         if (plan->sizes[column] < 1 ||
@@ -103,7 +104,7 @@ static int columns_fit(const Plan *plan)
     return 1;
 }
 
-int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells)
+int plan_fits(const CellMovePlan *plan, const Py_buffer *views, int64_t cells)
 {
     int fits = lists_fit(plan, views) && columns_fit(plan);
     for (Py_ssize_t place = 0; fits && place < views[PLACES].shape[0]; place++)
@@ -116,5 +117,5 @@ int plan_fits(const Plan *plan, const Py_buffer *views, int64_t cells)
     for (Py_ssize_t rule = 0; fits && rule < views[RULES].shape[0] - 1; rule++)
         fits = rule_fits(plan, rule, last, views[ALLOWED].shape[0]);
     PyMem_Free(last);
-    return fits || complain("the plan leads outside its arrays");
+    return fits || set_value_error("the plan leads outside its arrays");
 }

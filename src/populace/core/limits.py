@@ -1,0 +1,78 @@
+"""How large, long or deep what a user gives may be: every such limit of the package, with its reason.
+
+A test that needs a smaller limit replaces `LIMITS` in the module that reads it:
+`monkeypatch.setattr(module, "LIMITS", replace(LIMITS, max_rule_cells=4))`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits, by room.
+
+    >>> LIMITS.max_column_codes == 2**32
+    True
+    """
+
+    # schema
+
+    max_column_codes: int = 2**32
+    """Codes of one column: they are kept as unsigned 32-bit numbers."""
+    max_decimal_bins: int = 2**16
+    """Bins of a column of decimals: each edge is an exact fraction."""
+    max_listed_bins: int = 2**20
+    """Bins of whole numbers that are listed one by one, where no width says where they begin."""
+    max_decimals: int = 15
+    """Decimals of a number: a float tells no more apart."""
+    max_number_length: int = 400
+    """Characters of a number: exact arithmetic with millions of digits would hang, and no float is as long."""
+    max_rows_per_unit: int = 10**6
+    """Rows of one unit: noise grows with them, and beyond a million it hides every table."""
+    max_nesting: int = 100
+    """Levels of lists and tables in TOML and JSON, and parts of a dotted key: reading them takes time ∝ parts³."""
+    max_integer_bits: int = 1024
+    """Bits of a whole number in TOML and JSON: a longer one exceeds every float."""
+    max_condition_length: int = 2**16
+    """Characters of a condition: a longer text is hostile or a mistake."""
+    max_condition_depth: int = 40
+    """Parentheses and negations within each other in a condition: no parser or printer runs out of stack."""
+    max_rule_codes: int = 2**22
+    """Codes of a column that a rule or a derived column looks at: each has an entry in a table."""
+    max_map_cells: int = 2**22
+    """Combinations of codes that a comparison of columns or a derived column is tabulated over."""
+    max_rule_cells: int = 2**20
+    """Combinations of classes of codes that a rule is tabulated over."""
+    max_rule_search_steps: int = 2000
+    """Choices that are tried to find a row that keeps all rules."""
+    max_totals_cells: int = 2**22
+    """Cells of a table of public totals: each is a number in memory."""
+    max_cell_bytes: int = 10_000
+    """Bytes of a text cell: a longer one is prose, and batches stay below Arrow's 2 GiB in any encoding."""
+    max_draft_values: int = 1000
+    """Values that a draft from public rows lists: a longer list is no codebook."""
+
+    # privacy
+
+    # private
+
+    # measurements
+
+    # methods
+
+    # inference
+
+    # sampling
+
+    # survey
+
+    # release
+
+    # planning
+
+    # cli
+
+
+LIMITS = Limits()

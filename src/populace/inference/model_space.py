@@ -1,0 +1,71 @@
+"""The space that a model lives in: columns and codes, rules, public totals, and groups of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+from populace.core.marginals import Domain, Grouping
+from populace.schema.conditions.rules import NO_RULES, Rules, Totals
+
+
+class DescribedTable(Protocol):
+    """What a schema, or an oracle, says of its table."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def totals(self) -> tuple[Totals, ...]: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelSpace:
+    """The rows that a model can give: codes of a domain that break no rule and meet public totals.
+
+    `groupings` say how the model sees columns whose codes share groups.
+
+    >>> space = ModelSpace(domain=Domain({"a": 3, "b": 2})).group([Grouping("a", (0, 1, 1))])
+    >>> dict(space.grouped_domain), space.rows
+    ({'a': 2, 'b': 2}, None)
+    """
+
+    domain: Domain
+    rules: Rules = NO_RULES
+    totals: tuple[Totals, ...] = ()
+    groupings: Mapping[str, Grouping] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: DescribedTable) -> ModelSpace:
+        """Return the space of a schema's or an oracle's table, without groups."""
+        return cls(domain=table.domain, rules=table.rules, totals=table.totals)
+
+    def group(self, groupings: Iterable[Grouping]) -> ModelSpace:
+        """Return the same space seen in some groups."""
+        return replace(self, groupings={grouping.column: grouping for grouping in groupings})
+
+    @cached_property
+    def grouped_domain(self) -> Domain:
+        """The columns, grouped where they are."""
+        return self.domain.grouped(self.groupings.values())
+
+    @property
+    def rows(self) -> float | None:
+        """The number of rows, where it is public."""
+        return float(self.totals[0].counts.sum()) if self.totals else None
+
+
+def unused_name(name: str, domain: Domain) -> str:
+    """Return a name for a hidden variable that no column has.
+
+    >>> unused_name("row", Domain({"row": 2, "age": 9}))
+    'row′'
+    """
+    while name in domain:
+        name += "′"
+    return name

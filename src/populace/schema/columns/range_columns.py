@@ -1,0 +1,151 @@
+"""Columns whose domain runs from one end to another, and those of them that go in whole steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from populace.schema.columns.bin_density import BinDensity
+from populace.schema.columns.bins import is_increasing, to_range
+from populace.schema.columns.column import Column, find_repeated
+from populace.schema.columns.heaping_classes import HeapingClasses, Integers, StepClasses
+from populace.schema.exact_numbers import parse_number
+from populace.schema.hints import quote_names
+
+
+class OutOfRange(StrEnum):
+    """Where a number outside [min, max] goes: to the nearest end, or to the code for everything else."""
+
+    NEAREST = "nearest"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeColumn(Column):
+    """A column whose domain runs from one end to another."""
+
+    beyond: OutOfRange = OutOfRange.NEAREST
+    density: BinDensity | None = None
+    """How values lie inside bins, learnt or to be learnt; without it they are drawn uniformly."""
+
+    @property
+    def needs_learning(self) -> bool:
+        """Whether bins, or the density inside them, still have to be learnt from the rows, with budget."""
+        return self.unknown or (self.density is not None and not self.density.known)
+
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether the first code is a bottom code, and the last one a top code."""
+        return False, False
+
+    @property
+    def clamped_ends(self) -> tuple[bool, bool]:
+        """Whether what lies below goes to the first code, and what lies above to the last one."""
+        nearest = self.beyond is OutOfRange.NEAREST
+        bottom, top = self.ends
+        return nearest or bottom, nearest or top
+
+    def value(self, text: str) -> Fraction | None:
+        """Return the number that a text stands for in this column, or None."""
+        return parse_number(text)
+
+    def heaping_classes(self, steps: tuple[int, ...]) -> HeapingClasses:
+        """Return the classes of round values, by steps in units of the column."""
+        return StepClasses(steps or (1,))
+
+    def starts_in_units(self, unit: Fraction) -> Integers:
+        """Return where the codes of the domain begin, in units, and where the last one stops."""
+        raise TypeError(f"the bins of column {self.name!r} are not known in units of {unit}")
+
+    def _check_specials(self) -> None:
+        values = [str(value) for value in numeric_special_codes(self).values()]
+        if duplicate := find_repeated(values):
+            raise self.error(
+                f": the number {quote_names(duplicate)} has two special codes.",
+                hint="write each number once in `missing`, `outside` and `other`",
+            )
+        Column._check_specials(self)
+
+    def _check_density(self, *, binned: bool) -> None:
+        """Refuse to learn, or to believe, a density inside bins where there are none, or none that are drawn."""
+        if self.density is not None and (not binned or self.function_of):
+            raise self.error(
+                "has inside, and no bins whose values are drawn.",
+                hint="leave inside out: every value has a code of its own, or follows from other columns",
+            )
+        if self.density is not None and self.density.known:
+            self.density.check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepColumn(RangeColumn):
+    """A column of whole steps (numbers, days, seconds) from min to max; `starts` holds the first step of each bin."""
+
+    learnable: ClassVar[bool] = True
+
+    min: int
+    max: int
+    starts: Sequence[int] = ()
+
+    @property
+    def levels(self) -> int:
+        """The number of bins."""
+        return len(self.starts)
+
+    @property
+    def binned(self) -> bool:
+        """Whether some code stands for more than one step."""
+        return self.levels != self.max - self.min + 1
+
+    def level(self, text: str) -> int | None:
+        """Return the bin of a step from min to max, or None."""
+        value = self.value(text)
+        if value is None or value.denominator != 1 or not self.min <= value <= self.max:
+            return None
+        return bisect_right(self.starts, int(value)) - 1
+
+    def bounds(self, level: int) -> tuple[int, int]:
+        """Return the first and the last step of a bin; both are the code's own number at top and bottom."""
+        last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
+        return self.starts[level], last
+
+    def first_steps(self) -> Integers:
+        """Return where each bin begins, as an array."""
+        if isinstance(self.starts, range):
+            return np.arange(self.starts.start, self.starts.stop, self.starts.step, dtype=np.int64)
+        return np.array(self.starts, dtype=np.int64)
+
+    def starts_in_units(self, unit: Fraction) -> Integers:
+        """Return where the bins begin, in units, and where the last one stops."""
+        step = int(unit)
+        return np.append(self.first_steps() // step, self.max // step + 1)
+
+    def _declared_starts(self) -> Sequence[int]:
+        """Return the starts as declared, or one for each step, after making sure that they lead from min to max."""
+        starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
+        if starts[0] != self.min or starts[-1] > self.max or not is_increasing(starts):
+            raise self.error(
+                f": its bins do not climb from {self._step_text(self.min)} to {self._step_text(self.max)}.",
+                hint="give increasing edges, the first equal to min and the last to max",
+            )
+        return starts
+
+    def _place_starts(self, starts: Sequence[int]) -> None:
+        object.__setattr__(self, "starts", to_range(starts, stop=self.max + 1))
+
+    def _step_text(self, value: int) -> str:
+        return str(value)
+
+
+def numeric_special_codes(column: Column) -> dict[str, Fraction]:
+    """Return those special codes of a column that are numbers (days, seconds), with their values."""
+    if not isinstance(column, RangeColumn):
+        return {}
+    numbers = {text: column.value(text) for text in column.specials}
+    return {text: value for text, value in numbers.items() if value is not None}
