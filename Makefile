@@ -39,7 +39,7 @@ test-slow: setup ## run the long tests: kill loops, statistics, browser
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
 
-test-full: setup ## run every fault at every point, and every limit of memory; it writes docs/reference/faults.md anew
+test-full: setup ## run every fault at every point, every limit of memory and every replay; it writes docs/reference/faults.md anew
 	@$(BIN)/python -m pytest -m full --durations 10 tests
 
 check: setup ## format, lint, types, import contracts

@@ -307,7 +307,7 @@ def run(
             tuple(estimate_public_rows(sample, design=design, queries=queries))
         ]
         private = Rows(sample, schema=schema, budget=budgets[0], rng=rng)
-        rows += [answer_sum_plan(private.at(budget), plan=plan) for budget in budgets]
+        rows += [answer_sum_plan(private.at(budget), plan=plan, budget=budget) for budget in budgets]
         for way, found in enumerate(rows):
             for place, row in enumerate(found):
                 if row.low is None or row.high is None:

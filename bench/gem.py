@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from error import files, here
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 from mst_vs_mbi import measure, read, spanning_tree
 
-from populace.api.synthesize import measure as measure_run
+from populace.api.measure import measure as measure_run
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.blue_estimates import GroupingOrigin
 from populace.inference.gls.count_intervals import CountInterval, CountIntervals, intervals

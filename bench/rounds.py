@@ -35,7 +35,7 @@ import numpy as np
 import pyarrow as pa
 from mst_vs_mbi import count, read
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.inference.fit.estimator import Estimator
 from populace.inference.fit.least_squares_fit import fit_least_squares

@@ -34,11 +34,12 @@ from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
-from populace.survey.calibration.calibrated_counts import (
+from populace.survey.calibration.calibrated_counts import answer_count_plan
+from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
+    CountPlan,
     PopulationCount,
-    estimate_counts,
 )
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_result import Estimate
@@ -246,7 +247,13 @@ def study(
         for way, kept in found.items():
             if way is None or run % 4 == 0:
                 oracle = Drawn(census, rows, rng=rng)
-                kept.append(estimate_counts(oracle, COUNTS, calibration=replace(weighting, method=way)))
+                plan = CountPlan.of(
+                    COUNTS,
+                    calibration=replace(weighting, method=way),
+                    schema=oracle.schema,
+                    budget=oracle.budget,
+                )
+                kept.append(answer_count_plan(oracle, plan=plan))
         others[:, run] = naive(census, rows, rng=rng)
     return {way: gathered(kept, census.truths) for way, kept in found.items()}, others
 

@@ -48,7 +48,9 @@ def picture(shown: EstimatesDocument) -> dict[str, Any]:
     for name in SHOWN:
         answer = answers[name]
         spec = {
-            key: part for key, part in interval_chart(answer).items() if key not in ("config", "autosize", "width")
+            key: part
+            for key, part in interval_chart(answer).items()
+            if key not in ("config", "autosize", "width")
         }
         unit = f", in {answer.unit}" if answer.unit else ""
         heading = {"text": f"{name}{unit}", "anchor": "start", "fontSize": 12, "fontWeight": "bold"}

@@ -66,7 +66,12 @@ def main() -> None:
     for outcome in run_grid(every=every, imports_every=IMPORTS_EVERY * every):
         outcomes.append(outcome)
         if outcome["wrong"]:
-            print({key: outcome[key] for key in ("command", "kind", "n", "mode", "code", "state", "wrong", "told")})
+            print(
+                {
+                    key: outcome[key]
+                    for key in ("command", "kind", "n", "mode", "code", "state", "wrong", "told")
+                }
+            )
     PAGE.write_text(page(outcomes, every=every), encoding="utf-8")
     print(PAGE)
 

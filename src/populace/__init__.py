@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from populace.api.estimate import estimate as estimate
-    from populace.api.synthesize import measure as measure
-    from populace.api.synthesize import release_from as release_from
+    from populace.api.generate import generate as generate
+    from populace.api.generate import release_from as release_from
+    from populace.api.measure import measure as measure
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
@@ -42,36 +43,16 @@ _HOMES = {
     "Workload": "methods.workload",
     "estimate": "api.estimate",
     "fit": "methods.fit_measurements",
+    "generate": "api.generate",
     "intervals": "inference.gls.count_intervals",
-    "measure": "api.synthesize",
+    "measure": "api.measure",
     "plan": "planning.plan",
-    "release_from": "api.synthesize",
+    "release_from": "api.generate",
     "synthesize": "api.synthesize",
     "verify": "release.verify.verify",
 }
 
-__all__ = [
-    "Design",
-    "Estimates",
-    "Ledger",
-    "Measurements",
-    "Model",
-    "OverBudget",
-    "PopulaceError",
-    "Queries",
-    "Query",
-    "Release",
-    "Schema",
-    "Workload",
-    "estimate",
-    "fit",
-    "intervals",
-    "measure",
-    "plan",
-    "release_from",
-    "synthesize",
-    "verify",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = """
 import json, sys
 from populace.cli.main import main
-from populace.cli.start import NoPandas
+
 from populace.privacy.ledger.ledger import Ledger
 
 reserve, loaded = Ledger.reserve, set()
@@ -30,7 +30,6 @@ def noted(self, *args, **options):
     return run
 
 Ledger.reserve = noted
-sys.meta_path.insert(0, NoPandas())
 code = main(sys.argv[1:])
 print(json.dumps([code, sorted(set(sys.modules) - loaded)]))
 """

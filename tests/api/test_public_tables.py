@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import DataError, PopulaceError, UsageError
 from populace.core.marginals import Domain, Marginal
 from populace.core.progress import silent
@@ -122,7 +123,7 @@ def test_runs_name_the_public_table_everywhere_and_keep_what_they_took(tmp_path)
     file = tmp_path / "last year.csv"
     pyarrow.csv.write_csv(frame(people(400, seed=5)).drop_columns(["who"]), file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    release = pipeline.synthesize(
+    release = synthesize_api.synthesize(
         frame(people(500, seed=6)),
         schema=SCHEMA,
         epsilon=2,
@@ -157,7 +158,7 @@ def test_runs_name_the_public_table_everywhere_and_keep_what_they_took(tmp_path)
 @pytest.mark.parametrize("method", ["independent", "mst", "aim", "histogram"])
 def test_methods_without_a_use_for_it_refuse_before_anything_is_spent(method, tmp_path):
     with pytest.raises(UsageError, match="no use for a public table"):
-        pipeline.measure(
+        measure_api.measure(
             frame(people(9, seed=1)),
             schema=SCHEMA,
             epsilon=1,
@@ -174,9 +175,9 @@ def test_a_public_table_that_cannot_be_read_is_refused_before_anything_is_spent(
     common = {"schema": SCHEMA, "epsilon": 1, "delta": "1e-6", "ledger": tmp_path / "l.db"}
     for public, message in ((rows.drop_columns(["b"]), "no column"), (rows[:0], "no rows")):
         with pytest.raises(DataError, match=message):
-            pipeline.measure(rows, public=public, **common)
+            measure_api.measure(rows, public=public, **common)
     with pytest.raises(DataError, match="no file"):
-        pipeline.measure(rows, public=tmp_path / "gone.csv", **common)
+        measure_api.measure(rows, public=tmp_path / "gone.csv", **common)
     assert not (tmp_path / "l.db").exists()
 
 
@@ -227,7 +228,7 @@ def test_the_private_file_is_not_taken_for_a_public_one(way, method, tmp_path):
         public = {"path": data, "text": str(data), "detour": tmp_path / "x" / ".." / "x.csv"}[way]
         (tmp_path / "x").mkdir()
     with pytest.raises(UsageError, match="is the private table"):
-        pipeline.measure(data, public=public, method=method, ledger=tmp_path / "l.db", **ASKED)
+        measure_api.measure(data, public=public, method=method, ledger=tmp_path / "l.db", **ASKED)
     assert not (tmp_path / "l.db").exists()
 
 
@@ -236,27 +237,27 @@ def test_the_private_frame_is_not_taken_for_a_public_one(wrap, tmp_path):
     rows = frame(people(40, seed=1))
     public = narwhals.from_native(rows) if wrap else rows
     with pytest.raises(UsageError, match="is the private table"):
-        pipeline.synthesize(rows, public=public, ledger=tmp_path / "l.db", **ASKED)
+        synthesize_api.synthesize(rows, public=public, ledger=tmp_path / "l.db", **ASKED)
     assert not (tmp_path / "l.db").exists()
 
 
 def test_a_file_named_as_a_private_table_is_not_read_as_a_public_one(tmp_path, monkeypatch):
     old, new = saved(tmp_path / "old.csv", seed=1), saved(tmp_path / "new.csv", seed=2)
     asked = {**ASKED, "schema": replace(SCHEMA, dataset=None), "ledger": tmp_path / "l.db"}
-    pipeline.measure(new, public=old, **asked)
+    measure_api.measure(new, public=old, **asked)
     before = Ledger.existing(tmp_path / "l.db").verify()
-    monkeypatch.setattr(pipeline, "read_public", None)
+    monkeypatch.setattr(measure_api, "read_public", None)
     # Swapped, and a table of another folder that has the name of this one.
     for data, public in ((old, new), (old, saved(tmp_path / "away" / "old.csv", seed=3))):
         with pytest.raises(UsageError, match=r"names a private table.*\n.*swapped.*copy"):
-            pipeline.measure(data, public=public, **asked)
+            measure_api.measure(data, public=public, **asked)
     assert Ledger.existing(tmp_path / "l.db").verify() == before
 
 
 def test_frames_have_no_name_by_which_they_could_be_refused(tmp_path):
     asked = {**ASKED, "schema": replace(SCHEMA, dataset=None), "ledger": tmp_path / "l.db"}
     Ledger.open(tmp_path / "l.db").open_account("table", epsilon=1, delta="1e-6")
-    pipeline.measure(frame(people(40, seed=1)), public=frame(people(40, seed=2)), **asked)
+    measure_api.measure(frame(people(40, seed=1)), public=frame(people(40, seed=2)), **asked)
 
 
 OPEN = """
@@ -281,7 +282,7 @@ def test_anybody_can_recompute_the_digest_of_a_frame(tmp_path):
     pay = [1.5, 20.0, None, 999.0] * 20
     job = pa.array(["nurse", 'a "cook"', "baker, or cook", None] * 20).dictionary_encode()
     public = pa.table({"id": range(80), "job": job, "pay": pay})
-    found = pipeline.measure(
+    found = measure_api.measure(
         pa.table({"pay": [3.0] * 50, "job": ["nurse"] * 50}),
         schema=Schema.parse(OPEN),
         epsilon=1,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import ResourceError
 from populace.methods.registry import METHODS
 from populace.private import capacity as room
@@ -42,7 +42,7 @@ def small(monkeypatch):
 )
 def test_no_method_draws_more_rows_than_fit(method, small, tmp_path):
     for number in range(20):
-        release = pipeline.synthesize(
+        release = synthesize_api.synthesize(
             rows(1),
             schema=SCHEMA,
             epsilon="1e-6",
@@ -74,5 +74,5 @@ def test_several_tables_share_the_memory_and_rows_asked_for_are_not_cut(small):
 def test_declared_totals_that_do_not_fit_are_refused_before_anything_is_spent(small, tmp_path):
     schema = Schema.parse(SCHEMA.to_toml() + "\n[[totals]]\ncount = 1000000000\n")
     with pytest.raises(ResourceError):
-        pipeline.synthesize(rows(1), schema=schema, epsilon=1, delta="1e-9", ledger=tmp_path / "l.db")
+        synthesize_api.synthesize(rows(1), schema=schema, epsilon=1, delta="1e-9", ledger=tmp_path / "l.db")
     assert not (tmp_path / "l.db").exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Domain
 from populace.methods.registry import METHODS
@@ -38,7 +38,7 @@ def run(sizes, *, method, epsilon, ledger):
         "ledger": ledger,
         "method": method,
     }
-    return pipeline.measure(rows(sizes), public=public, **asked)
+    return measure_api.measure(rows(sizes), public=public, **asked)
 
 
 @pytest.mark.parametrize("method", sample_cases(["pmw", "adaptive", "mwem", "privbayes"], to=2))

@@ -69,8 +69,7 @@ def draws_noise_elsewhere(texts: Texts) -> list[str]:
     """Only the noise source imports the samplers, and only the barrier lets noise meet a number.
 
     Noise is asked for with `add(…, mechanism=…)`, `reveal(…, mechanism=…)`, `pick(…, rate=…)` and, to follow
-    a private bound, `smooth(number, bound, mechanism=…)`; a question has no bound. The audits wrap a source to
-    record it.
+    a private bound, `smooth(number, bound, mechanism=…)`; a question has no bound.
     """
     found = []
     for path, text in texts.items():
@@ -82,7 +81,7 @@ def draws_noise_elsewhere(texts: Texts) -> list[str]:
             "privacy/smooth/smooth_sampler.py",
         ):
             found.append(f"{path}: imports the samplers")
-        if path in (BARRIER, "audit/replay.py"):
+        if path == BARRIER:
             continue
         for name, call in calls(text):
             words = {word.arg for word in call.keywords}

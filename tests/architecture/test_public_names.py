@@ -22,6 +22,7 @@ PINNED = [
     "Workload",
     "estimate",
     "fit",
+    "generate",
     "intervals",
     "measure",
     "plan",

@@ -57,7 +57,7 @@ RULES: list[tuple[Callable[[Texts], list[str]], str, str]] = [
     ),
     (
         house_rules.asks_engine_elsewhere,
-        "audit/replay.py",
+        "release/bundle.py",
         "def exact(engine, m):\n    return engine.counts(m)",
     ),
     (

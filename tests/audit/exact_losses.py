@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import chi2, norm
 
-from populace.audit.replay import NoisyAnswer
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, ExponentialCount
+from tests.audit.replay import NoisyAnswer
 
 
 class Leak(AssertionError):

@@ -15,10 +15,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Candidates, Marginal
 from populace.methods.adaptive.adaptive import ADAPTIVE
 from tests.audit import mechanism_mutants as mutants
+from tests.audit.replay import NoisyAnswer
 from tests.audit.transcripts import Case, whole_run
 
 CASE = Case(method="adaptive", sizes=(2, 2), epsilon="1", delta="1e-2")

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.api.synthesize import measure
-from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
+from populace.api.measure import measure
 from populace.measurements.measurements import Measurements
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
@@ -41,6 +40,7 @@ from tests.audit.arrow_shapes import (
     WRITTEN,
     Shape,
 )
+from tests.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 
 Read = dict[str, dict[str, Any]]
 

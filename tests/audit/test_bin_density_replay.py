@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError
+from populace.api.generate import release_from
 from populace.methods.fit_measurements import fit
 from populace.private.barrier import Barrier
 from populace.schema.columns.range_columns import RangeColumn
+from tests.audit.replay import LeakError
 from tests.audit.test_discovery_replay import CANARIES, SCHEMA, People, neighbour_pairs, random_row
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Twin, run_twin
@@ -43,8 +43,12 @@ def check(twin: Twin) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(6, TEXT), *(pytest.param(60, text, marks=pytest.mark.slow) for text in (TEXT, TENTHS))],
-    ids=["some", "many", "tenths"],
+    [
+        (6, TEXT),
+        *(pytest.param(20, text, marks=pytest.mark.slow) for text in (TEXT, TENTHS)),
+        *(pytest.param(60, text, marks=pytest.mark.full) for text in (TEXT, TENTHS)),
+    ],
+    ids=["some", "more", "more tenths", "many", "many tenths"],
 )
 def test_neighbours_agree_on_what_lies_inside_bins(count, text):
     seen = 0
@@ -62,7 +66,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
     """To the byte, with the law in the codebook, and rows drawn from it."""
     (pair,) = neighbour_pairs(17, seed=3)[16:]
     twin = run(pair, ledgers=tmp_path, seed=1)
-    second = replace(twin.second, record=twin.first.record)
+    second = replace(twin.second, record=twin.first.record, context=twin.first.context)
     for name, measurements in (("a", twin.first), ("b", second)):
         release_from(measurements, fit(measurements), seed=7).save(tmp_path / name)
     check_same_folder(tmp_path / "a", tmp_path / "b")

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.api.estimate import estimate
-from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.estimates_bundle import Estimates
@@ -25,6 +24,7 @@ from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
 from tests.audit.arrow_shapes import coded, unchecked
+from tests.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 
 SCHEMA = Schema.parse("""
 [table]

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.audit.replay import LeakError, RecordingNoise
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery import numeric_discovery as numbers
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
@@ -30,6 +29,7 @@ from populace.schema.columns.date_columns import DateColumn, TimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
+from tests.audit.replay import LeakError, RecordingNoise
 from tests.audit.test_replay import check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
 

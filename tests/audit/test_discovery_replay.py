@@ -15,15 +15,16 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from populace.api.synthesize import release_from
-from populace.audit.replay import LeakError, privacy_loss
+from populace.api.generate import release_from
 from populace.methods.fit_measurements import fit
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.read.value_counts import Tally
 from populace.schema.columns.column import Origin
+from tests.audit.replay import LeakError, privacy_loss
 from tests.audit.test_replay import check_same_folder, check_twin
 from tests.audit.tiny_tables import Rows, Twin, run_twin
+from tests.helpers.sampled_cases import by_effort
 
 SCHEMA = """
 [table]
@@ -165,10 +166,10 @@ def test_neighbours_agree_when_domains_are_learnt():
     check_pairs(30, method="mst", seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("count", by_effort(slow=60, full=300))
 @pytest.mark.parametrize("method", ["independent", "mst"])
-def test_many_neighbours_agree_when_domains_are_learnt(method):
-    check_pairs(300, method=method, seed=2)
+def test_many_neighbours_agree_when_domains_are_learnt(method, count):
+    check_pairs(count, method=method, seed=2)
 
 
 PERSONS = 'id = "person"\nrows_per_unit = 3\nneighbours = "{relation}"'
@@ -206,7 +207,7 @@ def test_release_folders_of_neighbours_are_the_same_files(tmp_path):
     """To the byte, the codebook with the learnt domains and the report included."""
     for number, pair in enumerate(neighbour_pairs(17, seed=3)[16:]):
         twin = run(pair, method="mst", ledgers=tmp_path, seed=number)
-        second = replace(twin.second, record=twin.first.record)
+        second = replace(twin.second, record=twin.first.record, context=twin.first.context)
         for name, measurements in (("a", twin.first), ("b", second)):
             model = fit(measurements)
             release_from(measurements, model, seed=7).save(tmp_path / f"{number}-{name}")

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from populace.api.estimate import estimate
-from populace.audit.replay import LeakError, NoisyAnswer, RecordingNoise, ReplayingNoise, check_sensitivities
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.estimates_bundle import Estimates
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
+from tests.audit.replay import LeakError, NoisyAnswer, RecordingNoise, ReplayingNoise, check_sensitivities
 from tests.helpers import small_survey
 
 SCHEMA = Schema.parse(small_survey.SCHEMA)

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from populace.api import synthesize as pipeline
-from populace.audit.replay import NoisyAnswer, privacy_loss
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import MAX_EPSILON, Budget
 from populace.privacy.accounting.mechanisms import (
@@ -28,6 +27,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.samplers import draw_exponential_counts
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.audit.replay import NoisyAnswer, privacy_loss
 
 SMALL = ExponentialCount(Fraction(2), 3)
 LARGE = ExponentialCount(Fraction(20), 400)
@@ -173,7 +173,7 @@ def test_the_sharpest_law_that_a_run_can_buy_has_no_bias(unit):
 
 def test_a_run_at_the_largest_epsilon_ends_with_a_release(tmp_path):
     schema = Schema.parse('[table]\nmax_rows = 1000\n\n[columns.a]\nkind = "integer"\nmin = 0\nmax = 3\n')
-    found = pipeline.synthesize(
+    found = synthesize_api.synthesize(
         pa.table({"a": [0, 1, 1, 3]}),
         schema=schema,
         epsilon=MAX_EPSILON,

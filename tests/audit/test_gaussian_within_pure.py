@@ -18,7 +18,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from populace.audit.replay import NoisyAnswer
 from populace.core.marginals import Marginal
 from populace.methods.stability.stability import STABILITY
 from populace.privacy.accounting.budget import Budget
@@ -27,6 +26,7 @@ from populace.privacy.accounting.partition_selection import delta_price
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.audit import mechanism_mutants as mutants
+from tests.audit.replay import NoisyAnswer
 from tests.audit.transcripts import Case, whole_run
 
 UNITS = [

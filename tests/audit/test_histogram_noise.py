@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from populace.api import measure as measure_api
 from populace.api import reservation
-from populace.api import synthesize as pipeline
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount, PartitionSelection
 from populace.schema.schema import Schema
 from tests.audit.test_noise_scale import Scaled, within
@@ -44,7 +44,7 @@ def run(codes, *, method, factor, sizes, relation="add-remove", rows=1, epsilon=
     text += "".join(COLUMN.format(name=name, last=size - 1) for name, size in sizes.items())
     frame = pa.table({**codes, "p": [f"u{n}" for n in range(len(next(iter(codes.values()))))]})
     with patch.object(reservation, "Ledger", Workspace):
-        return pipeline.measure(
+        return measure_api.measure(
             frame,
             schema=Schema.parse(text),
             epsilon=epsilon,

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from populace.audit.replay import privacy_loss
 from populace.privacy.accounting.mechanisms import Exponential
+from tests.audit.replay import privacy_loss
 from tests.audit.tiny_tables import Rows, run_twin
 
 EMPTY = Rows()

@@ -11,13 +11,13 @@ from unittest.mock import patch
 
 import pytest
 
-from populace.api import synthesize as pipeline
-from populace.audit.replay import RecordingNoise
+from populace.api import measure as measure_api
 from populace.methods.workload import Workload
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.exact_losses import Leak, Waste, check_noise
+from tests.audit.replay import RecordingNoise
 from tests.audit.transcripts import Case, check, decoy, whole_run
 
 QUERIES = """
@@ -62,7 +62,7 @@ def listed():
     def asked(given):
         return lambda schema: Workload.parse(QUERIES, schema=schema)
 
-    with patch.object(pipeline, "resolve_workload", asked):
+    with patch.object(measure_api, "resolve_workload", asked):
         yield
 
 

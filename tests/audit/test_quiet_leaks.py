@@ -274,7 +274,7 @@ def frame(rows):
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_synthetic_rows_follow_the_noisy_count_for_frames_too(tmp_path, library):
     from populace.api.synthesize import synthesize
-    from populace.audit.replay import RecordingNoise, ReplayingNoise
+    from tests.audit.replay import RecordingNoise, ReplayingNoise
 
     schema = Schema.parse(SMALL)
     native = {
@@ -343,7 +343,7 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
 
 
 def test_an_account_without_a_name_has_the_stem_of_the_file():
-    from populace.api.reservation import default_dataset
+    from populace.api.request import default_dataset
 
     assert default_dataset("/secret/folder/people.csv") == "people"
 
@@ -355,7 +355,7 @@ def test_empty_and_missing_ids_together_are_left_out():
 
 @pytest.mark.parametrize("zero", [0, "0", 0.0, Fraction(0)])
 def test_delta_zero_means_zero_all_the_way(tmp_path, zero):
-    from populace.api.synthesize import measure
+    from populace.api.measure import measure
     from populace.privacy.accounting.privacy_loss import Currency
 
     record = measure(

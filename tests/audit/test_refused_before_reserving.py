@@ -15,17 +15,19 @@ from populace.privacy.sensitivity.poststratification import Binning
 from populace.private import capacity as room
 from populace.private.dry_run import EmptyTableOracle
 from populace.schema.schema import Schema
-from populace.survey.calibration.calibrated_counts import (
+from populace.survey.calibration.calibrated_counts import answer_count_plan
+from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
+    CountPlan,
     PopulationCount,
-    estimate_counts,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.queries.queries import Queries
 from populace.survey.smooth_questions import BinChoice
 from populace.survey.survey_oracle import SurveyOracle
+from tests.helpers.survey_oracle import estimate_counts
 
 SCHEMA = """
 {table}
@@ -113,15 +115,21 @@ def test_counts_without_an_epsilon_for_smooth_noise_are_refused_before_the_table
 
 
 def test_what_can_be_asked_passes_the_empty_table():
-    empty = EmptyTableOracle(schema=Silent.schema, budget=Silent(10).budget)
-    assert len(many(empty)) == 200
+    totals = ControlTotals(by=Marginal(("SEX",)), populations=(Fraction(500_000),) * 2, binnings=())
+    plan = CountPlan.of(
+        [PopulationCount(name=str(number), where=f"AGE == {number % 10}") for number in range(200)],
+        calibration=Calibration(controls=(totals,)),
+        schema=Silent.schema,
+        budget=Silent(10).budget,
+    )
+    assert len(answer_count_plan(EmptyTableOracle(schema=Silent.schema), plan=plan)) == 200
 
 
 def test_the_empty_table_refuses_what_the_barrier_refuses():
     """The same checks, not other ones that say the same: here of populations and of columns."""
-    empty = EmptyTableOracle(schema=Silent.schema, budget=Silent(10).budget)
+    empty, budget = EmptyTableOracle(schema=Silent.schema), Silent(10).budget
     whole = Binning(name="whole", bins=((0, 1),))
     for by, population in (("SEX", Fraction(1, 10**18)), ("NONE", Fraction(1))):
         choice = BinChoice(by=Marginal((by,)), binnings=(whole,), populations=(population,) * 2)
         with pytest.raises(UsageError):
-            empty.choose_bins(choice, mechanism=empty.budget.choice(Fraction(1), choices=1))
+            empty.choose_bins(choice, mechanism=budget.choice(Fraction(1), choices=1))

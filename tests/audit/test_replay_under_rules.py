@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from populace.api.synthesize import release_from
-from populace.audit.replay import check_sensitivities
+from populace.api.generate import release_from
 from populace.methods.fit_measurements import fit
 from populace.schema.codec.table_codec import TableCodec
+from tests.audit.replay import check_sensitivities
 from tests.audit.tiny_tables import SCHEMA, neighbour_pairs, run_twin
 
 RULED = (

@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.audit.replay import NoisyAnswer, privacy_loss
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, PartitionSelection
 from populace.privacy.accounting.partition_selection import delta_price
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.audit.replay import NoisyAnswer, privacy_loss
 from tests.audit.unit_keys import UNITS, held, neighbours, telling
 
 KEYS = ("common", "x", "y", "z")

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.api import reservation
-from populace.api.synthesize import measure
-from populace.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
+from populace.api.measure import measure
 from populace.cli.main import main
 from populace.privacy.accounting.gaussian_dp import discrete_gaussian_mu_squared
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
+from tests.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 from tests.audit.transcripts import Workspace
 
 TEXT = """

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.core.errors import DataError, ResourceError, Terminated, UsageError
 from populace.private.private_table import PrivateTable
 from populace.private.redact import redact_row_errors

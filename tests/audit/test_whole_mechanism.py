@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
 from populace.core.transcript import Transcript
 from populace.methods.method import DeltaUse
 from populace.methods.registry import METHODS as ALL
@@ -22,7 +21,9 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.exact_losses import Leak, Waste, allowed, check_noise
+from tests.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
 from tests.audit.transcripts import Case, check, decoy, met, recorded, whole_run
+from tests.helpers.sampled_cases import by_effort
 
 # Rows and seeds of the runs whose transcripts are played; estimates of few rows let scores both rise and fall.
 DECOYS = ((5, 1), (12, 2), (60, 3))
@@ -256,9 +257,8 @@ def drawn(method, *, runs):
     ]
 
 
-@pytest.mark.parametrize("runs", [12, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", by_effort(slow=12, full=50))
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.slow
 def test_noise_is_drawn_as_the_ledger_says(method, runs):
     """False alarms: below 1e-8 for each method, however many runs."""
     check_noise(drawn(method, runs=runs), verbs=DRAWN[method][2])

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from populace.api import reservation
-from populace.api.synthesize import measure
-from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
+from populace.api.measure import measure
 from populace.measurements.measurements import Measurements
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
+from tests.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 from tests.audit.transcripts import Workspace
 
 SCHEMA = """

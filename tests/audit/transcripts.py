@@ -19,9 +19,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from populace.api import measure as measure_api
 from populace.api import reservation
-from populace.api import synthesize as pipeline
-from populace.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 from populace.core.errors import OverBudget, PopulaceError
 from populace.core.marginals import Candidates, Marginal
 from populace.methods.registry import find_method
@@ -37,6 +36,7 @@ from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from tests.audit.exact_losses import Leak, Waste, allowed, lost
+from tests.audit.replay import NoisyAnswer, RecordingNoise, ReplayingNoise
 
 Record = tuple[int, ...]
 Unit = tuple[Record, ...]
@@ -254,10 +254,10 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
 
     with (
         patch.object(reservation, "Ledger", Workspace),
-        patch.object(pipeline, "Barrier", barrier),
+        patch.object(measure_api, "Barrier", barrier),
         patch("populace.methods.registry.METHODS", {case.method: replace(method, measure=insistent)}),
     ):
-        found = pipeline.measure(
+        found = measure_api.measure(
             case.frame(table),
             schema=case.schema,
             epsilon=case.epsilon,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from populace.api.stage_folders import load_measurements, load_model
 from populace.cli.main import main
-from populace.cli.stages import load_measurements, load_model
 from populace.core.errors import ReleaseError
 from tests.cli.workspace import Workspace
 

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 import populace as pp
-from populace.api import synthesize as pipeline
-from populace.cli import stages
+from populace.api import generate as generate_api
+from populace.api import measure as measure_api
+from populace.api import stage_folders as stages
+from populace.api import synthesize as synthesize_api
 from populace.cli.main import main
 from populace.measurements.measurements import Batch, Measurement, Measurements
 from populace.methods import mst
 from populace.privacy.ledger.ledger import Ledger
 from populace.private.barrier import Barrier
 from populace.private.engines.memory_engine import MemoryEngine
-from populace.release.bundle import Release
 from tests.cli.workspace import SCHEMA, Workspace
 from tests.helpers.sampled_cases import sample_cases
 
@@ -30,12 +31,16 @@ def failing(failure: BaseException) -> Callable[..., object]:
     return fail
 
 
+PLACES = ("populace.api.synthesize.fit", "populace.api.generate.draw_tables")
 FAILURES = [(MemoryError(), 4), (OSError(28, "full"), 4), (KeyboardInterrupt(), 130), (KeyError(), 1)]
 
 
 @pytest.mark.parametrize(
     ("where", "failure", "code"),
-    sample_cases([(where, *told) for where in ("fit", "draw_tables", "save") for told in FAILURES], to=4),
+    sample_cases(
+        [(where, *told) for where in (*PLACES, "populace.release.bundle.Release.save") for told in FAILURES],
+        to=4,
+    ),
 )
 def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     where: str,
@@ -46,7 +51,7 @@ def test_a_failure_after_the_spend_keeps_the_measurements_and_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(Release if where == "save" else pipeline, where, failing(failure))
+        patched.setattr(where, failing(failure))
         assert workspace.synth(out="release") == code
     kept = workspace.folder / "release-measured"
     assert f"kept in {kept}" in capsys.readouterr().err
@@ -69,7 +74,7 @@ def test_what_is_kept_is_on_disk_before_the_work_begins_and_gone_when_it_is_done
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Measurements] = []
-    fit = pipeline.fit
+    fit = synthesize_api.fit
 
     def looked(measurements: Measurements, **options: object) -> object:
         seen.append(Measurements.load(workspace.folder / "release-measured-2"))
@@ -79,7 +84,7 @@ def test_what_is_kept_is_on_disk_before_the_work_begins_and_gone_when_it_is_done
     earlier = workspace.folder / "release-measured"
     earlier.mkdir()
     (earlier / "mine.txt").write_text("mine")
-    monkeypatch.setattr(pipeline, "fit", looked)
+    monkeypatch.setattr(synthesize_api, "fit", looked)
     assert workspace.synth(out="release") == 0
     assert seen[0].record.run == Ledger.existing(workspace.ledger).runs("people")[-1].run
     assert sorted(path.name for path in workspace.folder.glob("release*")) == ["release", "release-measured"]
@@ -109,7 +114,7 @@ def test_measure_keeps_what_it_cannot_save(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "save_measurements", failing(failure))
+        patched.setattr("populace.api.publish.save_measurements", failing(failure))
         assert measure(workspace, method="independent") == code
     kept = workspace.folder / "measured-measured"
     assert f"kept in {kept}" in capsys.readouterr().err
@@ -129,9 +134,9 @@ def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
             raise OSError(28, "full")
         full(measurements, folder, **options)
 
-    monkeypatch.setattr(stages, "write_measurements", write)
+    monkeypatch.setattr("populace.api.safety_net.write_measurements", write)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: workspace.path("temporary"))
-    monkeypatch.setattr(pipeline, "fit", failing(MemoryError()))
+    monkeypatch.setattr(synthesize_api, "fit", failing(MemoryError()))
     (workspace.folder / "books").mkdir()
     workspace.ledger.rename(workspace.folder / "books" / "ledger.db")
     assert workspace.synth(ledger=workspace.path("books/ledger.db")) == 4
@@ -210,7 +215,7 @@ def test_answers_about_domains_are_kept_when_a_later_question_fails(
 
 def test_in_python_the_exception_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "people.csv").write_text("sex,age\nf,3\nm,4\n")
-    monkeypatch.setattr(pipeline, "draw_tables", failing(MemoryError()))
+    monkeypatch.setattr(generate_api, "draw_tables", failing(MemoryError()))
     with pytest.raises(MemoryError) as caught:
         pp.synthesize(
             tmp_path / "people.csv",
@@ -224,7 +229,7 @@ def test_in_python_the_exception_holds_them(tmp_path: Path, monkeypatch: pytest.
     assert "measurements" in caught.value.__notes__[0]
     assert f"are booked in {tmp_path / 'l.db'}" in caught.value.__notes__[1]
     monkeypatch.undo()
-    assert pipeline.complete(measurements).statement["epsilon"] == 1
+    assert pp.generate(pp.fit(measurements)).statement["epsilon"] == 1
 
 
 def test_in_python_a_question_that_fails_in_the_middle_leaves_the_answers_so_far(
@@ -234,9 +239,9 @@ def test_in_python_a_question_that_fails_in_the_middle_leaves_the_answers_so_far
     monkeypatch.setattr(mst, "measure_tree", failing(KeyboardInterrupt()))
     options = {"schema": pp.Schema.parse(SCHEMA), "epsilon": 1, "delta": "1e-6", "ledger": tmp_path / "l.db"}
     with pytest.raises(KeyboardInterrupt) as caught:
-        pipeline.measure(tmp_path / "people.csv", method="mst", **options)
+        measure_api.measure(tmp_path / "people.csv", method="mst", **options)
     assert len(caught.value.measurements.items) == 3  # type: ignore[attr-defined]
     assert len(caught.value.__notes__) == 2
     with pytest.raises(pp.OverBudget) as refused:
-        pipeline.measure(tmp_path / "people.csv", method="mst", **options)
+        measure_api.measure(tmp_path / "people.csv", method="mst", **options)
     assert not hasattr(refused.value, "__notes__")

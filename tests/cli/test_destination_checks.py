@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from populace.api import synthesize as pipeline
-from populace.cli import safety_net
+from populace.api import publish, safety_net
+from populace.api import synthesize as synthesize_api
 from populace.cli.main import main
 from populace.core.errors import ResourceError
 from populace.measurements.measurements import Measurements
 from populace.methods.independent import INDEPENDENT
-from populace.release.folder import destination
 from tests.cli.workspace import Workspace
 
 NAMES = ["x" * 250, os.fsdecode(b"caf\xe9"), "new/deeper/still", "there", "there/../late"]
@@ -40,7 +39,7 @@ def test_odd_folders_hold_what_was_paid_for(
     assert run("measure", workspace, name) == 0
     assert Measurements.load(workspace.folder / name).record.finished
     shutil.rmtree(workspace.folder / name)
-    monkeypatch.setattr(pipeline, "fit", None)
+    monkeypatch.setattr(synthesize_api, "fit", None)
     assert run("synth", workspace, name) == 1
     beside = Path(os.path.realpath(name)).parent
     (kept,) = beside.glob("*-measured")
@@ -70,14 +69,14 @@ def test_a_run_that_is_refused_leaves_no_folder(verb: str, workspace: Workspace)
 def test_without_a_place_to_keep_what_is_paid_for_nothing_is_paid(
     workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries, tried = workspace.entries, destination.check_destination
+    entries, tried = workspace.entries, safety_net.check_destination
 
     def beside_refused(folder: Path) -> None:
         if "measured" in folder.name:
             raise ResourceError("full.", hint="make room")
         tried(folder)
 
-    monkeypatch.setattr(destination, "check_destination", beside_refused)
+    monkeypatch.setattr(safety_net, "check_destination", beside_refused)
     assert run("synth", workspace, workspace.path("release")) == 4
     assert "no place to keep" in capsys.readouterr().err
     assert workspace.entries == entries
@@ -86,7 +85,7 @@ def test_without_a_place_to_keep_what_is_paid_for_nothing_is_paid(
 def test_a_race_for_one_folder_loses_no_measurements(
     workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, measured = workspace.folder / "out", pipeline.measure
+    out, measured = workspace.folder / "out", publish.measure_request
 
     def overtaken(*args: object, **options: object) -> Measurements:
         found = measured(*args, **options)
@@ -94,7 +93,7 @@ def test_a_race_for_one_folder_loses_no_measurements(
         (out / "theirs").write_text("theirs")
         return found
 
-    monkeypatch.setattr(pipeline, "measure", overtaken)
+    monkeypatch.setattr(publish, "measure_request", overtaken)
     assert run("measure", workspace, str(out)) == 4
     assert f"kept in {workspace.folder / 'out-measured'}" in capsys.readouterr().err
     assert Measurements.load(workspace.folder / "out-measured").record.finished
@@ -105,13 +104,13 @@ def test_a_race_for_one_folder_loses_no_measurements(
 def test_a_signal_between_the_last_answer_and_the_first_file_loses_nothing(
     verb: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = pipeline.measure
+    measured = publish.measure_request
 
     def interrupted(*args: object, **options: object) -> Measurements:
         measured(*args, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "measure", interrupted)
+    monkeypatch.setattr(publish, "measure_request", interrupted)
     assert run(verb, workspace, "out") == 130
     assert Measurements.load(workspace.folder / "out-measured").record.finished
 

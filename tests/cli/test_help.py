@@ -27,7 +27,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == bare
     for verb in VERBS:
         assert f"\n  {verb} " in bare
-    assert "Exit codes: 0 done" in bare
+    assert "Exit codes:\n  0 done" in bare
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
@@ -37,7 +37,7 @@ def test_help_explains_every_option(words: list[str], capsys: pytest.CaptureFixt
     options = [line for line in text.splitlines() if line.startswith("  --")]
     assert options
     if len(words) == 1:
-        assert f"    populace {words[0]}" in text, "no example"
+        assert f"\n  populace {words[0]}" in text, "no example"
 
 
 def test_help_loads_no_library_of_numbers() -> None:

@@ -96,7 +96,7 @@ class TestWhichAccount:
         assert workspace.synth() == 0
         assert "WARNING" not in capsys.readouterr().err
         shutil.copy(workspace.path("people.csv"), workspace.path("others.csv"))
-        assert workspace.synth("others.csv", out=workspace.path("second"), delta="2") == 2
+        assert workspace.synth("others.csv", out=workspace.path("second"), implicates="101") == 2
         assert "other accounts with the same schema: 'people'" in capsys.readouterr().err
         assert self.accounts(workspace) == ["people"]
         assert workspace.synth("others.csv", out=workspace.path("second")) == 0

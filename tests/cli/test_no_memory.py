@@ -23,16 +23,6 @@ from tests.cli.workspace import Workspace
 LOADER = "/lib/libarrow.so: failed to map segment from shared object"
 
 
-def test_pyarrow_is_not_loaded_where_numpy_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on without NumPy, and whoever needs that next fails in words that say nothing of memory."""
-    finder = start.NumpyFirst()
-    finder.find_spec("pyarrow")
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    finder.find_spec("pyarrow.lib")
-    with pytest.raises(ImportError):
-        finder.find_spec("pyarrow")
-
-
 @pytest.mark.parametrize(
     "failure",
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from populace.api.stage_folders import load_measurements
 from populace.cli.main import main
-from populace.cli.stages import load_measurements
 from populace.core.errors import PopulaceError
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger

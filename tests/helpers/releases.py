@@ -16,6 +16,7 @@ from populace.privacy.accounting.mechanisms import Exponential, Noise, Spend
 from populace.privacy.ledger.ledger import Ledger
 from populace.release.bundle import Release
 from populace.release.synthetic_rows import draw_tables
+from populace.release.table_files import find_frame_library, table_format_like
 from populace.schema.codec.decoder import encode_values
 from populace.schema.schema import Schema
 from populace.simulation.population import simulate_population
@@ -103,11 +104,12 @@ def make(
     model = fit(measurements)
     count = round(model.total) if rows is None else rows
     (table,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
-    return Release.made(
-        table=table,
+    return Release(
+        synthetic=table,
         measurements=measurements,
         model=model,
         seed=seed,
         rows_asked=rows,
-        like=like,
+        library=find_frame_library(like),
+        format=table_format_like(like),
     )

@@ -1,4 +1,4 @@
-"""Long lists of cases: some are tried in every run, the others by `make test-slow`."""
+"""Long lists of cases: some are tried in every run, others by `make test-slow`, and all by `make test-full`."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def sample_cases(cases: Iterable[Any], *, to: int) -> list[Any]:
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for number, case in enumerate(cases)
     ]
+
+
+def by_effort(*, slow: Any, full: Any) -> list[Any]:
+    """Return how much is tried by `make test-slow`, and how much by `make test-full`."""
+    return [pytest.param(slow, marks=pytest.mark.slow), pytest.param(full, marks=pytest.mark.full)]

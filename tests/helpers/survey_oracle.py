@@ -13,12 +13,14 @@ from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
+from populace.survey.calibration.calibrated_counts import answer_count_plan
+from populace.survey.calibration.count_plan import Calibration, CountPlan, PopulationCount
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.sums import STEPS, Sum
-from populace.survey.survey_oracle import SumBatch, SurveyOracle
+from populace.survey.survey_oracle import SumBatch
 from populace.survey.variance.sampled_rows import SampledRows
 
 
@@ -90,6 +92,20 @@ def plan_queries(design: Design, queries: Queries, *, epsilon: int = 40) -> Quer
     return QueryPlan.of(design, queries, budget=budget)
 
 
-def answer_directly(oracle: SurveyOracle, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
+def answer_directly(oracle: Any, *, design: Design, queries: Queries) -> tuple[Estimate, ...]:
     """Plan queries for the budget of an oracle, and ask it."""
     return answer_queries(oracle, plan=QueryPlan.of(design, queries, budget=oracle.budget))
+
+
+def estimate_counts(
+    oracle: Any,
+    counts: Sequence[PopulationCount],
+    *,
+    calibration: Calibration,
+    share: Fraction = Fraction(1),
+) -> tuple[Estimate, ...]:
+    """Plan counts for a share of the budget of an oracle, and ask it."""
+    plan = CountPlan.of(
+        counts, calibration=calibration, schema=oracle.schema, budget=oracle.budget, share=share
+    )
+    return answer_count_plan(oracle, plan=plan)

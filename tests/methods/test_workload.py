@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, UsageError
 from populace.core.marginals import Domain
 from populace.methods import workload

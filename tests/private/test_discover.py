@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.core.errors import InternalError, OverBudget, UsageError
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, PartitionSelection

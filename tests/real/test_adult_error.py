@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.methods.fit_measurements import fit
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise

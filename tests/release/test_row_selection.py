@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from populace.api.synthesize import measure, release_from, synthesize
+from populace.api.generate import release_from
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, SchemaError, UsageError
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
@@ -255,7 +257,9 @@ def failures(folder: Path) -> list[str]:
 
 
 def test_verify_finds_a_row_that_does_not_meet_it(fitted: tuple[Measurements, Model], tmp_path: Path) -> None:
-    release_from(*fitted, where="sex == 'f'", rows=20, seed=1, implicates=2).save(tmp_path / "out")
+    release_from(*fitted, where="sex == 'f'", rows=20, seed=1, implicates=2).save(
+        tmp_path / "out", format="csv"
+    )
     assert failures(tmp_path / "out") == []
     for name in ("synthetic.csv", "synthetic-2.csv"):
         path = tmp_path / "out" / name
@@ -289,7 +293,7 @@ def test_implicates_are_independent_draws_of_one_size(
     assert release.table.equals(release_from(*fitted, rows=200, seed=5).table), "the first is as if alone"
     more = release_from(*fitted, implicates=4, rows=200, seed=5)
     assert all(a.equals(b) for a, b in zip(release.tables, more.tables, strict=False))
-    release.save(tmp_path / "out")
+    release.save(tmp_path / "out", format="csv")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"synthetic.csv", "synthetic-2.csv", "synthetic-3.csv"} <= names
     assert "synthetic-4.csv" not in names
@@ -341,7 +345,7 @@ def test_a_manifest_from_before_is_read(tmp_path: Path) -> None:
 def test_verify_finds_missing_and_added_implicates(
     fitted: tuple[Measurements, Model], tmp_path: Path
 ) -> None:
-    release_from(*fitted, rows=10, seed=5, implicates=3).save(tmp_path / "out", report=False)
+    release_from(*fitted, rows=10, seed=5, implicates=3).save(tmp_path / "out", format="csv", report=False)
     for number in (1, 2, 4, 0, 101, 10**9):
         reseal(tmp_path / "out", implicates=number)
         assert failures(tmp_path / "out") in (["files"], ["statement"])

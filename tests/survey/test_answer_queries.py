@@ -11,11 +11,14 @@ import pytest
 
 from populace.core.errors import PopulaceError, SchemaError
 from populace.measurements.measurements import AnswerRecord
+from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
+from populace.survey.answer_queries import answer_queries
 from populace.survey.design.design import Design
 from populace.survey.estimate_notes import SUPPRESSED, VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
+from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumPlan
 from populace.survey.survey_transcript import SurveyRecorder, SurveyReplay
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
@@ -130,10 +133,10 @@ def asked(name: str, text: str = QUERIES) -> tuple[Design, Queries]:
 
 
 def played(
-    transcript: list[AnswerRecord], *, design: Design, queries: Queries, like: SurveyRecorder
+    transcript: list[AnswerRecord], *, design: Design, queries: Queries, budget: Budget
 ) -> tuple[Estimate, ...]:
-    player = SurveyReplay(transcript, schema=SCHEMA, budget=like.budget)
-    found = answer_directly(player, design=design, queries=queries)
+    player = SurveyReplay(transcript, schema=SCHEMA)
+    found = answer_queries(player, plan=QueryPlan.of(design, queries, budget=budget))
     player.finish()
     return found
 
@@ -236,19 +239,20 @@ def test_a_larger_share_means_less_noise() -> None:
     assert plain.shares[own] < eager.shares[own]
 
 
-def test_the_tape_gives_the_same_estimates_again_and_no_other() -> None:
+def test_the_transcript_gives_the_same_estimates_again_and_no_other() -> None:
     design, queries = asked("psus")
-    recorder = SurveyRecorder(FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6"))
-    found = answer_directly(recorder, design=design, queries=queries)
+    oracle = FakeSurvey(TABLE, schema=SCHEMA, epsilon="5", delta="1e-6")
+    recorder = SurveyRecorder(oracle)
+    found = answer_queries(recorder, plan=QueryPlan.of(design, queries, budget=oracle.budget))
     transcript = [AnswerRecord.from_json(each.to_json()) for each in recorder.transcript]
-    assert played(transcript, design=design, queries=queries, like=recorder) == found
+    assert played(transcript, design=design, queries=queries, budget=oracle.budget) == found
     for wrong in (
         transcript[1:],
         [*transcript[:1], *transcript],
         [replace(transcript[0], mechanism={"law": "other"}), *transcript[1:]],
     ):
         with pytest.raises(PopulaceError):
-            played(wrong, design=design, queries=queries, like=recorder)
+            played(wrong, design=design, queries=queries, budget=oracle.budget)
 
 
 def test_rows_are_not_told_apart_by_one_column_twice() -> None:

@@ -189,7 +189,7 @@ def test_one_set_of_totals_brings_no_noise_into_counts_made_inside_the_barrier()
         return ToldCells(sums=values, squares=values, noise=noise, step=1 / STEPS, square_step=1 / STEPS)
 
     sample = CalibratedSample(table=table, answer=told([40, 60, 50]))
-    counted = sample.counted(told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
+    counted = sample.count(told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
     assert counted.weight_noise().deviation > 10
     assert counted.population_noise().deviation == pytest.approx(0, abs=1e-9)
 

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from populace.api.reservation import as_schema, default_dataset, reserve, resolve_ledger
+from populace.api.request import RunRequest
+from populace.api.reservation import reserve
 from populace.core.errors import SchemaError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
-from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
+from populace.privacy.accounting.budget import Budget, Number
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
@@ -31,10 +32,7 @@ from populace.survey.survey_transcript import SurveyRecorder
 if TYPE_CHECKING:
     from populace.privacy.noise.noise_source import NoiseSource
 
-ESTIMATE_METHOD = "estimate"
 
-
-@run_state()
 def estimate(
     data: Any,
     *,
@@ -57,8 +55,29 @@ def estimate(
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
     An exception after the reservation says in its notes what was booked, and holds the noisy answers, as `answers`.
     """
-    spent, slack = parse_epsilon(epsilon), parse_delta(delta)
-    schema = as_schema(schema)
+    request = RunRequest.of(
+        data,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=None,
+        ledger=ledger,
+        dataset=dataset,
+        noise=noise,
+    )
+    return estimate_request(request, design=design, queries=queries, progress=progress)
+
+
+@run_state()
+def estimate_request(
+    request: RunRequest,
+    *,
+    design: Design | Path | str,
+    queries: Queries | Path | str,
+    progress: Progress | None = None,
+) -> Estimates:
+    """Return the estimates that a request asks for; see `estimate`."""
+    schema = request.schema
     check_domains_declared(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
         if not isinstance(given, kind | str | Path):
@@ -74,17 +93,12 @@ def estimate(
             hint="read all of them with one schema",
         )
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
-    plan = QueryPlan.of(design, queries, budget=Budget.of(spent, slack, unit=schema.unit))
+    plan = QueryPlan.of(design, queries, budget=Budget.of(request.epsilon, request.delta, unit=schema.unit))
     check_answerable(plan)
-    table = PrivateTable.of(data, schema=schema)
+    table = PrivateTable.of(request.data, schema=schema)
     run, source = reserve(
-        dataset or schema.dataset or default_dataset(data),
-        ledger=resolve_ledger(ledger),
-        noise=noise,
-        epsilon=spent,
-        delta=slack,
-        schema=schema,
-        method=ESTIMATE_METHOD,
+        request,
+        delta=request.delta,
         plan=Adaptivity.FIXED if plan.fixed else Adaptivity.ADAPTIVE,
     )
     (progress or silent)("adding up", 0.0)
@@ -112,7 +126,7 @@ def estimate(
         rows=rows,
         transcript=oracle.transcript,
         record=run.record(),
-        ledger=resolve_ledger(ledger).absolute(),
+        ledger=request.ledger.absolute(),
     )
 
 

@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from populace.cli import options
+from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, say
 from populace.core.errors import UsageError
 
+FOLDER = Option("[FOLDER]", "Where to look: not in folders within it.", Path, default=Path(), shown="here")
+DRY_RUN = Option("--dry-run", "Only list what would be removed.")
+LEDGER = Option(
+    "--ledger FILE", "The ledger of the runs: they may have kept what they paid for beside it.", Path
+)
 
-def clean(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="[FOLDER]", readable=False, help="Where to look: not in folders within it."),
-    ] = Path(),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger",
-            metavar="FILE",
-            readable=False,
-            help="The ledger of the runs: they may have kept what they paid for beside it.",
-        ),
-    ] = None,
-    json: options.Json = False,
-) -> None:
+
+@command(FOLDER, DRY_RUN, LEDGER, options.JSON)
+def clean(folder: Path, dry_run: bool, ledger: Path | None, json: bool) -> None:
     """Remove what interrupted runs left behind.
 
-    A run that is killed, or whose machine fails, can leave hidden folders that were not finished, some of which hold
-    private rows, and drafts of ledgers and keys. They lie beside what was to be written: in the folder of --out, of
-    --ledger and of --key; where --out named an empty folder that was there before, within it. Only what bears the mark
-    of populace and holds nothing else is removed, and nothing that was written within the last minute.
+    A run that is killed can leave hidden folders that were not finished, some of which hold private rows, and drafts of
+    ledgers and keys, beside --out, --ledger and --key. Only what bears the mark of populace and holds nothing else is
+    removed, and nothing that was written within the last minute.
 
-    Measurements, estimates and answers that are paid for are never removed: they are listed with the way to go on, also
-    where a run keeps them if nothing can be written beside --out: in the folder of the state of populace, beside the
-    ledger, and among the temporary files.
+    Measurements, estimates and answers that are paid for are never removed: they are listed with the commands that
+    continue from them, also where a run keeps them if nothing can be written beside --out.
 
-    \b
     Examples:
       populace clean
       populace clean /data/releases --dry-run
     """
-    from populace.cli.safety_net import list_recovery_folders
+    from populace.api.safety_net import list_recovery_folders
     from populace.privacy.ledger.ledger import default_ledger_path
     from populace.release.folder.leftovers import Fate, find_leftovers, find_paid_answers, remove_leftover
 

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from populace.core.progress import Progress, silent
@@ -78,6 +78,14 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def emit_result(result: Mapping[str, Any], *, json: bool) -> None:
+    """Write what a verb made to stdout: all of it for a machine, or the path that stands first."""
+    if json:
+        emit_json(result)
+    else:
+        emit(str(next(iter(result.values()))))
+
+
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
     """Yield a function `progress(stage, done)` that draws a bar on a terminal when the work takes long.
@@ -137,13 +145,3 @@ class _Bar:
             self._ended = True
             if self._drawn is not None:
                 self._drawn.stop()
-
-
-def check_table_options(*, rows: int | None, implicates: int, table_format: str | None) -> None:
-    """Refuse a number of rows or tables, or a format, that no release can have, before anything is spent."""
-    from populace.api.synthesize import check_row_count
-    from populace.release.table_files import parse_table_format
-
-    check_row_count(rows, implicates=implicates)
-    if table_format is not None:
-        parse_table_format(table_format)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from populace.cli import options
-from populace.cli.console import emit, emit_json, progress, say
+from populace.cli.command import Option, command
+from populace.cli.console import emit_result, progress, say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,30 +16,26 @@ if TYPE_CHECKING:
 EPSILON, DELTA = "1", "1e-9"
 
 
-def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", readable=False, help="The folder to write; an earlier demo is replaced."
-        ),
-    ] = Path("demo-release"),
-    json: options.Json = False,
-) -> None:
-    """Make a complete release from an invented population.
+OUT = Option(
+    "--out DIR", "The folder to write; an earlier demo is replaced.", Path, default=Path("demo-release")
+)
 
-    Nobody in it is real, so you can look at everything: the report, the statement, the noisy counts.
-    Beside the release lie its input, DIR.input/people.csv and DIR.input/schema.toml, for commands of your own,
-    and a ledger of the demo's own. The last line on stdout is the folder's path.
 
-    \b
+@command(OUT, options.JSON)
+def demo(out: Path, json: bool) -> None:
+    """Create a complete release from an invented population.
+
+    Nobody in it is real, so you can look at everything: the report, the statement, the noisy counts. Beside the release
+    lie its input, DIR.input/people.csv and DIR.input/schema.toml, and a ledger of the demo's own.
+
     Examples:
       populace demo
       populace demo --out /tmp/demo && xdg-open /tmp/demo/report.html
       populace synth demo-release.input/people.csv --schema demo-release.input/schema.toml \\
         --epsilon 1 --delta 1e-9 --out release
     """
-    from populace.api.synthesize import synthesize
-    from populace.cli.safety_net import safety_net
+    from populace.api.publish import publish_release
+    from populace.api.request import RowRequest, RunRequest
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.privacy.ledger.ledger import Ledger
     from populace.release.folder.destination import check_destination
@@ -61,19 +56,14 @@ def demo(
         Ledger.existing(ledger).grant(
             schema.dataset or "", epsilon=parse_epsilon(EPSILON), delta=parse_delta(DELTA)
         )
-    with safety_net(out, ledger=ledger), progress() as moved:
-        release = synthesize(
-            table, schema=schema, epsilon=EPSILON, delta=DELTA, ledger=ledger, progress=moved
-        )
-        moved("writing the report", 0.9)
-        release.save(out, format="csv")
+    request = RunRequest.of(table, schema=schema, epsilon=EPSILON, delta=DELTA, ledger=ledger)
+    with progress() as moved:
+        release = publish_release(request, RowRequest(), out, table_format="csv", progress=moved)
     say(f"{private} holds the invented people and their schema, for commands of your own")
     say(f"{ledger} is its ledger; `populace verify {out} --ledger {ledger}` compares the release with it")
     say(f"open {out / 'report.html'} in a browser; {out / 'statement.md'} says what is promised")
-    if json:
-        emit_json({"release": str(out), "input": str(private), "statement": release.statement})
-    else:
-        emit(str(out))
+    result = {"release": str(out), "input": str(private), "statement": release.statement}
+    emit_result(result, json=json)
 
 
 def write_input(table: pa.Table, folder: Path) -> Path:

@@ -3,103 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from populace.cli import options
-from populace.cli.console import emit, emit_json, progress, say
+from populace.cli.command import Option, command
+from populace.cli.console import emit, emit_json, emit_result, progress, say
 from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
     from populace.planning.expected_estimates import ExpectedError
     from populace.release.estimates_bundle import Estimates
 
-DesignFile = Annotated[
+DESIGN = Option(
+    "--design FILE",
+    "A design.toml: weights, strata, PSUs and what else says how rows were sampled.",
     Path,
-    typer.Option(
-        "--design",
-        metavar="FILE",
-        readable=False,
-        help="A design.toml: weights, strata, psus and what else says how rows were drawn.",
-    ),
-]
-QueriesFile = Annotated[
+    required=True,
+)
+QUERIES = Option(
+    "--queries FILE",
+    "A queries.toml: which statistics of which columns, for whom and by which groups.",
     Path,
-    typer.Option(
-        "--queries",
-        metavar="FILE",
-        readable=False,
-        help="A queries.toml: which statistics of which columns, for whom and by which groups.",
-    ),
-]
-Delta = Annotated[
-    str,
-    typer.Option(
-        "--delta",
-        metavar="D",
-        help="The failure probability allowed, such as 1e-9; with 0, privacy is pure, and many queries get more noise.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        readable=False,
-        help="The folder to write; it must be empty or not exist yet. Needed without --expect.",
-    ),
-]
-Expect = Annotated[
-    int | None,
-    typer.Option(
-        "--expect",
-        metavar="ROWS",
-        help="Estimate nothing: tell which privacy error to expect of each query in a sample of about so many rows, "
-        "which must be a public number. DATA is not opened, and nothing is spent.",
-    ),
-]
+    required=True,
+)
+DELTA = replace(
+    options.DELTA,
+    help="The failure probability to allow, such as 1e-9; with 0, pure ε-DP, and more noise for many queries.",
+    required=False,
+    default="0",
+)
+OUT = replace(options.OUT, help=f"{options.OUT.help} Needed without --expect.", required=False)
+EXPECT = Option(
+    "--expect ROWS",
+    "Print the expected privacy error of each query for a public number of rows. DATA is not opened, nothing is spent.",
+    options.whole(),
+)
 
 
+@command(
+    options.DATA,
+    options.SCHEMA,
+    DESIGN,
+    QUERIES,
+    options.EPSILON,
+    DELTA,
+    OUT,
+    EXPECT,
+    options.LEDGER,
+    options.DATASET,
+    options.NO_REPORT,
+    options.JSON,
+)
 def estimate(
-    data: options.Data,
-    schema: options.SchemaFile,
-    design: DesignFile,
-    queries: QueriesFile,
-    epsilon: options.Epsilon,
-    out: Out = None,
-    delta: Delta = "0",
-    expect: Expect = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_report: options.NoReport = False,
-    json: options.Json = False,
+    data: Path,
+    schema: Path,
+    design: Path,
+    queries: Path,
+    epsilon: str,
+    delta: str,
+    out: Path | None,
+    expect: int | None,
+    ledger: Path | None,
+    dataset: str | None,
+    no_report: bool,
+    json: bool,
 ) -> None:
-    """Estimate means, totals, shares and more of a survey's population.
+    """Estimate means, totals, shares and other statistics of a survey's population.
 
-    Each estimate comes with its sampling error, its privacy error and an interval for both together. The budget is
-    booked in the ledger before the first row is read. The release folder holds the estimates, the noisy sums behind
-    them, the privacy statement, a codebook, a report that opens offline, and a manifest. Its path is the last line on
-    stdout. If it fails after the budget was booked, what was answered by then is kept in a folder whose name ends in
-    -estimates or -answers.
+    Each estimate comes with its sampling error, its privacy error and a confidence interval for both together. The
+    budget is reserved in the ledger before the first row is read. If it fails after that, what was answered by then is
+    kept in a folder whose name ends in -estimates or -answers.
 
-    \b
     Examples:
-      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
-        --out found
-      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
-        --delta 1e-9 --out found
-      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml --epsilon 1 \\
-        --expect 20000
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
+        --epsilon 1 --delta 1e-9 --out estimates
+      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
+        --epsilon 1 --expect 20000
     """
-    from populace.api.estimate import estimate as run
-    from populace.api.reservation import default_dataset
+    from populace.api.publish import publish_estimates
+    from populace.api.request import RunRequest
     from populace.cli.account import find_account, print_balance
     from populace.cli.notes import note_weak_guarantee
-    from populace.cli.preload import ESTIMATES, ESTIMATES_REPORT, WRITING, load_modules
-    from populace.cli.safety_net import check_writable, safety_net
-    from populace.schema.schema import Schema
 
     if expect is not None:
         print_expected(
@@ -110,40 +96,20 @@ def estimate(
         raise UsageError(
             "there is no folder to write to.", hint="give --out, or --expect to see what a run gives"
         )
-    check_writable(out, ledger=ledger)
-    described = Schema.load(schema)
-    account = dataset or described.dataset or default_dataset(data)
-    found = find_account(account, ledger=ledger, schema=described)
-    note_weak_guarantee(epsilon=epsilon, delta=delta)
-    load_modules(*WRITING, *ESTIMATES, *(() if no_report else ESTIMATES_REPORT))
-    with safety_net(out, ledger=ledger) as net, progress() as moved:
-        estimates = run(
-            data,
-            schema=described,
-            design=design,
-            queries=queries,
-            epsilon=epsilon,
-            delta=delta,
-            ledger=ledger,
-            dataset=account,
-            progress=moved,
+    request = RunRequest.of(
+        data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
+    )
+    account = find_account(request)
+    note_weak_guarantee(request.epsilon, request.delta)
+    with progress() as moved:
+        estimates = publish_estimates(
+            request, out, design=design, queries=queries, report=not no_report, progress=moved
         )
-        net.keep()
-        moved("writing the release", 0.5)
-        estimates.save(out, report=not no_report)
-    print_balance(found)
+    print_balance(account)
     note_noise(estimates)
     note_population_mismatch(estimates)
-    if json:
-        emit_json(
-            {
-                "release": str(out),
-                "estimates": [row.to_json() for row in estimates.rows],
-                "statement": estimates.statement,
-            }
-        )
-    else:
-        emit(str(out))
+    rows = [row.to_json() for row in estimates.rows]
+    emit_result({"release": str(out), "estimates": rows, "statement": estimates.statement}, json=json)
 
 
 def print_expected(
@@ -152,14 +118,14 @@ def print_expected(
     """Write which privacy error each query will have, and what that rests on."""
     from populace.cli.notes import note_weak_guarantee
     from populace.planning.expected_estimates import assume_row_weight, predict_errors
-    from populace.privacy.accounting.budget import parse_delta
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.schema.schema import Schema
     from populace.survey.design.design import Design
     from populace.survey.queries.queries import Queries
 
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
-    note_weak_guarantee(epsilon=epsilon, delta=delta)
+    note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     found = predict_errors(
         schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
+from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, say
 from populace.cli.text_files import save_text
 from populace.core.errors import DataError
@@ -18,31 +17,27 @@ if TYPE_CHECKING:
     from populace.schema.imports.draft import ObservedCells
 
 
-def inspect(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", readable=False, help="A table: a CSV, Parquet or Arrow file.")
-    ],
-    out: options.SchemaOut,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--data-is-public",
-            help="Read the rows too, and write their values and ranges. Only for data that everybody may see.",
-        ),
-    ] = False,
-    ledger: options.KnownPrivate = None,
-    json: options.Json = False,
-) -> None:
-    """Write a draft of a schema: names, and declared types where the file has them.
+DATA = Option("DATA", "A table: a CSV, Parquet or Arrow file.", Path, required=True)
+PUBLIC = Option(
+    "--data-is-public",
+    "Read the rows too, and write their values and ranges. Only for data that everybody may see.",
+    name="public",
+)
 
-    No row is read. Every unknown is marked with "fill in", and the draft is no schema until that is done:
-    values and ranges come from a codebook, or are learnt with budget.
 
-    \b
+@command(DATA, options.SCHEMA_OUT, PUBLIC, options.KNOWN_PRIVATE, options.JSON)
+def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool) -> None:
+    """Draft a schema from the header of a file: names, and declared types where the file has them.
+
+    No row is read. Every unknown is marked with "fill in": values and ranges come from a codebook, or are learnt with
+    budget.
+
     Examples:
       populace inspect people.csv --out schema.toml
       populace inspect public-2018.csv --data-is-public --out schema.toml
     """
+    import numpy  # noqa: F401 (where memory is short, pyarrow would go on without it and fail later)
+
     from populace.private.read.rows_to_codes import open_source
     from populace.schema.imports.draft import (
         FROM_ROWS,
@@ -53,7 +48,7 @@ def inspect(
     )
 
     if public:
-        from populace.api.reservation import list_private_datasets, resolve_ledger
+        from populace.api.request import list_private_datasets, resolve_ledger
         from populace.private.public_table import check_not_private
 
         check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.account import note_new_ledger
+from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, say
 
 if TYPE_CHECKING:
@@ -18,55 +17,25 @@ if TYPE_CHECKING:
     from populace.privacy.ledger.ledger import Ledger
     from populace.privacy.ledger.run_record import RunRecord
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="""Open, show, extend and check budgets.
-
-    A ledger holds one account per dataset. A run reserves its budget there before it reads a row.
-
-    \b
-    Examples:
-      populace ledger init --dataset people --epsilon 3 --delta 1e-8
-      populace ledger show --dataset people
-      populace ledger grant --dataset people --epsilon 1 --delta 1e-9
-      populace ledger head
-      populace ledger verify --head "$KEPT"
-    """,
+ACCOUNT = Option("--dataset NAME", "The account: the dataset's name in the schema.", required=True)
+ONE_ACCOUNT = Option("--dataset NAME", "Only this account, with its runs.")
+MORE_DELTA = replace(options.DELTA, required=False, default="0")
+NEIGHBOURS = Option(
+    "--neighbours add-remove|replace-one",
+    "The neighbouring relation.",
+    options.choice("add-remove", "replace-one"),
+    default="add-remove",
 )
-
-Dataset = Annotated[
-    str, typer.Option("--dataset", metavar="NAME", help="The account: the dataset's name in the schema.")
-]
+HEAD = Option("--head NUMBER:HASH", "What `ledger head` printed earlier, or its hash alone.", name="kept")
 
 
-class Relation(Enum):
-    """Which tables count as neighbours, as it is typed."""
-
-    ADD_REMOVE = "add-remove"
-    REPLACE_ONE = "replace-one"
-
-
-@app.command()
-def init(
-    dataset: Dataset,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    neighbours: Annotated[
-        Relation,
-        typer.Option(
-            "--neighbours", metavar="add-remove|replace-one", help="Tables that must be hard to tell apart."
-        ),
-    ] = Relation.ADD_REMOVE,
-    ledger: options.LedgerFile = None,
-    json: options.Json = False,
-) -> None:
+@command(ACCOUNT, options.EPSILON, options.DELTA, NEIGHBOURS, options.LEDGER, options.JSON)
+def init(dataset: str, epsilon: str, delta: str, neighbours: str, ledger: Path | None, json: bool) -> None:
     """Open an account with a budget for all runs on a dataset.
 
-    Who is protected, a row or a person, is said in the schema: the first run fixes it for the account.
+    The privacy unit, a row or a person, is declared in the schema: the first run fixes it for the account.
 
-    \b
-    Example:
+    Examples:
       populace ledger init --dataset people --epsilon 3 --delta 1e-8
     """
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
@@ -80,27 +49,15 @@ def init(
     book = Ledger.open(path)
     if is_new:
         note_new_ledger(path)
-    book.open_account(
-        dataset,
-        epsilon=allowed,
-        delta=slack,
-        neighbours=Neighbours(neighbours.value),
-    )
+    book.open_account(dataset, epsilon=allowed, delta=slack, neighbours=Neighbours(neighbours))
     _show(book, dataset, json=json)
 
 
-@app.command()
-def grant(
-    dataset: Dataset,
-    epsilon: options.Epsilon,
-    delta: options.Delta = "0",
-    ledger: options.LedgerFile = None,
-    json: options.Json = False,
-) -> None:
-    """Give an account more; its promise becomes weaker by as much.
+@command(ACCOUNT, options.EPSILON, MORE_DELTA, options.LEDGER, options.JSON)
+def grant(dataset: str, epsilon: str, delta: str, ledger: Path | None, json: bool) -> None:
+    """Add to the budget of an account; its guarantee becomes weaker by as much.
 
-    \b
-    Example:
+    Examples:
       populace ledger grant --dataset people --epsilon 1 --delta 1e-9
     """
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
@@ -111,17 +68,10 @@ def grant(
     _show(book, dataset, json=json)
 
 
-@app.command()
-def show(
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="Only this account, with its runs.")
-    ] = None,
-    ledger: options.LedgerFile = None,
-    json: options.Json = False,
-) -> None:
+@command(ONE_ACCOUNT, options.LEDGER, options.JSON)
+def show(dataset: str | None, ledger: Path | None, json: bool) -> None:
     """Print what every account has left, or one account with its runs.
 
-    \b
     Examples:
       populace ledger show
       populace ledger show --dataset people
@@ -131,14 +81,13 @@ def show(
     _show(Ledger.existing(_ledger_path(ledger)), dataset, json=json)
 
 
-@app.command()
-def head(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
+@command(options.LEDGER, options.JSON)
+def head(ledger: Path | None, json: bool) -> None:
     """Print the number and the hash of the last entry, to be kept where nobody who writes the ledger can write.
 
     A ledger that was put back to an older state verifies. `populace ledger verify --head` with what was kept shows it.
 
-    \b
-    Example:
+    Examples:
       populace ledger head >> /elsewhere/heads.txt
     """
     from populace.privacy.ledger.ledger import Ledger
@@ -151,23 +100,13 @@ def head(ledger: options.LedgerFile = None, json: options.Json = False) -> None:
         emit(str(last))
 
 
-@app.command()
-def verify(
-    kept: Annotated[
-        str | None,
-        typer.Option(
-            "--head", metavar="NUMBER:HASH", help="What `ledger head` printed earlier, or its hash alone."
-        ),
-    ] = None,
-    ledger: options.LedgerFile = None,
-    json: options.Json = False,
-) -> None:
-    """Check every entry of the ledger against the chain of digests.
+@command(HEAD, options.LEDGER, options.JSON)
+def verify(kept: str | None, ledger: Path | None, json: bool) -> None:
+    """Check every entry of the ledger against the hash chain.
 
-    It leaves with exit code 2 when an entry was altered or is missing, or when the ledger does not hold the head that
-    was kept: then it was rolled back.
+    The exit code is 2 when an entry was altered or is missing, or when the ledger does not hold the head that was kept:
+    then it was rolled back.
 
-    \b
     Examples:
       populace ledger verify
       populace ledger verify --head "$(tail -n 1 /elsewhere/heads.txt)"
@@ -179,11 +118,28 @@ def verify(
     found = None if kept is None else book.find_head(kept)
     entries = book.verify()
     if json:
-        told = {} if found is None else {"head": str(found)}
-        emit_json({"ledger": str(path), "entries": entries, "verified": True} | told)
+        extra = {} if found is None else {"head": str(found)}
+        emit_json({"ledger": str(path), "entries": entries, "verified": True} | extra)
     else:
         held = "" if found is None else f", and entry {found.seq} is as it was kept"
         emit(f"{path}: {entries} entries, the chain is whole{held}")
+
+
+ledger = Group(
+    "ledger",
+    """Open, show, extend and check privacy budgets.
+
+    A ledger holds one account per dataset. A run reserves its budget there before it reads a row.
+
+    Examples:
+      populace ledger init --dataset people --epsilon 3 --delta 1e-8
+      populace ledger show --dataset people
+      populace ledger grant --dataset people --epsilon 1 --delta 1e-9
+      populace ledger head
+      populace ledger verify --head "$KEPT"
+    """,
+    (init, grant, show, head, verify),
+)
 
 
 def _ledger_path(given: Path | None) -> Path:

@@ -9,12 +9,18 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated
 
-import typer
-
+from populace.cli.command import (
+    HELP_FLAGS,
+    Command,
+    Group,
+    VerbMissing,
+    refuse_word,
+    render_help,
+    summarize,
+)
 from populace.cli.console import emit, say
-from populace.cli.start import INTERRUPTED, INTERRUPTED_HINT, INTERRUPTED_MESSAGE, signal_exit_code
+from populace.cli.start import INTERRUPTED_HINT, INTERRUPTED_MESSAGE, signal_exit_code
 from populace.cli.start import run as run
 from populace.core.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
 from populace.core.run_state import RunState, run_state
@@ -27,10 +33,7 @@ MAX_MESSAGE_LENGTH = 1000
 MIN_BYTES, MIN_BYTES_FILES_ONLY = 2**30, 2**29
 FILES_ONLY_VERBS, UNLIMITED_VERBS = ("inspect", "ledger", "schema"), ("clean",)
 
-# Some versions of typer use click, others carry a copy of it: this is ClickException in both.
-PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-
-# In the order of the help. Each is the module of its name, with a function of that name or an `app` of several.
+# In the order of the help. Each is the module of its name, with a command or a group of that name.
 VERBS = (
     "demo",
     "inspect",
@@ -48,70 +51,52 @@ VERBS = (
     "schema",
 )
 
-HELP = """Publish confidential microdata with a proven differential-privacy guarantee.
+INTRODUCTION = """Publish confidential microdata with a proven differential-privacy guarantee.
 
-    \b
-    First steps:
-      populace demo                                    a complete release from an invented population,
-                                                       and its people.csv and schema.toml to try things on
-      populace inspect people.csv --out schema.toml    a draft of a schema, from the header alone
-      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9    what to expect of it
-      populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
-      populace verify release                          check a release folder against its manifest
+First steps:
+  populace demo                                    a complete release from an invented population
+  populace inspect people.csv --out schema.toml    a draft of a schema, from the header alone
+  populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9
+  populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
+  populace verify release                          check a release folder against its manifest
 
-    \b
-    The same job in three stages, each reading and writing files:
-      populace measure people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out measured
-      populace fit measured --out model
-      populace generate model --out release
+The same job in three stages, each reading and writing files:
+  populace measure people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out measured
+  populace fit measured --out model
+  populace generate model --out release
 
-    \b
-    Estimates of a survey, with sampling and privacy errors:
-      populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
-        --epsilon 1 --delta 1e-9 --out estimates
-      populace weights release --totals design.toml --out survey.csv    a synthetic table as a survey file
-
-    \b
-    Exit codes: 0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget
-                4 environment (disk, memory, permissions), or the data failed after the budget was booked
-                130 interrupted (143 by SIGTERM) · 1 our bug
-    With --json, a failure is the last line on stderr: {"error": …, "hint": …, "exit_code": …}
-    """
+Exit codes:
+  0 done · 2 bad usage, schema, file or ledger (nothing spent) · 3 refused for budget · 1 our bug
+  4 environment (disk, memory, permissions), or the data failed after the budget was reserved
+  130 interrupted (143 by SIGTERM). With --json, a failure is the last line on stderr:
+  {"error": …, "hint": …, "exit_code": …}"""
 
 
-def build_parser(verbs: Sequence[str]) -> typer.Typer:
-    """Return the parser of these verbs."""
-    app = typer.Typer(
-        name="populace",
-        help=HELP,
-        add_completion=False,
-        add_help_option=False,
-        pretty_exceptions_enable=False,  # a pretty traceback can show private values
-        rich_markup_mode=None,  # plain help starts twice as fast
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    app.callback(invoke_without_command=True)(_root)
-    for verb in verbs:
-        module = import_module(f"populace.cli.{verb}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=verb)
-        else:
-            app.command(verb)(getattr(module, verb))
-    return app
+def load_command(verb: str) -> Command | Group:
+    """Return a verb; the others are not loaded."""
+    found: Command | Group = getattr(import_module(f"populace.cli.{verb}"), verb)
+    return found
 
 
-def _root(
-    context: typer.Context,
-    # Typer's own flag would load pydantic for every command, which takes as long as all the rest of --help.
-    show_help: Annotated[bool, typer.Option("--help", "-h", help="Show this message and exit.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
+def render_introduction() -> str:
+    """Return the help of the whole command: first steps, and every verb."""
+    verbs = [(verb, summarize(load_command(verb).doc)) for verb in VERBS]
+    options = [("--version", "Print the version."), ("-h, --help", "Show this page, or that of a verb.")]
+    tables = [("Commands", verbs), ("Options", options)]
+    return render_help("populace COMMAND …", INTRODUCTION, tables)
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """Run the verb that is named first."""
+    verb, *rest = arguments or ["--help"]
+    if verb == "--version":
         emit(VERSION)
-        raise typer.Exit
-    if show_help or context.invoked_subcommand is None:
-        emit(context.get_help())
-        raise typer.Exit
+    elif verb in HELP_FLAGS:
+        emit(render_introduction())
+    elif verb not in VERBS:
+        raise refuse_word(verb, VERBS, path="populace")
+    elif (page := load_command(verb)(rest, path=f"populace {verb}")) is not None:
+        emit(page)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,31 +142,23 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             warnings.simplefilter("once", NotCompiled)
             warnings.showwarning = _print_warning
         try:
-            # The parsers of the other verbs would take as long to make as a small file to read.
-            asked = [verb for verb in VERBS if verb in arguments[:1]]
-            code = build_parser(asked or VERBS)(
-                args=list(arguments), prog_name="populace", standalone_mode=False
-            )
+            run_command(arguments)
+        except VerbMissing as page:
+            say(page.message)
+            return USAGE
         except PopulaceError as refusal:
             if refusal.exit_code != ENVIRONMENT and (cause := environment_cause(refusal)) is not None:
                 return _report_environment(cause)
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
-        except PARSER_ERROR as mistake:
-            return _report_usage(mistake)
-        except (KeyboardInterrupt, Terminated, typer.Abort) as stop:
+        except (KeyboardInterrupt, Terminated) as stop:
             return _report_interrupt(signal_exit_code(stop))
         except (MemoryError, OSError) as failure:
             return _report_environment(environment_cause(failure) or failure)
-        except SystemExit:
-            # The parser leaves in this way, and in no other, where a reader of a pipe is gone.
-            return _report_environment(BrokenPipeError(errno.EPIPE, ""))
         except BaseException as failure:
             # A panic of a library in Rust is no Exception.
             cause = environment_cause(failure)
             return _report_bug(debug=debug) if cause is None else _report_environment(cause)
-    if code == INTERRUPTED:
-        return _report_interrupt(code)
-    return code if isinstance(code, int) else DONE
+    return DONE
 
 
 def _report_interrupt(code: int) -> Failure:
@@ -220,17 +197,6 @@ def _print_warning(message: object, category: type[Warning], *_: object, **__: o
     """Say on stderr what a warning says, if it is of the one kind that depends on no rows."""
     if issubclass(category, NotCompiled):
         say(f"note: {message}")
-
-
-def _report_usage(mistake: Exception) -> int | Failure:
-    """Tell what is wrong with the command line, and where its help is."""
-    context = getattr(mistake, "ctx", None)
-    command = context.command_path if context is not None else "populace"
-    if type(mistake).__name__ == "NoArgsIsHelpError":
-        say(context.get_help() if context is not None else "")
-        return USAGE
-    text = mistake.format_message() if hasattr(mistake, "format_message") else "the command line is wrong."
-    return Failure(message=text, hint=f"`{command} --help` shows how it is used", code=USAGE)
 
 
 def _report_environment(failure: MemoryError | OSError) -> Failure:

@@ -2,70 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from populace.cli import options
-from populace.cli.console import emit, emit_json, progress
+from populace.cli.command import command
+from populace.cli.console import emit_result, progress
+
+if TYPE_CHECKING:
+    from populace.api.request import RunRequest
 
 
-def measure(
-    data: options.Data,
-    schema: options.SchemaFile,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    out: options.Out,
-    method: options.Method = "auto",
-    workload: options.Workload = None,
-    public: options.Public = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    json: options.Json = False,
-) -> None:
-    """Take noisy counts of a private table, and pay for them.
+@command(options.RUN_REQUEST, options.OUT, options.JSON)
+def measure(request: RunRequest, out: Path, json: bool) -> None:
+    """Take noisy counts of a private table, charged to its privacy budget.
 
-    The first of three stages, and the only one that costs budget. What it writes may be published.
-    The next two, fit and generate, can be run again and again from the same measurements. If it fails after the
-    budget was booked, what was answered by then is kept in a folder whose name ends in -measured or -answers.
+    The first of three stages, and the only one that costs budget. What it writes may be published. The next two, fit
+    and generate, can be repeated at will. If it fails after the budget was reserved, what was answered by then is
+    kept in a folder whose name ends in -measured or -answers.
 
-    \b
-    Example:
+    Examples:
       populace measure people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out measured
       populace fit measured --out model
       populace generate model --out release
     """
-    from populace.api import synthesize as pipeline
-    from populace.cli.account import print_balance, start_run
-    from populace.cli.preload import WRITING, load_modules
-    from populace.cli.safety_net import check_writable, safety_net
-    from populace.cli.stages import save_measurements
+    from populace.api.publish import publish_measurements
+    from populace.cli.account import find_account, print_balance
+    from populace.cli.notes import note_before_run
 
-    check_writable(out, ledger=ledger)
-    described, found = start_run(
-        data,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        workload=workload,
-        public=public,
-        ledger=ledger,
-        dataset=dataset,
-    )
-    load_modules(*WRITING)
-    with safety_net(out, ledger=ledger), progress() as moved:
-        measurements = pipeline.measure(
-            data,
-            schema=described,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            workload=workload,
-            public=public,
-            ledger=ledger,
-            dataset=found.dataset,
-            progress=moved,
-        )
-        save_measurements(measurements, out)
-    print_balance(found)
-    if json:
-        emit_json({"measurements": str(out)})
-    else:
-        emit(str(out))
+    account = find_account(request)
+    note_before_run(request)
+    with progress() as moved:
+        publish_measurements(request, out, progress=moved)
+    print_balance(account)
+    emit_result({"measurements": str(out)}, json=json)

@@ -9,41 +9,52 @@ from typing import TYPE_CHECKING
 from populace.cli.console import say
 
 if TYPE_CHECKING:
+    from populace.api.request import RunRequest
     from populace.release.bundle import Release
     from populace.schema.schema import Schema
 
 WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 
 
-def note_weak_guarantee(*, epsilon: str, delta: str) -> None:
-    """Note on stderr, before anything is spent, where the numbers asked for promise little."""
-    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
-
-    if parse_epsilon(epsilon) > WEAK_EPSILON:
-        say(
-            f"note: epsilon {epsilon} promises little: one person may change the odds of a result by a factor "
-            f"of e^{epsilon} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
-        )
-    if parse_delta(delta) > WEAK_DELTA:
-        say(
-            f"note: delta {delta} is the chance that the promise fails entirely (hint: keep it far below one "
-            "over the number of people; 1e-9 costs little more)"
-        )
-
-
-def note_method(schema: Schema, *, method: str, public: bool, workload: object) -> None:
-    """Note on stderr, before anything is spent, what a method does not use, and what it would need to know."""
+def note_before_run(request: RunRequest) -> None:
+    """Note on stderr, before anything is spent, what the guarantee lacks and what the request leaves out."""
     from populace.methods.method import WorkloadUse
-    from populace.methods.registry import find_method
 
-    chosen = find_method(method)
-    if workload is not None and chosen.workload is WorkloadUse.NONE:
+    note_weak_guarantee(request.epsilon, request.delta)
+    method = request.synthesizer
+    if request.workload is not None and method.workload is WorkloadUse.NONE:
         say(
-            f"note: the method {method!r} measures the same whatever is wanted; --workload changes nothing (hint: use "
+            f"note: the method {method.name!r} does not use a workload; --workload changes nothing (hint: use "
             "--method auto, or leave it out)"
         )
-    for note in chosen.notes(schema, public):
+    for note in method.notes(request.schema, request.public is not None):
         say(f"note: {note}")
+    note_unread_columns(request.data, request.schema)
+
+
+def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
+    """Note on stderr where the numbers asked for promise little."""
+    from populace.release.statement.statement import format_exact
+
+    if epsilon > WEAK_EPSILON:
+        shown = format_exact(epsilon)
+        say(
+            f"note: epsilon {shown} promises little: one person may change the odds of a result by a factor "
+            f"of e^{shown} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
+        )
+    if delta > WEAK_DELTA:
+        say(
+            f"note: delta {format_exact(delta)} is the chance that the promise fails entirely (hint: keep it far below "
+            "one over the number of people; 1e-9 costs little more)"
+        )
+
+
+def note_missing_digests(folder: Path) -> None:
+    """Note on stderr that a stage's folder has no digests of its files."""
+    from populace.api.stage_folders import PARENTS_FILE, has_digests
+
+    if not has_digests(folder):
+        say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be told")
 
 
 def note_unread_columns(data: Path, schema: Schema) -> None:
@@ -61,6 +72,13 @@ def note_unread_columns(data: Path, schema: Schema) -> None:
     sure = can_be_header(names) and not all(map(is_like_value, wanted))
     if more and set(wanted) <= set(names) and sure:
         say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
+
+
+def note_release(release: Release) -> None:
+    """Note on stderr what is to be known about a release before it is published."""
+    note_capped_rows(release)
+    note_out_of_domain(release)
+    note_lost_in_noise(release)
 
 
 def note_out_of_domain(release: Release) -> None:

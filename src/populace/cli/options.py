@@ -2,175 +2,141 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+from populace.cli.command import Bundle, Option
 
-# `readable=False`: whether a file can be read is found out, and told, where it is read.
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", readable=False, help="The private table: a CSV or Parquet file.")
-]
-SchemaFile = Annotated[
+if TYPE_CHECKING:
+    from populace.api.request import RowRequest, RunRequest
+
+DEFAULT_LEDGER = "~/.local/state/populace/ledger.db"
+
+
+def whole(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers.
+
+    >>> whole(0)("12")
+    12
+    """
+    low = "" if least is None else f" from {least} on" if most is None else f" from {least} to {most}"
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"a whole number{low}") from None
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise ValueError(f"a whole number{low}")
+        return number
+
+    return parse
+
+
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """Return a parser of one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return text
+
+    return parse
+
+
+DATA = Option("DATA", "The private table: a CSV or Parquet file.", Path, required=True)
+SCHEMA = Option("--schema FILE", "A schema.toml, or a domain.json (column → size).", Path, required=True)
+EPSILON = Option("--epsilon E", "The privacy loss to allow, such as 1, 0.5 or 1/3.", required=True)
+DELTA = Option("--delta D", "The failure probability to allow, such as 1e-9; 0 for pure ε-DP.", required=True)
+OUT = Option("--out DIR", "The folder to write; it must be empty or not exist yet.", Path, required=True)
+METHOD = Option(
+    "--method NAME",
+    "The synthesizer: adaptive, aim, mst, independent, nist2018, dpsyn, field-groups, stability, histogram, "
+    "histogram-exponential, copula, gem, mwem, pmw or privbayes (docs/methods); auto is adaptive.",
+    default="auto",
+)
+WORKLOAD = Option(
+    "--workload pairs|triples|FILE",
+    "Which marginals should be accurate: all pairs, pairs and small triples, or those of a TOML file with weights. "
+    "It costs no budget.",
+    shown="triples",
+)
+PUBLIC = Option(
+    "--public FILE",
+    "A public table of the same schema, such as last year's release. It is read without protection: never give a "
+    "part of the private table.",
     Path,
-    typer.Option(
-        "--schema", metavar="FILE", readable=False, help="A schema.toml, or a domain.json (column → size)."
-    ),
-]
-Epsilon = Annotated[
-    str, typer.Option("--epsilon", metavar="E", help="The privacy loss to allow, such as 1, 0.5 or 1/3.")
-]
-Delta = Annotated[
-    str,
-    typer.Option(
-        "--delta", metavar="D", help="The failure probability to allow, such as 1e-9; 0 for pure privacy."
-    ),
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        metavar="NAME",
-        help="How to synthesize: adaptive (columns, and the pairs and triples that are worth their noise), aim "
-        "(marginals chosen round by round), gem (marginals that a generator network answers worst), "
-        "mwem (marginals that multiplicative weights answer worst), "
-        "pmw (marginals asked one by one), privbayes (a network: each column with its parents), copula (columns and "
-        "the correlations of all pairs), mst (columns and a tree of pairs), nist2018 (columns, then marginals that the "
-        "workload lists), independent (columns), "
-        "dpsyn (a public table, and what epsilon is worth measuring beside it), "
-        "field-groups (groups of columns that the schema declares), histogram or histogram-exponential (all columns "
-        "in one table), stability (rows that are frequent), or auto, which is adaptive.",
-    ),
-]
-Workload = Annotated[
-    str | None,
-    typer.Option(
-        "--workload",
-        metavar="pairs|triples|FILE",
-        help="Which marginals should be accurate: all pairs of columns, pairs and small triples, or those that "
-        "a TOML file lists with weights. It moves accuracy to where you need it and costs nothing more; only adaptive, "
-        "aim, gem, mwem, nist2018 and pmw heed it.",
-        show_default="triples",
-    ),
-]
-Public = Annotated[
-    Path | None,
-    typer.Option(
-        "--public",
-        metavar="FILE",
-        readable=False,
-        help="A table of the same schema that everybody may know, such as last year's release. It is used without "
-        "protection; never give a part of the private table.",
-    ),
-]
-Inference = Annotated[
-    str,
-    typer.Option(
-        "--inference",
-        metavar="tree|gum",
-        help="How rows come from what was measured: tree (the tables that tell most, joined in a model that rows are "
-        "drawn from and then fitted to all tables), or gum (the gradual update method: rows of single columns, moved "
-        "until they fit all tables). It costs nothing.",
-    ),
-]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        readable=False,
-        help="The ledger that is charged.",
-        show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
-    ),
-]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        metavar="NAME",
-        help="The account of the ledger that pays.",
-        show_default="the schema's dataset, or the name of the data file",
-    ),
-]
-KnownPrivate = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        readable=False,
-        help="The ledger whose accounts are private tables, which are refused as public ones. Nothing is charged.",
-        show_default="~/.local/state/populace/ledger.db (or under $XDG_STATE_HOME)",
-    ),
-]
-Rows = Annotated[
-    int | None,
-    typer.Option(
-        "--rows",
-        metavar="N",
-        help="Synthetic rows to make.",
-        show_default="the noisy number of rows, of those that meet --where",
-    ),
-]
-Where = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        metavar="EXPR",
-        help="Release only rows that meet a condition, such as \"AGE >= 65 and SEX == 'f'\", in the language of "
-        "universes. It is applied to the model, not to the data: every row drawn meets it, and it costs nothing.",
-    ),
-]
-Implicates = Annotated[
-    int,
-    typer.Option(
-        "--implicates",
-        metavar="M",
-        help="Draw so many tables from the one model, 1 to 100: synthetic.csv, synthetic-2.csv and so on. They cost "
-        "nothing more, and differ by the drawing of rows alone, not by the noise.",
-    ),
-]
-NoReport = Annotated[
-    bool,
-    typer.Option(
-        "--no-report",
-        help="Leave report.html out, which takes a second or two. Everything else in the folder stays the same.",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="N",
-        min=0,
-        max=2**64 - 1,
-        help="Repeats the drawing of rows from the model. It never reaches the noise.",
-        show_default="a fresh one, recorded in the manifest",
-    ),
-]
-TableFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="csv|parquet",
-        help="The file format of the synthetic table.",
-        show_default="as the input; csv from a model",
-    ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Write the result to stdout as JSON, and an error to stderr as JSON.")
-]
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", metavar="DIR", readable=False, help="The folder to write; it must be empty or not exist yet."
-    ),
-]
-SchemaOut = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        readable=False,
-        help="The schema.toml to write; it must not exist yet. - writes to stdout.",
-    ),
-]
+)
+INFERENCE = Option(
+    "--inference tree|gum",
+    "How rows are made: by a junction tree, or by gradual updates (GUM).",
+    default="tree",
+)
+LEDGER = Option("--ledger FILE", "The privacy ledger to charge.", Path, shown=DEFAULT_LEDGER)
+KNOWN_PRIVATE = replace(LEDGER, help="The ledger: tables with an account there are refused as public ones.")
+DATASET = Option(
+    "--dataset NAME",
+    "The account to charge.",
+    shown="the schema's dataset, or the data file's name",
+)
+ROWS = Option("--rows N", "How many synthetic rows.", whole(), shown="the noisy number of rows")
+WHERE = Option(
+    "--where EXPR",
+    "Release only rows that meet a condition, such as \"age >= 65 and sex == 'f'\". It conditions the model, not the "
+    "data, and costs no budget.",
+)
+IMPLICATES = Option(
+    "--implicates M",
+    "Draw 1 to 100 tables from the one model, at no further cost.",
+    whole(),
+    default=1,
+)
+FORMAT = Option(
+    "--format csv|parquet",
+    "The file format of the table.",
+    shown="as the input; csv from a model",
+    name="table_format",
+)
+SEED = Option(
+    "--seed N",
+    "Makes the sampling of rows repeatable, never the noise.",
+    whole(0, 2**64 - 1),
+    shown="drawn, and recorded",
+)
+NO_REPORT = Option("--no-report", "Leave out report.html, which takes a second or two.")
+JSON = Option("--json", "Print the result to stdout, and an error to stderr, as JSON.")
+SCHEMA_OUT = Option(
+    "--out FILE", "The schema.toml to write; it must not exist yet. - is stdout.", Path, required=True
+)
+
+
+def build_run_request(values: Mapping[str, Any]) -> RunRequest:
+    """Return what a run is asked for."""
+    from populace.api.request import RunRequest
+
+    return RunRequest.of(**values)
+
+
+def build_row_request(values: Mapping[str, Any]) -> RowRequest:
+    """Return which rows are asked for."""
+    from populace.api.request import RowRequest
+
+    return RowRequest(**values)
+
+
+RUN_REQUEST = Bundle(
+    "request",
+    (DATA, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
+    build_run_request,
+)
+ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

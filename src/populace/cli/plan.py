@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from populace.cli import options
+from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, progress, say
 from populace.cli.notes import note_weak_guarantee
 from populace.core.errors import UsageError
@@ -16,91 +15,79 @@ from populace.core.errors import UsageError
 MAX_PLAUSIBLE_ROWS = 10**10
 
 
+POPULATION = Option(
+    "--population N",
+    "About how many rows there are. It must be public: a published figure or a guess, not a count.",
+    options.whole(),
+    required=True,
+)
+EPSILON = replace(options.EPSILON, help=f"{options.EPSILON.help} Or give --target-error.", required=False)
+TARGET_ERROR = Option(
+    "--target-error X",
+    "Search for the smallest epsilon with which noise moves at most this share of the rows of a column to a wrong "
+    "code, on average over columns, such as 0.01.",
+    options.number,
+)
+SHARES = Option(
+    "--shares FILE",
+    "A CSV file of public shares: column, value and share (or percent, or count), as far as they are known. Errors are "
+    "then predicted much more closely.",
+    Path,
+)
+LIKE = Option(
+    "--like FILE",
+    "A public table of the same schema: whole runs are simulated on it, and the error of released rows is predicted.",
+    Path,
+)
+PUBLIC = Option(
+    "--public FILE", "Refused: plan without it; what a public table saves cannot be predicted.", Path
+)
+OUT = Option("--out DIR", "A new folder for plan.html and plan.json.", Path)
+
+
+@command(
+    options.SCHEMA,
+    POPULATION,
+    options.DELTA,
+    EPSILON,
+    TARGET_ERROR,
+    SHARES,
+    LIKE,
+    options.METHOD,
+    options.WORKLOAD,
+    options.KNOWN_PRIVATE,
+    PUBLIC,
+    OUT,
+    options.JSON,
+)
 def plan(
-    schema: options.SchemaFile,
-    population: Annotated[
-        int,
-        typer.Option(
-            "--population",
-            metavar="N",
-            help="About how many rows there are. It must be public: a published figure or a guess, not a count.",
-        ),
-    ],
-    delta: options.Delta,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="The privacy loss to allow, such as 1 or 0.5. It may be left out with --target-error.",
-        ),
-    ] = None,
-    target_error: Annotated[
-        float | None,
-        typer.Option(
-            "--target-error",
-            metavar="X",
-            help="Find the smallest epsilon with which the mean error of columns (total variation) is at most this, "
-            "such as 0.01.",
-        ),
-    ] = None,
-    shares: Annotated[
-        Path | None,
-        typer.Option(
-            "--shares",
-            metavar="FILE",
-            readable=False,
-            help="A CSV file of public shares of values: column, value and share (or percent, or count), for some "
-            "columns or all. It makes a plan much more precise. It is treated as public.",
-        ),
-    ] = None,
-    like: Annotated[
-        Path | None,
-        typer.Option(
-            "--like",
-            metavar="FILE",
-            readable=False,
-            help="A public table of the same schema. Whole runs are simulated on it, so that errors include dependence "
-            "that the model leaves out. It is treated as public.",
-        ),
-    ] = None,
-    method: options.Method = "auto",
-    workload: options.Workload = None,
-    ledger: options.KnownPrivate = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            "--public",
-            metavar="FILE",
-            readable=False,
-            help="Refused: what a public table saves depends on how like the private one it is.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            readable=False,
-            help="A new folder for plan.html and plan.json, if wanted.",
-        ),
-    ] = None,
-    json: options.Json = False,
+    schema: Path,
+    population: int,
+    delta: str,
+    epsilon: str | None,
+    target_error: float | None,
+    shares: Path | None,
+    like: Path | None,
+    method: str,
+    workload: str | None,
+    ledger: Path | None,
+    public: Path | None,
+    out: Path | None,
+    json: bool,
 ) -> None:
     """Predict the error, time and memory of a run, before anything is spent.
 
-    It reads no private row and books nothing. The method is simulated on populations that are invented from the schema,
-    with as much noise as the budget buys. Errors are total variation: the share of rows in the wrong cell.
+    No private row is read. The method runs on populations simulated from the schema, from uneven to even ones, with as
+    much noise as the budget buys. Errors are total variation: the share of rows that noise moves to a wrong cell.
 
-    \b
     Examples:
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9
       populace plan --schema schema.toml --population 50000 --target-error 0.01 --delta 1e-9
-      populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --shares published.csv
       populace plan --schema schema.toml --population 50000 --epsilon 1 --delta 1e-9 --like survey-2018.csv
     """
     from populace.planning.plan import plan as make_plan
     from populace.planning.plan_text import format_plan
+    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
 
     if out is not None:
         from populace.release.folder.destination import check_destination
@@ -114,7 +101,7 @@ def plan(
             hint="leave --public out, which plans for a run without it; --like simulates runs on a public table",
         )
     if epsilon is not None:
-        note_weak_guarantee(epsilon=epsilon, delta=delta)
+        note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     if population > MAX_PLAUSIBLE_ROWS:
         say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (shares, like):

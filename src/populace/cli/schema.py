@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from populace.cli import options
+from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, say
 from populace.cli.text_files import save_text
 
@@ -16,21 +15,6 @@ if TYPE_CHECKING:
     from populace.schema.columns.column import Column
     from populace.schema.schema import Schema
     from populace.schema.writer import TomlValue
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="""Check, show or import a schema.
-
-    A schema is the public description of a private table: columns, values, and who is protected.
-
-    \b
-    Examples:
-      populace schema check schema.toml
-      populace schema show domain.json
-      populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
-    """,
-)
 
 MAX_SHOWN = 6
 # What a key means that is not there and that no value can stand for.
@@ -45,11 +29,30 @@ COLUMN_KEYS = (
 )
 COLUMN_ABSENT = {"other": "whatever lies outside the domain becomes an empty cell"}
 
-File = Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A schema.toml or a domain.json.")]
+FILE = Option("FILE", "A schema.toml or a domain.json.", Path, required=True)
+SOURCE = Option(
+    "FILE",
+    "A domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 NIST challenge.",
+    Path,
+    required=True,
+)
+DICTIONARY = Option(
+    "--dictionary FILE",
+    "What the values mean: data_dictionary.json of the NIST excerpts, or codebook.cbk of the challenge.",
+    Path,
+)
+OVERLAY = Option(
+    "--overlay NAME|FILE",
+    "Universes, rules, functions and bins to lay over it: a TOML file, or one that comes with populace (nist-acs, "
+    "nist2018). May be repeated.",
+    repeated=True,
+)
+DATASET = Option("--dataset NAME", "The account of the ledger to charge.", shown="the data file's name")
+UNIT = Option("--unit WORD", "Who is protected, in a word.", shown="row")
 
 
-@app.command()
-def check(file: File, json: options.Json = False) -> None:
+@command(FILE, options.JSON)
+def check(file: Path, json: bool) -> None:
     """Read a schema and say whether it holds together; exit code 2 if not."""
     from populace.schema.schema import Schema
 
@@ -101,8 +104,8 @@ def find_impossible_values(schema: Schema) -> dict[str, list[str]]:
     return found
 
 
-@app.command()
-def show(file: File, json: options.Json = False) -> None:
+@command(FILE, options.JSON)
+def show(file: Path, json: bool) -> None:
     """Print the schema in full, defaults included, as TOML or as JSON.
 
     What has no default value, such as the code for everything outside the domain, is explained in a comment;
@@ -122,53 +125,20 @@ def show(file: File, json: options.Json = False) -> None:
     emit_json({"digest": schema.digest, **told})
 
 
-@app.command("import")
+@command(SOURCE, options.SCHEMA_OUT, DICTIONARY, OVERLAY, DATASET, UNIT, options.JSON)
 def import_(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            readable=False,
-            help="A domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 NIST challenge.",
-        ),
-    ],
-    out: options.SchemaOut,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            "--dictionary",
-            metavar="FILE",
-            readable=False,
-            help="What the values mean: data_dictionary.json of the NIST excerpts, or codebook.cbk of the challenge.",
-        ),
-    ] = None,
-    overlay: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--overlay",
-            metavar="NAME|FILE",
-            help="Universes, rules, functions and bins to lay over it: a TOML file, or one that comes with populace "
-            "(nist-acs, nist2018). May be repeated.",
-            show_default="none",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset", metavar="NAME", help="The account that pays.", show_default="the data file's name"
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option("--unit", metavar="WORD", help="Who is protected, in a word.", show_default="row"),
-    ] = None,
-    json: options.Json = False,
+    file: Path,
+    out: Path,
+    dictionary: Path | None,
+    overlay: list[str] | None,
+    dataset: str | None,
+    unit: str | None,
+    json: bool,
 ) -> None:
     """Write a schema from files that describe a table. No data is read.
 
     Domains from a dictionary have the origin "codebook", those from a table's own file "declared".
 
-    \b
     Examples:
       populace schema import domain.json --out schema.toml
       populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
@@ -194,6 +164,21 @@ def import_(
         emit_json({"schema": str(out), "columns": len(schema.columns), "digest": schema.digest})
     elif str(out) != "-":
         emit(str(out))
+
+
+schema = Group(
+    "schema",
+    """Check, show or import a schema.
+
+    A schema is the public description of a private table: columns, values, and who is protected.
+
+    Examples:
+      populace schema check schema.toml
+      populace schema show domain.json
+      populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
+    """,
+    (check, show, import_),
+)
 
 
 def _summarize_origins(schema: Schema) -> str:

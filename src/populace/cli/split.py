@@ -5,56 +5,45 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from populace.cli import options
-from populace.cli.console import emit, emit_json, say
+from populace.cli.command import Option, command
+from populace.cli.console import emit_result, say
 from populace.core.errors import UsageError
 
 OWNER_ONLY = 0o700
 
 
-def split(
-    data: options.Data,
-    schema: options.SchemaFile,
-    shares: Annotated[
-        str,
-        typer.Option(
-            "--shares",
-            metavar="S,S,…",
-            help="The share of people that goes into each piece, such as 1/2,1/2 or 0.2,0.8; they add up to 1.",
-        ),
-    ],
-    key: Annotated[
-        Path,
-        typer.Option(
-            "--key",
-            metavar="FILE",
-            readable=False,
-            help="The secret that decides who is in which piece. It is drawn the first time. Keep it, and keep it "
-            "secret, for as long as the accounts of the pieces live.",
-        ),
-    ],
-    out: options.Out,
-    json: options.Json = False,
-) -> None:
-    """Cut a private table into secret pieces, by person, so that each can be asked for its own budget.
+SHARES = Option(
+    "--shares S,S,…",
+    "The share of people in each part, such as 1/2,1/2 or 0.2,0.8; they add up to 1.",
+    required=True,
+)
+KEY = Option(
+    "--key FILE",
+    "The secret that decides who is in which part, drawn the first time. Keep it, and keep it secret, for as long as "
+    "the accounts of the parts live.",
+    Path,
+    required=True,
+)
 
-    Persons are told apart by the id column that the schema names; without one nothing is split. Nobody is in two
-    pieces, so questions to all of them cost a person the greatest epsilon of one piece, not the sum.
-    The folder holds piece-1, piece-2 and so on: private rows, and a schema for each that names the account to charge.
-    Nothing of it is for publication. A piece holds a share of the people: counts and totals of it are that share of the
-    whole, which `base = 1/share` in a design puts right. What is charged to the accounts of pieces adds up with the
-    account of the whole table and with those of any other split of the same people.
 
-    \b
+@command(options.DATA, options.SCHEMA, SHARES, KEY, options.OUT, options.JSON)
+def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: bool) -> None:
+    """Partition a private table by unit, for parallel composition.
+
+    Units are identified by the id column that the schema names. Nobody is in two parts, so questions to all of them
+    cost a person the largest epsilon of one part, not the sum. The folder holds piece-1, piece-2 and so on: private
+    rows, and a schema for each that names the account to charge. Nothing of it is for publication.
+
+    Counts and totals of a part are its share of the whole: `base = 1/share` in a design corrects for it. What is
+    charged to the parts adds up with the account of the whole table, and with any other split of the same people.
+
     Examples:
       populace split people.csv --schema schema.toml --shares 1/2,1/2 --key people.key --out pieces
       populace synth pieces/piece-1.csv --schema pieces/piece-1.toml --epsilon 1 --delta 1e-9 --out first
     """
-    from populace.api.reservation import default_dataset
+    from populace.api.request import default_dataset
     from populace.privacy.accounting.parallel_composition import list_piece_accounts
     from populace.privacy.noise.entropy import SystemEntropy
     from populace.privacy.noise.split_key import Split, SplitKey
@@ -92,10 +81,7 @@ def split(
         "note: what is charged to the accounts of pieces adds up with the account of the whole table and with those of "
         "any other split of the same people (another --key, other --shares)"
     )
-    if json:
-        emit_json({"folder": str(out), "pieces": dict(zip(files, names, strict=True))})
-    else:
-        emit(str(out))
+    emit_result({"folder": str(out), "pieces": dict(zip(files, names, strict=True))}, json=json)
 
 
 def _parse_shares(text: str) -> tuple[Fraction, ...]:

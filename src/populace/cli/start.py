@@ -11,11 +11,11 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import NoReturn
 
 from populace.core.errors import Terminated
 
 ENVIRONMENT, INTERRUPTED = 4, 130
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # A second signal so soon after the first would only stop what the first began to clear away.
 SIGNAL_GRACE_SECONDS = 5.0
 INTERRUPTED_MESSAGE = "interrupted."
@@ -31,13 +31,12 @@ def run() -> None:
     except (KeyboardInterrupt, Terminated) as stop:
         code = signal_exit_code(stop)
         print(f"error: {INTERRUPTED_MESSAGE}\nhint: {INTERRUPTED_HINT}", file=sys.stderr)
-    leave(code)
+    sys.exit(flush(code))
 
 
 def _run() -> int:
     import gc
 
-    sys.meta_path[:0] = [NoPandas(), NumpyFirst()]
     # Our matrices are small: a second thread would wait, busily, more than it helps. Users can say otherwise.
     threads = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     if not any(name in os.environ for name in threads):
@@ -101,7 +100,7 @@ def catch_signals() -> None:
         last = now
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for name in SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
@@ -116,37 +115,15 @@ def signal_exit_code(stop: BaseException) -> int:
     return 128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED
 
 
-def leave(code: int) -> NoReturn:
-    """End the process at once: to take modules and tables apart one by one would take another tenth of a second.
-
-    All files are written and closed by now, and no thread is at work.
-    """
-    import atexit
-
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+def flush(code: int) -> int:
+    """Write what is left for stdout, and return the exit code: a result that nobody received is a failure."""
+    for name in SIGNALS:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        code = code or ENVIRONMENT
-    os._exit(code)
-
-
-class NoPandas:
-    """Says that pandas is not installed: pyarrow would import it, for half a second, and files need nothing of it."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        """Refuse pandas, and leave all else to others."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError("populace reads files without pandas", name=fullname)
-
-
-class NumpyFirst:
-    """Loads NumPy before pyarrow, which goes on without it: half loaded, it would fail later, in words of its own."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        """Load NumPy if pyarrow is looked for, and leave the search to others."""
-        if fullname == "pyarrow":
-            __import__("numpy")
+        # Python flushes once more at its end; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return code or ENVIRONMENT
+    return code

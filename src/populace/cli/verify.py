@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from populace.cli import options
+from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json
 from populace.core.errors import ReleaseError, ResourceError
 
 MARKS = {"passed": "ok    ", "failed": "FAILED", "unknown": "?     "}
 
 
-def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="A release folder.")],
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger",
-            metavar="FILE",
-            readable=False,
-            help="The ledger that paid for the release: it must have the record and the digests of every file.",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="Do not draw the rows or build the report again. What passes is then not verified: "
-            "the rows may be any.",
-        ),
-    ] = False,
-    json: options.Json = False,
-) -> None:
+FOLDER = Option("DIR", "A release folder.", Path, required=True, name="folder")
+LEDGER = Option(
+    "--ledger FILE",
+    "The ledger that paid for the release: it must have the record and the digests of every file.",
+    Path,
+)
+QUICK = Option("--quick", "Do not draw the rows or build the report again: what passes is then not verified.")
+
+
+@command(FOLDER, LEDGER, QUICK, options.JSON)
+def verify(folder: Path, ledger: Path | None, quick: bool, json: bool) -> None:
     """Check a release folder against its manifest, and draw its rows again.
 
-    Nothing may be missing, altered or rehearsed, the promise must follow from the record, the rows from the model and
-    the seed, and every file, the report too, must have the bytes that populace writes. With --ledger, all of it must be
-    what the ledger has booked, and nothing need come out the same here.
-    It leaves with exit code 2 when a check fails, and with 4 when nobody can tell here: other versions may draw other
-    rows from the same seed, and older formats have other words.
+    Nothing may be missing, altered or made with repeatable noise; the guarantee must follow from the record, the rows
+    from the model and the seed, and every file must have the bytes that populace writes. With --ledger, all of it must
+    be what the ledger has recorded, and nothing is drawn again.
 
-    \b
+    The exit code is 2 when a check fails, and 4 when it cannot be decided here: other versions may draw other rows from
+    the same seed.
+
     Examples:
       populace verify release
       populace verify release --ledger ledger.db

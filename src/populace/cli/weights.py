@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from populace.cli import options
-from populace.cli.console import emit, emit_json, progress, say
+from populace.cli.command import Option, command
+from populace.cli.console import emit_result, progress, say
 from populace.core.errors import UsageError
 
+RELEASE = Option("DIR", "A release folder with a synthetic table.", Path, required=True, name="release")
+TOTALS = Option(
+    "--totals FILE",
+    "A design.toml with [[totals]]: how many people there are, by which columns. All of it is public.",
+    Path,
+    required=True,
+)
+OUT = Option("--out FILE", "The .csv or .parquet file to write; it must not exist yet.", Path, required=True)
+REPLICATES = Option("--replicates R", "How many replicate weights to make.", options.whole(), default=80)
+WEIGHT = Option("--weight NAME", "The name of the column of weights.", default="weight")
+SEED = replace(options.SEED, help="Makes the drawing of replicates repeatable.", shown="the release's own")
 
+
+@command(RELEASE, TOTALS, OUT, REPLICATES, WEIGHT, SEED, options.JSON)
 def weights(
-    release: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", readable=False, help="A release folder with a synthetic table."),
-    ],
-    totals: Annotated[
-        Path,
-        typer.Option(
-            "--totals",
-            metavar="FILE",
-            readable=False,
-            help="A design.toml with [[totals]]: how many people there are, by which columns. All of it is public.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            readable=False,
-            help="The .csv or .parquet file to write; it must not exist yet.",
-        ),
-    ],
-    replicates: Annotated[
-        int, typer.Option("--replicates", metavar="R", help="How many replicate weights to make.")
-    ] = 80,
-    weight: Annotated[
-        str, typer.Option("--weight", metavar="NAME", help="The name of the column of weights.")
-    ] = "weight",
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            max=2**64 - 1,
-            help="Repeats the drawing of replicates.",
-            show_default="the release's own",
-        ),
-    ] = None,
-    json: options.Json = False,
+    release: Path, totals: Path, out: Path, replicates: int, weight: str, seed: int | None, json: bool
 ) -> None:
-    """Weight a synthetic table so that it meets public totals, free of cost.
+    """Calibrate a synthetic table to public totals, with replicate weights, at no cost.
 
     The file has the rows of the release (of its first table), a weight, and replicate weights rep01, rep02 and so on.
-    Their spread holds sampling error and privacy noise together, so that survey software gives honest intervals:
-    svrepdesign of R with type = "bootstrap", scale = 1/(R - 1), rscales = rep(1, R), mse = FALSE. No private row is
-    read, and the statement of the release covers the file.
+    Their variance holds sampling error and privacy noise together, for survey software: svrepdesign of R with
+    type = "bootstrap", scale = 1/(R - 1), rscales = rep(1, R), mse = FALSE. No private row is read.
 
-    \b
     Examples:
       populace weights release --totals design.toml --out survey.csv
       populace weights release --totals design.toml --out survey.parquet --replicates 200
@@ -91,10 +62,6 @@ def weights(
         )
     if found.statement["stamp"]:
         say(f"note: {found.statement['stamp']}")
-    if json:
-        people = float(design.totals[0].total)
-        emit_json(
-            {"file": str(out), "people": people, "replicates": replicates, "scale": 1 / (replicates - 1)}
-        )
-    else:
-        emit(str(out))
+    people = float(design.totals[0].total)
+    result = {"file": str(out), "people": people, "replicates": replicates, "scale": 1 / (replicates - 1)}
+    emit_result(result, json=json)

@@ -106,7 +106,7 @@ def _annotate(failure: BaseException, state: RunState) -> None:
         vars(failure).update(answered)
         names = " and ".join(f"`{name}`" for name in answered)
         further = (
-            ". Save the measurements, or go on with `populace.api.synthesize.complete(measurements)`, free of cost"
+            ". Save the measurements, or go on with `pp.generate(pp.fit(measurements))`, free of cost"
             if "measurements" in answered
             else ""
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from populace.inference.gls.observations import observe
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Measurement
+from populace.measurements.measurements import FILES as MEASUREMENT_FILES
+from populace.measurements.measurements import Measurement, Measurements
 from populace.schema.conditions.rules import Rules
 
 FORMAT = "populace model 3"
@@ -44,8 +45,9 @@ class Model:
     `exact` cliques. `targets` are expected counts, by group, that rows should have even where the potentials say
     otherwise: the tree holds only so many tables. In a `gradual` model the tree holds single columns and rules alone,
     and targets are all that ties columns together: rows come to them by many moves. With a `recoding`, the domain is
-    the recoded one, and rows are expanded to the columns they stand for. `measurements` is the digest of what
-    it was fitted to, and `rehearsal` tells whether that was made with repeatable noise.
+    the recoded one, and rows are expanded to the columns they stand for. `measurements_digest` names what it was fitted
+    to, `measurements` is that itself where it is at hand, and `rehearsal` tells whether it was made with repeatable
+    noise.
     """
 
     domain: Domain
@@ -58,8 +60,9 @@ class Model:
     targets: Mapping[Clique, Table] = field(default_factory=dict)
     gradual: bool = False
     recoding: Recoding | None = None
-    measurements: str = ""
+    measurements_digest: str = ""
     rehearsal: bool = False
+    measurements: Measurements | None = None
 
     def __post_init__(self) -> None:
         # Sums over another layout may differ in the last digit, and rows with them: a model that is loaded again must
@@ -164,7 +167,31 @@ class Model:
             found += 0.5 * float((missed**2 / seen.variance).sum())
         return found
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: str | Path) -> None:
+        """Write the model and, where they are at hand, the measurements it was fitted to."""
+        self.write_files(Path(folder))
+        if self.measurements is not None:
+            self.measurements.save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Model:
+        """Read what `save` wrote, bit for bit, with the measurements where they lie in the same folder."""
+        folder = Path(folder)
+        model = cls.read_files(folder)
+        if not all((folder / name).is_file() for name in MEASUREMENT_FILES):
+            return model
+        return model.with_measurements(Measurements.load(folder))
+
+    def with_measurements(self, measurements: Measurements) -> Model:
+        """Return the model with the measurements it was fitted to at hand; others are refused."""
+        if self.measurements_digest != measurements.digest:
+            raise ReleaseError(
+                "the model was fitted to other measurements.",
+                hint="fit it again to these with `populace fit`",
+            )
+        return replace(self, measurements=measurements)
+
+    def write_files(self, folder: Path) -> None:
         """Write `model.json` (everything but large numbers) and `model.npz` (potentials and shares)."""
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
@@ -177,7 +204,7 @@ class Model:
         """Return `model.json`: everything but large numbers."""
         document = {
             "format": FORMAT,
-            "measurements": self.measurements,
+            "measurements": self.measurements_digest,
             "rehearsal": self.rehearsal,
             "domain": dict(self.domain),
             "hidden": dict(self.hidden),
@@ -191,8 +218,8 @@ class Model:
         return document | ({} if self.recoding is None else {"recoding": self.recoding.to_json()})
 
     @classmethod
-    def load(cls, folder: Path) -> Model:
-        """Read what `save` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
+    def read_files(cls, folder: Path) -> Model:
+        """Read what `write_files` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
         for name in FILES:
             if not (folder / name).is_file():
                 raise ReleaseError(
@@ -232,7 +259,7 @@ class Model:
                 targets={clique: arrays[f"target{i}"] for i, clique in enumerate(targets)},
                 gradual=bool(document.get("gradual", False)),
                 recoding=Recoding.from_json(document["recoding"]) if "recoding" in document else None,
-                measurements=require_text(document["measurements"]),
+                measurements_digest=require_text(document["measurements"]),
                 rehearsal=bool(document["rehearsal"]),
             )
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from populace.core.untrusted_files import (
     require_text,
 )
 from populace.measurements.public_marginals import PublicMarginals
+from populace.measurements.run_context import RunContext
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -118,6 +119,7 @@ class Measurements:
     record: RunRecord
     released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
+    context: RunContext = field(default_factory=RunContext)
 
     def __post_init__(self) -> None:
         if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
@@ -179,7 +181,9 @@ class Measurements:
             document.update(item.counts.astype("<i8").tobytes())
         return document.hexdigest()
 
-    def save(self, folder: Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})) -> None:
+    def save(
+        self, folder: str | Path, *, beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({})
+    ) -> None:
         """Write `measurements.parquet` (one row per cell) and `measurements.json` (everything else).
 
         `beside` are columns to write next to the counts, such as their intervals: a table for every measurement.
@@ -189,6 +193,7 @@ class Measurements:
 
         from populace.schema.codec.cell_texts import to_arrow
 
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         sizes = [item.counts.size for item in self.items]
         cells = pa.table(
@@ -234,8 +239,9 @@ class Measurements:
         }
 
     @classmethod
-    def load(cls, folder: Path) -> Measurements:
+    def load(cls, folder: str | Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
+        folder = Path(folder)
         for name in FILES:
             if not (folder / name).is_file():
                 raise ReleaseError(

@@ -30,4 +30,9 @@ def fit(measurements: Measurements, *, inference: str = "tree", progress: Progre
             progress=progress,
         )
     )
-    return replace(model, measurements=measurements.digest, rehearsal=measurements.record.rehearsal)
+    return replace(
+        model,
+        measurements=measurements,
+        measurements_digest=measurements.digest,
+        rehearsal=measurements.record.rehearsal,
+    )

@@ -87,7 +87,7 @@ def predict_errors(
     check_answerable(plan)
     found: tuple[Estimate, ...] = ()
     if plan.sums is not None:
-        oracle = SimulatedSurveyOracle.of(design, rows=rows, budget=budget)
+        oracle = SimulatedSurveyOracle.of(design, rows=rows)
         found = answer_sum_plan(oracle, plan=plan.sums, budget=budget)
     return tuple(
         _summarize(query.name, [row for row in found if row.query == query.name]) for query in queries
@@ -111,7 +111,7 @@ class SimulatedSurveyOracle(EmptyTableOracle):
     times: float
 
     @classmethod
-    def of(cls, design: Design, *, rows: int, budget: Budget) -> SimulatedSurveyOracle:
+    def of(cls, design: Design, *, rows: int) -> SimulatedSurveyOracle:
         """Return rows that are spread evenly over the values of every column."""
         schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
         rng = np.random.default_rng(_SEED)
@@ -134,7 +134,6 @@ class SimulatedSurveyOracle(EmptyTableOracle):
             numbers[name] = np.full(count, assume_row_weight(design, rows))
         return cls(
             schema=schema,
-            budget=budget,
             rows=SurveyRows(codes=codes, numbers=numbers),
             times=rows / count,
         )

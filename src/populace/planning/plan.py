@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from populace.api.reservation import as_schema, list_private_datasets, resolve_ledger
+from populace.api.request import as_schema, list_private_datasets, resolve_ledger
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.progress import Progress, silent

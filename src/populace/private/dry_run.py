@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 
 from populace.core.marginals import Counts
-from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, Noise
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.private.survey.exact_sums import check_noise, check_sums
@@ -26,7 +25,7 @@ from populace.survey.survey_oracle import SumBatch
 
 def check_answerable(plan: QueryPlan) -> None:
     """Refuse, before anything is spent, what could not be asked or answered: for public facts alone."""
-    answer_queries(EmptyTableOracle(schema=plan.design.schema, budget=plan.budget), plan=plan)
+    answer_queries(EmptyTableOracle(schema=plan.design.schema), plan=plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +33,6 @@ class EmptyTableOracle:
     """An oracle about no rows, told exactly. Nothing is charged, for nothing is read."""
 
     schema: Schema
-    budget: Budget
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return sums of nothing."""

@@ -34,10 +34,8 @@ from populace.release.statement.statement_markdown import render_markdown
 from populace.release.table_files import (
     TableFormat,
     encode_table,
-    find_frame_library,
     parse_table_format,
     read_table,
-    table_format_like,
     to_native,
     write_table,
 )
@@ -74,34 +72,6 @@ class Release:
     library: str = "pyarrow"
     format: TableFormat = TableFormat.CSV
     ledger: Path | None = None
-
-    @classmethod
-    def made(
-        cls,
-        *,
-        table: pa.Table,
-        measurements: Measurements,
-        model: Model,
-        seed: int,
-        rows_asked: int | None,
-        selection: RowSelection | None = None,
-        further: tuple[pa.Table, ...] = (),
-        like: object = None,
-        ledger: Path | None = None,
-    ) -> Self:
-        """Return a release whose table is of the same kind as `like`: a path or a frame."""
-        return cls(
-            synthetic=table,
-            measurements=measurements,
-            model=model,
-            seed=seed,
-            rows_asked=rows_asked,
-            selection=selection,
-            further=further,
-            library=find_frame_library(like),
-            format=table_format_like(like),
-            ledger=ledger,
-        )
 
     def __repr__(self) -> str:
         told = self.statement
@@ -225,7 +195,7 @@ class Release:
         return cls(
             synthetic=first,
             measurements=measurements,
-            model=Model.load(folder),
+            model=Model.read_files(folder),
             seed=manifest.sampling_seed,
             rows_asked=manifest.rows_asked,
             selection=manifest.selection,
@@ -250,7 +220,7 @@ def write_release(
         for name, table in zip(names, (release.synthetic, *release.further), strict=True):
             write_table(table, place / name)
         release.measurements.save(place, beside=release.intervals.columns())
-        release.model.save(place)
+        release.model.write_files(place)
         texts = {
             "statement.json": dump_json(statement),
             "statement.md": render_markdown(

@@ -102,7 +102,7 @@ class Estimates:
         """How many people the weights of all rows add up to, where a query tells, and the deviation of its noise."""
         if self.design.weights is None and self.design.base is None:
             return None
-        replay = SurveyReplay(self.transcript, schema=self.schema, budget=self.record.budget)
+        replay = SurveyReplay(self.transcript, schema=self.schema)
         return estimate_weight_total(replay, plan=self.plan)
 
     @property

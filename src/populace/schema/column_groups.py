@@ -21,7 +21,7 @@ def read_groups(table: TomlTable) -> tuple[Clique, ...]:
     """
     given = table.items.get("groups", [])
     if not isinstance(given, list) or not all(isinstance(group, list) for group in given):
-        raise SchemaError(f"{table.place}: groups is not a list of lists of columns.", hint=_WRITE)
+        raise table.error(": groups is not a list of lists of columns.", hint=_WRITE)
     return tuple(TomlTable(table.place, {"groups": group}).texts("groups") for group in given)
 
 

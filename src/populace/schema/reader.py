@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from populace.core.errors import SchemaError
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import compute_edges, compute_starts
 from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn, Origin
@@ -31,7 +30,7 @@ from populace.schema.unit import Neighbours, PrivacyUnit
 LEARN = "learn"
 _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
 
-_N = TypeVar("_N", int, Fraction)
+_N = TypeVar("_N", int, Fraction, str)
 _Fields = dict[str, Any]
 
 
@@ -86,16 +85,16 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     >>> read_column("SEX", TomlTable("[columns.SEX]", {"kind": "ordinal", "values": ["1", "2"]})).size
     3
     """
-    kind = _kind(table)
+    kind = _read_kind(table)
     table.allow(_KEYS[kind])
     labels = table.table("labels", place=f"{table.place} labels")
-    function_of = _function_of(table)
+    function_of = _read_sources(table)
     shared: _Fields = {
         "name": name,
         "missing": table.texts("missing"),
         "other": table.text("other"),
         "labels": {key: labels.text(key) or "" for key in labels.items},
-        "origin": _origin(table, learnt=learnt),
+        "origin": _read_origin(table, learnt=learnt),
         "universe": table.text("universe"),
         "outside": table.text("outside"),
         "function_of": function_of,
@@ -104,12 +103,15 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
     if kind in (ColumnKind.CATEGORICAL, ColumnKind.ORDINAL):
-        return _listed(table, kind, shared)
+        return _read_listed(table, kind, shared)
+    shared["beyond"] = table.choice("beyond", default=OutOfRange.NEAREST)
+    density = _read_density(table, learnt=learnt)
     if kind in _CLASSES:
-        return _dated(table, _CLASSES[kind], shared, inside=_inside(table, learnt=learnt))
+        return _read_temporal(table, _CLASSES[kind], shared, density=density)
     _check_bins(table, kind)
-    read = _integer if kind is ColumnKind.INTEGER else _numeric
-    return read(table, shared, inside=_inside(table, learnt=learnt))
+    shared["decimals"] = table.integer("decimals")
+    read = _read_integer if kind is ColumnKind.INTEGER else _read_decimal
+    return read(table, shared, density=density)
 
 
 def read_unit(table: TomlTable) -> PrivacyUnit:
@@ -118,7 +120,7 @@ def read_unit(table: TomlTable) -> PrivacyUnit:
     >>> read_unit(TomlTable("[table]", {"unit": "household"})).name
     'household'
     """
-    rows = table.whole("rows_per_unit")
+    rows = table.integer("rows_per_unit")
     return PrivacyUnit(
         name=table.text("unit") or PrivacyUnit().name,
         rows=1 if rows is None else rows,
@@ -127,44 +129,42 @@ def read_unit(table: TomlTable) -> PrivacyUnit:
     )
 
 
-def _kind(table: TomlTable) -> ColumnKind:
+def _read_kind(table: TomlTable) -> ColumnKind:
     kind = table.text("kind")
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
-        raise SchemaError(f"{table.place} has no kind.", hint="kind is one of " + ", ".join(ColumnKind))
+        raise table.error("has no kind.", hint="kind is one of " + ", ".join(ColumnKind))
     if kind in _OTHER_NAMES:
-        raise SchemaError(
-            f"{table.place}: kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind].value!r}?"
-        )
+        raise table.error(f": kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind].value!r}?")
     return table.choice("kind", default=ColumnKind.CATEGORICAL)
 
 
-def _origin(table: TomlTable, *, learnt: bool) -> Origin:
+def _read_origin(table: TomlTable, *, learnt: bool) -> Origin:
     """Return where a domain comes from; that it was learnt from the rows is nothing one can declare."""
     if table.items.get("origin") == Origin.LEARNT and not learnt:
-        raise SchemaError(
-            f"{table.place}: origin is 'learnt', which only budget can buy.",
+        raise table.error(
+            ": origin is 'learnt', which only budget can buy.",
             hint="write 'codebook' or 'declared', and take no domain from the private rows; "
             'values = "learn" or bins = "learn" has one learnt',
         )
     return table.choice("origin", default=Origin.DECLARED)
 
 
-def _function_of(table: TomlTable) -> tuple[str, ...]:
+def _read_sources(table: TomlTable) -> tuple[str, ...]:
     given = table.items.get("function_of", [])
     return (given,) if isinstance(given, str) else table.texts("function_of")
 
 
-def _listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
+def _read_listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
     if table.items.get("values") == LEARN:
         if kind is ColumnKind.ORDINAL:
-            raise SchemaError(
-                f"{table.place}: the values of an ordinal column cannot be learnt, for their order is not in the rows.",
+            raise table.error(
+                ": the values of an ordinal column cannot be learnt, for their order is not in the rows.",
                 hint='give kind = "categorical", or list the values from the lowest to the highest',
             )
         return UnknownValues(**shared)
     if isinstance(given := table.items.get("values"), str):
-        raise SchemaError(f"{table.place}: values is {given!r}.", hint='write a list, or "learn"')
+        raise table.error(f": values is {given!r}.", hint='write a list, or "learn"')
     values = table.texts("values")
     if "values" not in table and shared["map"]:
         # What a map leads to, or where it begins, are the values.
@@ -175,98 +175,70 @@ def _listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
     return listed(values=values, **shared)
 
 
-def _integer(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
-    beyond = table.choice("beyond", default=OutOfRange.NEAREST)
-    decimals, top, bottom = table.whole("decimals"), table.whole("top"), table.whole("bottom")
+def _read_integer(table: TomlTable, shared: _Fields, *, density: BinDensity | None) -> Column:
+    top, bottom, split = table.integer("top"), table.integer("bottom"), table.integer("split")
     if "edges" in table:
-        first, *inner, last = table.wholes("edges")
+        first, *inner, last = table.integers("edges")
         starts: range | tuple[int, ...] = (first, *inner)
     else:
-        first = _end(table, table.whole("min"), bottom)
-        last = _end(table, table.whole("max"), top)
+        first, last = _range_ends(table, table.integer, bottom, top)
         starts = ()
     if "bins" in table:
-        return UnknownBins(
-            min=Fraction(first), max=Fraction(last), whole=True, beyond=beyond, decimals=decimals, **shared
-        )
-    step = table.whole("width")
+        return UnknownBins(min=Fraction(first), max=Fraction(last), whole=True, **shared)
+    step = table.integer("width")
     if step is not None:
         starts = compute_starts(shared["name"], first=first, last=last, width=step)
-    return IntegerColumn(
-        min=first,
-        max=last,
-        starts=starts,
-        beyond=beyond,
-        top=top,
-        bottom=bottom,
-        decimals=decimals,
-        split=table.whole("split"),
-        density=inside,
-        **shared,
-    )
+    bins: _Fields = {
+        "min": first,
+        "max": last,
+        "starts": starts,
+        "top": top,
+        "bottom": bottom,
+        "split": split,
+    }
+    return IntegerColumn(density=density, **bins, **shared)
 
 
-def _numeric(table: TomlTable, shared: _Fields, *, inside: BinDensity | None) -> Column:
-    beyond = table.choice("beyond", default=OutOfRange.NEAREST)
-    decimals, top, bottom = table.whole("decimals"), table.number("top"), table.number("bottom")
-    edges = table.numbers("edges")
+def _read_decimal(table: TomlTable, shared: _Fields, *, density: BinDensity | None) -> Column:
+    top, bottom, edges = table.number("top"), table.number("bottom"), table.numbers("edges")
     if "edges" not in table:
-        low, high = _end(table, table.number("min"), bottom), _end(table, table.number("max"), top)
+        low, high = _range_ends(table, table.number, bottom, top)
         if "bins" in table:
-            return UnknownBins(min=low, max=high, beyond=beyond, decimals=decimals, **shared)
+            return UnknownBins(min=low, max=high, **shared)
         if (bottom is not None and low > bottom) or (top is not None and high < top):
-            raise SchemaError(
-                f"{table.place}: numbers are missing between its bins and its top or bottom.",
+            raise table.error(
+                ": numbers are missing between its bins and its top or bottom.",
                 hint="let min be bottom or less and max be top or more, or leave them out",
             )
         # The bins end where the top and bottom codes begin.
         low, high = low if bottom is None else bottom, high if top is None else top
         edges = compute_edges(shared["name"], low=low, high=high, width=table.number("width") or Fraction(0))
-    return DecimalColumn(
-        edges=edges, beyond=beyond, top=top, bottom=bottom, decimals=decimals, density=inside, **shared
-    )
+    return DecimalColumn(edges=edges, top=top, bottom=bottom, density=density, **shared)
 
 
-def _dated(
-    table: TomlTable, kind: type[TemporalColumn], shared: _Fields, *, inside: BinDensity | None
+def _read_temporal(
+    table: TomlTable, kind: type[TemporalColumn], shared: _Fields, *, density: BinDensity | None
 ) -> Column:
-    name = shared["name"]
-    ends = [table.text(key) for key in ("min", "max")]
+    shared["format"] = table.text("format")
     if "edges" in table:
         _refuse_beside_edges(table)
         *starting, end = table.texts("edges")
-        starts: Sequence[int] = [_moment(table, kind, text) for text in starting]
-        first, last = starts[0], _last_moment(table, kind, end)
-    elif ends[0] is None or ends[1] is None:
-        raise _no_ends(table)
+        starts: Sequence[int] = [_read_step(table, kind, text) for text in starting]
+        first, last = starts[0], _read_last_step(table, kind, end)
     else:
-        first, last = _moment(table, kind, ends[0]), _last_moment(table, kind, ends[1])
+        low, high = _range_ends(table, table.text, None, None)
+        first, last = _read_step(table, kind, low), _read_last_step(table, kind, high)
         if "bins" in table:
             _check_learning(table)
-            return UnknownTemporalBins(
-                min=Fraction(first),
-                max=Fraction(last),
-                of=kind,
-                format=table.text("format"),
-                beyond=table.choice("beyond", default=OutOfRange.NEAREST),
-                **shared,
-            )
+            return UnknownTemporalBins(min=Fraction(first), max=Fraction(last), of=kind, **shared)
         width = table.text("width") or ("day" if kind is DateColumn else None)
         if width is None:
-            raise SchemaError(f"{table.place} has no bins.", hint='give a width, such as "hour", or edges')
-        starts = compute_temporal_starts(kind, name, first=first, last=last, width=width)
-    return kind(
-        min=first,
-        max=last,
-        starts=starts,
-        format=table.text("format"),
-        beyond=table.choice("beyond", default=OutOfRange.NEAREST),
-        density=inside,
-        **shared,
-    )
+            raise table.error("has no bins.", hint='give a width, such as "hour", or edges')
+        starts = compute_temporal_starts(kind, shared["name"], first=first, last=last, width=width)
+    return kind(min=first, max=last, starts=starts, density=density, **shared)
 
 
-def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
+def _read_density(table: TomlTable, *, learnt: bool) -> BinDensity | None:
     """Return what is said of values inside bins; that it was learnt is nothing one can declare."""
     given = table.items.get("inside")
     if given is None:
@@ -274,50 +246,49 @@ def _inside(table: TomlTable, *, learnt: bool) -> BinDensity | None:
     if given == LEARN:
         return BinDensity()
     if not learnt or not isinstance(given, dict):
-        raise SchemaError(
-            f"{table.place}: inside can only be 'learn'.",
-            hint="leave it out to draw values evenly inside bins; only budget can buy another law",
+        raise table.error(
+            ": inside can only be 'learn'.",
+            hint="leave it out to draw values evenly inside bins; only budget can buy another density",
         )
-    told = TomlTable(f"{table.place} inside", given)
-    told.allow(("starts", "weights", "steps", "rounds", "unit"))
-    rows = [TomlTable(told.place, {"rounds": row}) for row in given.get("rounds", ())]
+    keys = TomlTable(f"{table.place} inside", given)
+    keys.allow(("starts", "weights", "steps", "rounds", "unit"))
+    rows = [TomlTable(keys.place, {"rounds": row}) for row in given.get("rounds", ())]
     return BinDensity(
-        starts=told.wholes("starts"),
-        weights=told.wholes("weights"),
-        steps=told.wholes("steps"),
-        class_weights=tuple(row.wholes("rounds") for row in rows),
-        unit=told.number("unit") or Fraction(1),
+        starts=keys.integers("starts"),
+        weights=keys.integers("weights"),
+        steps=keys.integers("steps"),
+        class_weights=tuple(row.integers("rounds") for row in rows),
+        unit=keys.number("unit") or Fraction(1),
     )
 
 
-def _moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
+def _read_step(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     found = kind.parse_iso(text)
     if found is None:
-        raise SchemaError(
-            f"{table.place}: {text!r} is not a {kind.kind} in ISO form.",
+        raise table.error(
+            f": {text!r} is not a {kind.kind} in ISO form.",
             hint=f"write it as {_ISO[kind.kind]}",
         )
     return found
 
 
-def _last_moment(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
+def _read_last_step(table: TomlTable, kind: type[TemporalColumn], text: str) -> int:
     """Return where a column ends; a day ends with its last second."""
     whole_day = kind is DateTimeColumn and DateColumn.parse_iso(text) is not None and ":" not in text
-    return _moment(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
+    return _read_step(table, kind, text) + (DAY_SECONDS - 1 if whole_day else 0)
 
 
-def _end(table: TomlTable, given: _N | None, code: _N | None) -> _N:
-    """Return where a range ends: as declared, or at its top or bottom code."""
-    end = code if given is None else given
-    if end is None:
-        raise _no_ends(table)
-    return end
-
-
-def _no_ends(table: TomlTable) -> SchemaError:
-    return SchemaError(
-        f"{table.place} does not say from where to where its values go.", hint="give min and max, or edges"
-    )
+def _range_ends(
+    table: TomlTable, read: Callable[[str], _N | None], bottom: _N | None, top: _N | None
+) -> tuple[_N, _N]:
+    """Return where a range begins and ends: as declared, or at its bottom and top codes."""
+    low, high = read("min"), read("max")
+    low, high = bottom if low is None else low, top if high is None else high
+    if low is None or high is None:
+        raise table.error(
+            "does not say from where to where its values go.", hint="give min and max, or edges"
+        )
+    return low, high
 
 
 def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
@@ -325,14 +296,13 @@ def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
     if "edges" in table:
         _refuse_beside_edges(table)
         return
-    _end(table, table.number("min"), table.number("bottom"))
-    _end(table, table.number("max"), table.number("top"))
+    _range_ends(table, table.number, table.number("bottom"), table.number("top"))
     _check_climb(table)
     if "bins" in table:
         _check_learning(table)
     elif kind is ColumnKind.NUMERIC and "width" not in table:
-        raise SchemaError(
-            f"{table.place} has no bins.",
+        raise table.error(
+            "has no bins.",
             hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',
         )
 
@@ -342,34 +312,29 @@ def _check_climb(table: TomlTable) -> None:
     for low, high in (("min", "top"), ("bottom", "top"), ("bottom", "max")):
         first, last = table.number(low), table.number(high)
         if first is not None and last is not None and first > last:
-            raise SchemaError(
-                f"{table.place}: {low} {table.text(low)} is above {high} {table.text(high)}.",
+            raise table.error(
+                f": {low} {table.text(low)} is above {high} {table.text(high)}.",
                 hint="min, bottom, top and max must climb",
             )
 
 
 def _refuse_beside_edges(table: TomlTable) -> None:
     if beside := [key for key in ("min", "max", "width", "bins") if key in table]:
-        raise SchemaError(
-            f"{table.place} has edges beside {', '.join(beside)}.",
+        raise table.error(
+            f"has edges beside {', '.join(beside)}.",
             hint="edges say everything: leave the others out",
         )
     edges = table.items["edges"]
     if isinstance(edges, list) and len(edges) < 2:
-        raise SchemaError(f"{table.place} has fewer than two edges.", hint="write edges = [0, 18, 65]")
+        raise table.error("has fewer than two edges.", hint="write edges = [0, 18, 65]")
 
 
 def _check_learning(table: TomlTable) -> None:
     if table.items["bins"] != LEARN:
-        raise SchemaError(
-            f"{table.place}: bins can only be 'learn'.", hint="give width or edges for bins that you know"
-        )
-    if beside := [
-        key
-        for key in ("width", "top", "bottom", "split", "inside")
-        if key in table and table.items[key] != LEARN
-    ]:
-        raise SchemaError(
-            f"{table.place} has bins to be learnt beside {', '.join(beside)}.",
+        raise table.error(": bins can only be 'learn'.", hint="give width or edges for bins that you know")
+    apart = ("width", "top", "bottom", "split", "inside")
+    if beside := [key for key in apart if table.items.get(key, LEARN) != LEARN]:
+        raise table.error(
+            f"has bins to be learnt beside {', '.join(beside)}.",
             hint="give min and max, and leave the others out",
         )

@@ -168,7 +168,11 @@ class Schema:
     def _from_document(
         cls, document: TomlTable, *, folder: Path | None = None, learnt: bool = False
     ) -> Schema:
-        _refuse_invariants(document)
+        if "invariants" in document:
+            raise SchemaError(
+                "[[invariants]] are not supported yet.",
+                hint="declare counts that are public already with [[totals]]",
+            )
         document.allow(("table", "columns", "zeros", "totals"))
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
@@ -186,11 +190,11 @@ class Schema:
             },
             unit=read_unit(table),
             dataset=table.text("dataset"),
-            max_rows=table.whole("max_rows"),
+            max_rows=table.integer("max_rows"),
             groups=read_groups(table),
             partition=tuple(table.texts("partition")),
-            partition_least=table.whole("partition_least"),
-            partition_step=table.whole("partition_step"),
+            partition_least=table.integer("partition_least"),
+            partition_step=table.integer("partition_step"),
             zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
         )
         totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
@@ -211,7 +215,7 @@ class Schema:
         return cls(columns={n: IntegerColumn(name=n, min=0, max=s - 1, other="0") for n, s in sizes.items()})
 
     def to_toml(self) -> str:
-        """Return the schema as TOML; `parse_condition` gives an equal schema back."""
+        """Return the schema as TOML; `parse` gives an equal schema back."""
         tables = [format_table("table", self._table())]
         for name, column in self.columns.items():
             tables.append(format_table(format_key("columns", name), column_to_table(column)))
@@ -230,13 +234,16 @@ class Schema:
         return {key: value for key, value in (("zeros", zeros), ("totals", totals)) if value}
 
     def _table(self) -> dict[str, TomlValue]:
-        table: dict[str, TomlValue] = {} if self.dataset is None else {"dataset": self.dataset}
-        table |= unit_to_table(self.unit)
-        table |= {} if self.max_rows is None else {"max_rows": self.max_rows}
-        table |= {"groups": [list(group) for group in self.groups]} if self.groups else {}
-        table |= {"partition": list(self.partition)} if self.partition else {}
-        table |= {} if self.partition_least is None else {"partition_least": self.partition_least}
-        return table | ({} if self.partition_step is None else {"partition_step": self.partition_step})
+        table: dict[str, TomlValue | None] = {
+            "dataset": self.dataset,
+            **unit_to_table(self.unit),
+            "max_rows": self.max_rows,
+            "groups": [list(group) for group in self.groups] or None,
+            "partition": list(self.partition) or None,
+            "partition_least": self.partition_least,
+            "partition_step": self.partition_step,
+        }
+        return {key: value for key, value in table.items() if value is not None}
 
 
 def _refuse_draft(columns: TomlTable) -> None:
@@ -272,24 +279,14 @@ def _read_zero(table: TomlTable) -> StructuralZero:
     table.allow(("when", "else"))
     when = table.text("when")
     if when is None:
-        raise SchemaError(
-            f"{table.place} does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\""""
-        )
+        raise table.error("does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\"""")
     replacement = table.table("else", place=f"{table.place} else")
     try:
         return StructuralZero(
             when=when, replacement={name: replacement.text(name) or "" for name in replacement.items}
         )
     except SchemaError as error:
-        raise SchemaError(f"{table.place}: {error.message}", hint=error.hint) from None
-
-
-def _refuse_invariants(document: TomlTable) -> None:
-    if "invariants" in document:
-        raise SchemaError(
-            "[[invariants]] are not supported yet.",
-            hint="declare counts that are public already with [[totals]]",
-        )
+        raise table.error(f": {error.message}", hint=error.hint) from None
 
 
 def _canonical(column: Column) -> Column:

@@ -26,7 +26,7 @@ _QUOTED_TWICE = re.compile(r'\s*(when|universe)\s*=\s*"[^"]*"\s*[^\s#]')
 class TomlTable:
     """A table of a schema file and its place there, such as `[columns.AGE]`.
 
-    >>> TomlTable("[table]", {"max_rows": 10}).whole("max_rows")
+    >>> TomlTable("[table]", {"max_rows": 10}).integer("max_rows")
     10
     """
 
@@ -36,6 +36,10 @@ class TomlTable:
     def __contains__(self, key: str) -> bool:
         return key in self.items
 
+    def error(self, what: str, *, hint: str) -> SchemaError:
+        """Return the refusal of the table for something that is wrong with it."""
+        return SchemaError(f"{self.place}{'' if what.startswith(':') else ' '}{what}", hint=hint)
+
     def allow(self, keys: Iterable[str]) -> None:
         """Refuse keys that are not among those given."""
         known = list(keys)
@@ -43,15 +47,13 @@ class TomlTable:
             if key in known:
                 continue
             hint = suggest(key, known, otherwise="allowed here: " + ", ".join(known))
-            raise SchemaError(f"{self.place}: unknown key {key!r}.", hint=hint)
+            raise self.error(f": unknown key {key!r}.", hint=hint)
 
     def table(self, key: str, *, place: str) -> TomlTable:
         """Return the table under a key; an empty one where the key is absent."""
         value = self.items.get(key, {})
         if not isinstance(value, Mapping):
-            raise SchemaError(
-                f"{self.place}: {key} is not a table.", hint=f"write {place} on a line of its own"
-            )
+            raise self.error(f": {key} is not a table.", hint=f"write {place} on a line of its own")
         return TomlTable(place, value)
 
     def text(self, key: str) -> str | None:
@@ -72,14 +74,14 @@ class TomlTable:
         """Return the list of numbers under a key, exactly."""
         return tuple(self._as_number(key, value) for value in self._list(key))
 
-    def whole(self, key: str) -> int | None:
+    def integer(self, key: str) -> int | None:
         """Return the whole number under a key."""
         value = self.number(key)
-        return None if value is None else self._as_whole(key, value)
+        return None if value is None else self._as_integer(key, value)
 
-    def wholes(self, key: str) -> tuple[int, ...]:
+    def integers(self, key: str) -> tuple[int, ...]:
         """Return the list of whole numbers under a key."""
-        return tuple(self._as_whole(key, value) for value in self.numbers(key))
+        return tuple(self._as_integer(key, value) for value in self.numbers(key))
 
     def choice(self, key: str, *, default: _E) -> _E:
         """Return the member of an enumeration that a key names."""
@@ -88,35 +90,33 @@ class TomlTable:
         if value in members:
             return type(default)(value)
         hint = suggest(str(value), members, otherwise=f"choose one of {quote_names(members)}")
-        raise SchemaError(f"{self.place}: {key} is {_short(value)}.", hint=hint)
+        raise self.error(f": {key} is {_short(value)}.", hint=hint)
 
     def _list(self, key: str) -> list[object]:
         value = self.items.get(key, [])
         if not isinstance(value, list):
-            raise SchemaError(f"{self.place}: {key} is not a list.", hint=f"write {key} = [ … ]")
+            raise self.error(f": {key} is not a list.", hint=f"write {key} = [ … ]")
         return value
 
     def _as_text(self, key: str, value: object) -> str:
         text = toml_text(value)
         if text is None:
-            raise SchemaError(
-                f"{self.place}: {key} holds something that is not a text.", hint="put it in quotes"
-            )
+            raise self.error(f": {key} holds something that is not a text.", hint="put it in quotes")
         return text
 
     def _as_number(self, key: str, value: object) -> Fraction:
         found = to_fraction(value)
         if found is None:
-            raise SchemaError(
-                f"{self.place}: {key} holds {_short(value)}, which is not a finite number.",
+            raise self.error(
+                f": {key} holds {_short(value)}, which is not a finite number.",
                 hint="write a plain number, without quotes",
             )
         return found
 
-    def _as_whole(self, key: str, value: Fraction) -> int:
+    def _as_integer(self, key: str, value: Fraction) -> int:
         if value.denominator != 1:
-            raise SchemaError(
-                f"{self.place}: {key} holds {_short(float(value))}, which is not whole.",
+            raise self.error(
+                f": {key} holds {_short(float(value))}, which is not whole.",
                 hint="give whole numbers",
             )
         return int(value)

@@ -24,29 +24,29 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     """Return the public counts that one `[[totals]]` table declares; codes that it does not list have none."""
     table.allow(("by", "count", "counts"))
     clique = table.texts("by")
-    scales = [_scale(name, layout, place=table.place) for name in clique]
+    scales = [_find_semantics(name, layout, place=table.place) for name in clique]
     if len(set(clique)) < len(clique):
-        raise SchemaError(f"{table.place} names a column twice.", hint="name each column once")
+        raise table.error("names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
     if np.prod(shape, dtype=object) > LIMITS.max_totals_cells:
-        raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
+        raise table.error(
+            f"has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
             hint="name fewer or coarser columns",
         )
     key, beside = ("counts", "count") if clique else ("count", "counts")
     if key not in table or beside in table:
-        raise SchemaError(
-            f"{table.place} needs {key}, and no {beside}.",
+        raise table.error(
+            f"needs {key}, and no {beside}.",
             hint='write by = [] and count = 7634, or by = ["SEX"] and counts = { "1" = 3700, "2" = 3934 }',
         )
     counts = np.zeros(shape, dtype=np.int64)
     seen: set[tuple[int, ...]] = set()
-    for texts, count in _lines(table, clique):
-        cell = tuple(_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True))
+    for texts, count in _read_lines(table, clique):
+        cell = tuple(
+            _find_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True)
+        )
         if cell in seen:
-            raise SchemaError(
-                f"{table.place} has {quote_names(texts)} twice.", hint="list each combination once"
-            )
+            raise table.error(f"has {quote_names(texts)} twice.", hint="list each combination once")
         seen.add(cell)
         counts[cell] = count
     counts.setflags(write=False)
@@ -56,7 +56,7 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
 def check_totals(totals: Sequence[Totals], *, layout: ColumnLayout) -> None:
     """Refuse totals that do not fit the schema, or add up to different numbers of rows."""
     for each in totals:
-        shape = tuple(_scale(name, layout, place="totals").size for name in each.clique)
+        shape = tuple(_find_semantics(name, layout, place="totals").size for name in each.clique)
         if each.counts.shape != shape:
             raise SchemaError(
                 f"totals by {quote_names(each.clique)} have shape {each.counts.shape}; the columns have {shape}.",
@@ -70,14 +70,14 @@ def check_totals(totals: Sequence[Totals], *, layout: ColumnLayout) -> None:
         )
     for one, other in combinations(totals, 2):
         shared = [name for name in one.clique if name in other.clique]
-        if shared and not np.array_equal(_summed(one, shared), _summed(other, shared)):
+        if shared and not np.array_equal(_sum_over(one, shared), _sum_over(other, shared)):
             raise SchemaError(
                 f"two [[totals]] count {quote_names(shared)} differently.",
                 hint="all of them count the same rows: sums over other columns must be equal",
             )
 
 
-def _summed(totals: Totals, columns: Sequence[str]) -> Counts:
+def _sum_over(totals: Totals, columns: Sequence[str]) -> Counts:
     """Return the counts over some of the columns, in their order."""
     axes = [totals.clique.index(name) for name in columns]
     others = tuple(axis for axis in range(totals.counts.ndim) if axis not in axes)
@@ -115,7 +115,7 @@ def list_totals(totals: Totals, *, layout: ColumnLayout) -> list[tuple[tuple[str
     ]
 
 
-def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
+def _find_semantics(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
     column = layout.columns.get(name)
     if column is None:
         raise SchemaError(
@@ -130,7 +130,7 @@ def _scale(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
     return layout.view(name).scale
 
 
-def _code(scale: CodeSemantics, text: str, *, place: str) -> int:
+def _find_code(scale: CodeSemantics, text: str, *, place: str) -> int:
     code = scale.code(text)
     if code is None:
         raise SchemaError(
@@ -140,31 +140,31 @@ def _code(scale: CodeSemantics, text: str, *, place: str) -> int:
     return code
 
 
-def _lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
+def _read_lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
     if not clique:
-        yield (), _count(table.items["count"], place=table.place)
+        yield (), _read_count(table.items["count"], place=table.place)
         return
     given = table.items["counts"]
     if isinstance(given, Mapping) and len(clique) == 1:
         for text, count in given.items():
-            yield (text,), _count(count, place=table.place)
+            yield (text,), _read_count(count, place=table.place)
         return
     if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
-        raise SchemaError(
-            f"{table.place}: counts do not fit {quote_names(clique)}.",
+        raise table.error(
+            f": counts do not fit {quote_names(clique)}.",
             hint='write counts = [ { A = "1", B = "x", count = 5 }, … ], for one column { "1" = 5, … }',
         )
     for row in given:
         texts = [toml_text(row.get(name)) for name in clique]
         if set(row) != {*clique, "count"} or None in texts:
-            raise SchemaError(
-                f"{table.place}: an entry of counts does not name just {quote_names([*clique, 'count'])}.",
+            raise table.error(
+                f": an entry of counts does not name just {quote_names([*clique, 'count'])}.",
                 hint="give each entry one value of every column, and its count",
             )
-        yield tuple(text or "" for text in texts), _count(row["count"], place=table.place)
+        yield tuple(text or "" for text in texts), _read_count(row["count"], place=table.place)
 
 
-def _count(value: object, *, place: str) -> int:
+def _read_count(value: object, *, place: str) -> int:
     found = to_fraction(value) or Fraction(0)
     if to_fraction(value) is None or found.denominator != 1 or not 0 <= found <= MAX_ESTIMATE_ROWS:
         raise SchemaError(f"{place}: a count is no whole number of rows.", hint="give 0 or more rows")

@@ -29,38 +29,46 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
     >>> column_to_table(IntegerColumn(name="AGE", min=0, max=99, starts=range(0, 100, 10)))
     {'kind': 'integer', 'min': 0, 'max': 99, 'width': 10}
     """
-    table: dict[str, TomlValue] = {"kind": column.kind}
-    if isinstance(column, CategoricalColumn):
-        table["values"] = list(column.values)
-    if isinstance(column, UnknownValues):
-        table["values"] = "learn"
-    if isinstance(column, IntegerColumn):
-        table |= _integer_bins(column)
-    if isinstance(column, DecimalColumn):
-        table |= _numeric_bins(column)
-    if isinstance(column, TemporalColumn):
-        table |= _moment_bins(column)
-    if isinstance(column, UnknownBins):
-        table |= _unknown_bins(column)
-    if isinstance(column, IntegerColumn | DecimalColumn | UnknownBins) and column.decimals is not None:
+    table: dict[str, TomlValue | None] = {"kind": column.kind, **_domain_table(column)}
+    if isinstance(column, TemporalColumn | UnknownTemporalBins):
+        table["format"] = column.format
+    if isinstance(column, IntegerColumn | DecimalColumn | UnknownBins):
         table["decimals"] = column.decimals
-    if isinstance(column, IntegerColumn) and column.split is not None:
+    if isinstance(column, IntegerColumn):
         table["split"] = column.split
-    if isinstance(column, RangeColumn) and column.beyond is not OutOfRange.NEAREST:
-        table["beyond"] = str(column.beyond)
-    if isinstance(column, RangeColumn) and column.density is not None:
-        table["inside"] = _inside(column.density)
-    if column.type is not None:
-        table["type"] = str(column.type)
-    if column.missing:
-        table["missing"] = list(column.missing)
-    if column.other is not None:
-        table["other"] = column.other
-    if column.labels:
-        table["labels"] = dict(column.labels)
-    if column.origin is not Origin.DECLARED:
-        table["origin"] = str(column.origin)
-    return table | _relations(column)
+    if isinstance(column, RangeColumn):
+        table["beyond"] = None if column.beyond is OutOfRange.NEAREST else str(column.beyond)
+        table["inside"] = None if column.density is None else _density_table(column.density)
+    several = len(column.function_of) > 1
+    table |= {
+        "type": None if column.type is None else str(column.type),
+        "missing": list(column.missing) or None,
+        "other": column.other,
+        "labels": dict(column.labels) or None,
+        "origin": None if column.origin is Origin.DECLARED else str(column.origin),
+        "universe": column.universe,
+        "outside": column.outside,
+        "function_of": list(column.function_of) or None,
+        "parent": column.parent,
+        "map": [[*key, value] for key, value in column.map.items()] if several else None,
+    }
+    if column.map and not several:
+        table["map"] = {key: value for (key,), value in column.map.items()}
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _domain_table(column: Column) -> dict[str, TomlValue]:
+    if isinstance(column, CategoricalColumn):
+        return {"values": list(column.values)}
+    if isinstance(column, UnknownValues):
+        return {"values": "learn"}
+    if isinstance(column, IntegerColumn):
+        return _integer_bins(column)
+    if isinstance(column, DecimalColumn):
+        return _decimal_bins(column)
+    if isinstance(column, TemporalColumn):
+        return _temporal_bins(column)
+    return _unknown_bins(column) if isinstance(column, UnknownBins) else {}
 
 
 def unit_to_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
@@ -96,21 +104,6 @@ def canonical_json(tables: object) -> str:
     return json.dumps(tables, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_number_text)
 
 
-def _relations(column: Column) -> dict[str, TomlValue]:
-    table: dict[str, TomlValue] = {}
-    if column.universe is not None and column.outside is not None:
-        table |= {"universe": column.universe, "outside": column.outside}
-    if column.function_of:
-        table["function_of"] = list(column.function_of)
-    if column.parent is not None:
-        table["parent"] = column.parent
-    if len(column.function_of) > 1:
-        table["map"] = [[*key, value] for key, value in column.map.items()]
-    elif column.map:
-        table["map"] = {key: value for (key,), value in column.map.items()}
-    return table
-
-
 def _integer_bins(column: IntegerColumn) -> dict[str, TomlValue]:
     """Return the bins of an integer column by width where they have one, else by edges."""
     bottom, top = column.ends
@@ -133,7 +126,7 @@ def _integer_bins(column: IntegerColumn) -> dict[str, TomlValue]:
     return {"edges": [*inner, last]} | codes
 
 
-def _numeric_bins(column: DecimalColumn) -> dict[str, TomlValue]:
+def _decimal_bins(column: DecimalColumn) -> dict[str, TomlValue]:
     width, *others = (high - low for low, high in pairwise(column.edges))
     bottom, top = column.ends
     low: dict[str, TomlValue] = {"bottom" if bottom else "min": column.edges[0]}
@@ -144,36 +137,31 @@ def _numeric_bins(column: DecimalColumn) -> dict[str, TomlValue]:
     return {"edges": list(column.edges)} | codes
 
 
-def _moment_bins(column: TemporalColumn) -> dict[str, TomlValue]:
+def _temporal_bins(column: TemporalColumn) -> dict[str, TomlValue]:
     width = find_temporal_width(column)
     if width is None:
-        table: dict[str, TomlValue] = {
-            "edges": [column.iso_text(edge) for edge in (*column.starts, column.max)]
-        }
-    else:
-        table = {"min": column.iso_text(column.min), "max": column.iso_text(column.max), "width": width}
-    return table if column.format is None else table | {"format": column.format}
+        return {"edges": [column.iso_text(edge) for edge in (*column.starts, column.max)]}
+    return {"min": column.iso_text(column.min), "max": column.iso_text(column.max), "width": width}
 
 
 def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
-    if isinstance(column, UnknownTemporalBins):
-        plain = column.with_domain(())
-        ends: dict[str, TomlValue] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
-        return ends | {"bins": "learn"} | ({} if column.format is None else {"format": column.format})
-    return {"min": column.min, "max": column.max, "bins": "learn"}
+    if not isinstance(column, UnknownTemporalBins):
+        return {"min": column.min, "max": column.max, "bins": "learn"}
+    plain = column.with_domain(())
+    return {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max), "bins": "learn"}
 
 
-def _inside(inside: BinDensity) -> TomlValue:
-    if not inside.known:
+def _density_table(density: BinDensity) -> TomlValue:
+    if not density.known:
         return "learn"
-    told: dict[str, int | Fraction | TomlList] = {
-        "starts": list(inside.starts),
-        "weights": list(inside.weights),
+    table: dict[str, int | Fraction | TomlList] = {
+        "starts": list(density.starts),
+        "weights": list(density.weights),
     }
-    if inside.steps:
-        told["steps"] = list(inside.steps)
-    told["rounds"] = [list(row) for row in inside.class_weights]
-    return told if inside.unit == 1 else told | {"unit": inside.unit}
+    if density.steps:
+        table["steps"] = list(density.steps)
+    table["rounds"] = [list(row) for row in density.class_weights]
+    return table if density.unit == 1 else table | {"unit": density.unit}
 
 
 def _number_text(value: object) -> str:

@@ -85,12 +85,12 @@ def _zipf(size: int, *, exponent: float) -> Shares:
     return np.asarray(weights / weights.sum())
 
 
-def _draw(laws: Shares, kinds: Codes, *, rng: np.random.Generator) -> Codes:
+def _draw(distributions: Shares, kinds: Codes, *, rng: np.random.Generator) -> Codes:
     """Return one code for every row, from the law of its kind."""
     codes = np.empty(len(kinds), dtype=np.int64)
     points = rng.random(len(kinds))
-    for kind, shares in enumerate(laws):
+    for kind, shares in enumerate(distributions):
         here = kinds == kind
         bounds = np.cumsum(shares)
         codes[here] = np.searchsorted(bounds / bounds[-1], points[here], side="right")
-    return np.asarray(np.minimum(codes, laws.shape[1] - 1))
+    return np.asarray(np.minimum(codes, distributions.shape[1] - 1))

@@ -100,36 +100,36 @@ def draw_answers(people: Population, *, rows: Numbers, rng: np.random.Generator)
     own = work == "self-employed"
     adult = age >= 15
 
-    def silence(name: str, asked: Flags, *, refused: npt.ArrayLike, unknown: npt.ArrayLike) -> None:
+    def drop_answers(name: str, asked: Flags, *, refused: npt.ArrayLike, unknown: npt.ArrayLike) -> None:
         lots, no = rng.random(rows.size), np.asarray(refused, dtype=np.float64)
         both = [asked & (lots < no), asked & (lots < no + np.asarray(unknown, dtype=np.float64))]
         found[name] = np.select(both, ["refused", "unknown"], found[name])
 
-    silence(
+    drop_answers(
         "education",
         age >= 3,
         refused=0.008 + 0.02 * (age >= 65) + 0.012 * (work == "unemployed"),
         unknown=0.006 + 0.05 * (work == "other") + 0.01 * (age >= 80),
     )
-    amounts = _rounded(people.lives.income[rows], lots=rng.random(rows.size))
+    amounts = _round_income(people.lives.income[rows], lots=rng.random(rows.size))
     found["income"] = mask_outside(adult, amounts.astype(np.str_))
     schooled = np.isin(found["education"], ["bachelor", "advanced"])
     hidden = np.isin(found["education"], ["refused", "unknown"])
     by_age = interpolate(age, (15, 30, 65, 80), (0.02, 0.03, 0.09, 0.12))
-    silence(
+    drop_answers(
         "income",
         adult,
         refused=by_age + 0.07 * own - 0.015 * schooled + 0.15 * hidden,
         unknown=0.015 + 0.06 * (work == "in education") + 0.03 * own,
     )
     works = people.lives.hours[rows] > 0
-    silence("hours", works, refused=0, unknown=0.01 + 0.05 * own + 0.03 * (age < 20))
-    silence("commute_km", works, refused=0, unknown=0.01 + 0.06 * own)
-    silence("health", age >= 0, refused=0.006 + 0.02 * (age >= 80) + 0.01 * (age < 25), unknown=0)
+    drop_answers("hours", works, refused=0, unknown=0.01 + 0.05 * own + 0.03 * (age < 20))
+    drop_answers("commute_km", works, refused=0, unknown=0.01 + 0.06 * own)
+    drop_answers("health", age >= 0, refused=0.006 + 0.02 * (age >= 80) + 0.01 * (age < 25), unknown=0)
     return found
 
 
-def _rounded(income: Numbers, *, lots: Floats) -> Numbers:
+def _round_income(income: Numbers, *, lots: Floats) -> Numbers:
     """Round as people do, to five thousands, thousands or hundreds; neither zero nor the sign changes."""
     large = np.abs(income)
     step = np.select([(lots < 0.35) & (large >= 10_000), lots < 0.7, lots < 0.9], [5_000, 1_000, 100], 1)

@@ -105,13 +105,13 @@ class Estimate:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Estimate:
+    def from_json(cls, row: dict[str, Any]) -> Estimate:
         """Return what `to_json` wrote."""
-        kept = {key: told[key] for key in told if key not in ("group", "total_error")}
+        kept = {key: row[key] for key in row if key not in ("group", "total_error")}
         for key in kept.keys() - {"query", "note"}:
             if isinstance(kept[key], bool) or not isinstance(kept[key], int | float | None):
                 raise TypeError("not a number")
-        return cls(group=tuple((str(name), str(value)) for name, value in told["group"].items()), **kept)
+        return cls(group=tuple((str(name), str(value)) for name, value in row["group"].items()), **kept)
 
 
 def make_public_row(query: str, value: float, *, group: Group = ()) -> Estimate:
@@ -150,5 +150,5 @@ def suppress_nonfinite(row: Estimate) -> Estimate:
     'suppressed: indistinguishable from noise'
     """
     parts = (row.estimate, row.sampling_error, row.imputation_error, row.privacy_error, row.low, row.high)
-    told = [part for part in (*parts, row.degrees) if part is not None]
-    return row if all(map(math.isfinite, told)) else make_suppressed_row(row.query, group=row.group)
+    numbers = [part for part in (*parts, row.degrees) if part is not None]
+    return row if all(map(math.isfinite, numbers)) else make_suppressed_row(row.query, group=row.group)

@@ -30,7 +30,7 @@ _NOTES = {
 
 def read_first_format(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document of the first format in the words of the current one."""
-    return _translated(
+    return _translate(
         document,
         keys={old: new for new, old in _KEYS.items()},
         words={old: new for new, old in _NOTES.items()},
@@ -44,7 +44,7 @@ def write_first_format(document: Mapping[str, Any]) -> dict[str, Any]:
     >>> write_first_format({"design": {"max_weight": "12"}, "estimates": [row]})["design"]
     {'most_weight': '12'}
     """
-    return _translated(document, keys=_KEYS, words=_NOTES)
+    return _translate(document, keys=_KEYS, words=_NOTES)
 
 
 def write_first_note(note: str) -> str:
@@ -53,18 +53,18 @@ def write_first_note(note: str) -> str:
     >>> write_first_note(notes.SUPPRESSED)
     'too few to say'
     """
-    return _replaced(note, _NOTES)
+    return _replace_words(note, _NOTES)
 
 
-def _translated(
+def _translate(
     document: Mapping[str, Any], *, keys: Mapping[str, str], words: Mapping[str, str]
 ) -> dict[str, Any]:
     design = {keys.get(key, key): value for key, value in document["design"].items()}
-    rows = [{**row, "note": _replaced(row["note"], words)} for row in document["estimates"]]
+    rows = [{**row, "note": _replace_words(row["note"], words)} for row in document["estimates"]]
     return {**document, "design": design, "estimates": rows}
 
 
-def _replaced(note: str, words: Mapping[str, str]) -> str:
+def _replace_words(note: str, words: Mapping[str, str]) -> str:
     for one, other in words.items():
         note = note.replace(one, other)
     return note

@@ -39,7 +39,7 @@ def encode_json(value: object, *, without: Sequence[str] = ()) -> Any:
     return value
 
 
-def decode_json(kind: type[T], told: object, more: Mapping[str, object] | None = None) -> T:
+def decode_json(kind: type[T], encoded: object, more: Mapping[str, object] | None = None) -> T:
     """Return the dataclass that `encode_json` wrote; `more` are the fields that it left out.
 
     >>> from populace.core.marginals import Marginal
@@ -47,45 +47,45 @@ def decode_json(kind: type[T], told: object, more: Mapping[str, object] | None =
     Marginal(clique=('AGE',), groupings=())
     """
     try:
-        found: T = _decode_dataclass(kind, told, more or {})
+        found: T = _decode_dataclass(kind, encoded, more or {})
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as failure:
         raise ReleaseError(
-            f"what is told of a {kind.__name__.lower()} cannot be read.",
+            f"what is written of a {kind.__name__.lower()} cannot be read.",
             hint="use the version of populace that wrote it",
         ) from failure
     return found
 
 
-def _decode_dataclass(kind: Any, told: Any, more: Mapping[str, object]) -> Any:
+def _decode_dataclass(kind: Any, encoded: Any, more: Mapping[str, object]) -> Any:
     hints = typing.get_type_hints(kind)
-    return kind(**{name: _decode_value(hints[name], inner) for name, inner in told.items()}, **more)
+    return kind(**{name: _decode_value(hints[name], inner) for name, inner in encoded.items()}, **more)
 
 
-def _decode_value(hint: Any, told: Any) -> Any:
+def _decode_value(hint: Any, encoded: Any) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        return _decode_union(arguments, told)
+        return _decode_union(arguments, encoded)
     if origin is tuple:
-        inner = arguments[:1] * len(told) if arguments[-1] is Ellipsis else arguments
-        return tuple(_decode_value(each, part) for each, part in zip(inner, told, strict=True))
+        inner = arguments[:1] * len(encoded) if arguments[-1] is Ellipsis else arguments
+        return tuple(_decode_value(each, part) for each, part in zip(inner, encoded, strict=True))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: _decode_value(arguments[1], part) for key, part in told.items()}
+        return {key: _decode_value(arguments[1], part) for key, part in encoded.items()}
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return tuple(_decode_value(arguments[0], part) for part in told)
+        return tuple(_decode_value(arguments[0], part) for part in encoded)
     if is_dataclass(hint):
-        return _decode_dataclass(hint, told, {})
+        return _decode_dataclass(hint, encoded, {})
     if hint is Fraction:
-        # Not Fraction(told): 1e999999999 would be computed.
-        return Fraction(told) if isinstance(told, int) else fraction_from_json(told)
+        # Not Fraction(encoded): 1e999999999 would be computed.
+        return Fraction(encoded) if isinstance(encoded, int) else fraction_from_json(encoded)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint(told)
-    return told
+        return hint(encoded)
+    return encoded
 
 
-def _decode_union(choices: Sequence[Any], told: Any) -> Any:
+def _decode_union(choices: Sequence[Any], encoded: Any) -> Any:
     """Return a value of the first type that it can be: nothing, a table, or a single value."""
-    if told is None and type(None) in choices:
+    if encoded is None and type(None) in choices:
         return None
     tables = [each for each in choices if is_dataclass(each) or typing.get_origin(each) is not None]
     single = [each for each in choices if each is not type(None) and each not in tables]
-    return _decode_value((tables if isinstance(told, dict | list) else single)[0], told)
+    return _decode_value((tables if isinstance(encoded, dict | list) else single)[0], encoded)

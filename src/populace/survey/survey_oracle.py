@@ -7,10 +7,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from populace.core.marginals import Counts
-from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, Noise
 from populace.privacy.smooth.smooth_noise import SmoothNoise
-from populace.schema.schema import Schema
 from populace.survey.smooth_questions import BinChoice, SmoothQuestion
 from populace.survey.sums import Sum
 
@@ -19,12 +17,6 @@ SumBatch = tuple[Sequence[Sum], Noise]
 
 class SurveyOracle(Protocol):
     """The survey questions of the barrier. Each is charged before it is answered, and refused if it cannot be paid."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def budget(self) -> Budget: ...
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return noisy sums in steps, each in the shape of its marginal; all are charged together, or none."""

@@ -15,7 +15,6 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
 from populace.core.transcript import Playback, Transcript
 from populace.measurements.measurements import AnswerRecord
-from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.schema.schema import Schema
@@ -31,16 +30,6 @@ class SurveyRecorder:
     def __init__(self, oracle: SurveyOracle) -> None:
         self._oracle = oracle
         self._transcript: Transcript[AnswerRecord] = Transcript()
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the table."""
-        return self._oracle.schema
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the run."""
-        return self._oracle.budget
 
     @property
     def transcript(self) -> tuple[AnswerRecord, ...]:
@@ -81,43 +70,33 @@ class SurveyRecorder:
 class SurveyReplay:
     """An oracle that gives recorded answers; another question than the recorded one is refused."""
 
-    def __init__(self, recorded: Iterable[AnswerRecord], *, schema: Schema, budget: Budget) -> None:
+    def __init__(self, recorded: Iterable[AnswerRecord], *, schema: Schema) -> None:
         self._recorded = Playback(recorded, refuse=lambda _: _different_question())
         self._schema = schema
-        self._budget = budget
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the table."""
-        return self._schema
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the run."""
-        return self._budget
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Give the recorded answers."""
         return tuple(
-            self._held(self._next("sum", encode_sum(asked), mechanism), asked)
+            self._parse_counts(self._next("sum", encode_sum(asked), mechanism), asked)
             for asked, mechanism in _list_sums(batches)
         )
 
-    def _held(self, answer: Any, asked: Sum) -> Counts:
-        shape = asked.by.shape(self._schema.domain)
+    def _parse_counts(self, answer: Any, asked: Sum) -> Counts:
         try:
             found = np.array(answer, dtype=np.int64)
         except (TypeError, ValueError, OverflowError) as failure:
             raise _different_question() from failure
-        if found.shape != shape:
+        if found.shape != asked.by.shape(self._schema.domain):
             raise _different_question()
         return found
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Give the recorded answer."""
-        return _parse_fraction(
-            self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
-        )
+        answer = self._next("smooth", {**encode_json(question), "lattice": str(lattice)}, mechanism)
+        try:
+            return fraction_from_json(answer)
+        except (TypeError, ValueError, ZeroDivisionError) as failure:
+            raise _different_question() from failure
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
         """Give the recorded answer."""
@@ -146,13 +125,6 @@ def encode_sum(asked: Sum) -> dict[str, Any]:
     '1/16777216'
     """
     return {**encode_json(asked), "step": str(asked.step)}
-
-
-def _parse_fraction(answer: Any) -> Fraction:
-    try:
-        return fraction_from_json(answer)
-    except (TypeError, ValueError, ZeroDivisionError) as failure:
-        raise _different_question() from failure
 
 
 def _parse_integer(answer: Any) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import PopulaceError, ResourceError, SchemaError
 from populace.core.limits import LIMITS
 from populace.methods.discovery import discovery_grid as grids

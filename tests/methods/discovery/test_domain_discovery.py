@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import ReleaseError
 from populace.core.marginals import MAX_ESTIMATE_ROWS
 from populace.core.progress import silent
@@ -373,7 +374,7 @@ def test_a_domain_that_was_not_paid_for_fails(release, tmp_path):
     record = release.measurements.record
     unpaid = tuple(charged for charged in record.spends if charged.spend.what != "values of 'city'")
     measurements = replace(release.measurements, record=replace(record, spends=unpaid))
-    model = replace(release.model, measurements=measurements.digest)
+    model = replace(release.model, measurements_digest=measurements.digest)
     replace(release, measurements=measurements, model=model, ledger=None).save(tmp_path / "out")
     assert failed(tmp_path / "out") == ["domains"]
 
@@ -387,7 +388,7 @@ def test_a_record_that_hides_keys_fails(fault, release, tmp_path):
         "no part": {"keys": Fraction(0)},
     }[fault]
     measurements = replace(release.measurements, record=replace(record, **changes))
-    model = replace(release.model, measurements=measurements.digest)
+    model = replace(release.model, measurements_digest=measurements.digest)
     replace(release, measurements=measurements, model=model, ledger=None).save(tmp_path / "out", report=False)
     assert "budget" in failed(tmp_path / "out")
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise.entropy import RehearsalEntropy

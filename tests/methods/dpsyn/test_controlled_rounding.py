@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Domain
 from populace.inference.model import Model
@@ -34,7 +34,7 @@ def people(rows, *, seed):
 
 
 def run(schema, *, people_in=40_000, epsilon="8", ledger, **options):
-    return pipeline.synthesize(
+    return synthesize_api.synthesize(
         people(people_in, seed=1),
         schema=schema,
         epsilon=epsilon,
@@ -152,7 +152,7 @@ def test_years_that_the_public_table_does_not_have_are_as_they_were_counted(tmp_
     later, earlier = (
         people(40_000, seed=1 + n).set_column(1, "year", pa.array([2 - n] * 40_000)) for n in (0, 1)
     )
-    made = pipeline.synthesize(
+    made = synthesize_api.synthesize(
         later,
         schema=replace(SCHEMA, partition_least=0),
         epsilon="0.02",

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import measure as measure_api
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import LedgerError, UsageError
 from populace.core.marginals import Domain
 from populace.core.progress import silent
@@ -145,7 +146,7 @@ def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
 
 
 def run(epsilon, *, delta="1e-6", rows=8000, ledger):
-    return pipeline.synthesize(
+    return synthesize_api.synthesize(
         people(rows, seed=1),
         schema=SCHEMA,
         epsilon=epsilon,
@@ -218,7 +219,7 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
         ("8", "noise", "all of it for noise"),
     ):
         out = tmp_path / epsilon
-        made = pipeline.synthesize(real, epsilon=epsilon, ledger=tmp_path / f"{epsilon}.db", **common)
+        made = synthesize_api.synthesize(real, epsilon=epsilon, ledger=tmp_path / f"{epsilon}.db", **common)
         made.save(out, report=False)
         assert verify(out).passed
         assert words in (out / "statement.md").read_text()
@@ -248,7 +249,7 @@ def test_the_statement_says_what_was_taken_from_the_public_table(epsilon, level,
 
 
 def test_without_a_partition_only_the_number_of_rows_is_about_the_private_table(tmp_path):
-    made = pipeline.synthesize(
+    made = synthesize_api.synthesize(
         people(300, seed=1),
         schema=replace(SCHEMA, partition=()),
         epsilon="0.01",
@@ -277,7 +278,7 @@ def test_no_delta_is_taken_where_none_can_be_used(unit, tmp_path):
     real = people(90, seed=1).append_column("who", pa.array(np.arange(90) // 3))
     edge = Fraction(schema.unit.marginal_l1, 35)
     for epsilon, taken in ((edge - Fraction(1, 10**9), 0), (edge, Fraction("1e-6"))):
-        record = pipeline.measure(
+        record = measure_api.measure(
             real,
             schema=schema,
             epsilon=epsilon,
@@ -369,12 +370,12 @@ def test_what_it_cannot_do_is_refused_before_anything_is_spent(tmp_path):
         {"epsilon": 1, "delta": "1e-6", "method": "dpsyn", "ledger": tmp_path / "l.db"},
     )
     with pytest.raises(UsageError, match="needs a public table"):
-        pipeline.measure(rows, schema=SCHEMA, **common)
+        measure_api.measure(rows, schema=SCHEMA, **common)
     wide = Schema.parse(
         "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 9999\n\n' for name in NAMES)
     )
     with pytest.raises(UsageError, match="cells together"):
-        pipeline.measure(rows, schema=wide, public=people(9, seed=2), **common)
+        measure_api.measure(rows, schema=wide, public=people(9, seed=2), **common)
     assert not (tmp_path / "l.db").exists()
 
 

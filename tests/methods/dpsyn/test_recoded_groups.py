@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.constraints.recoding import MergedColumn, Recoding, recode_items
@@ -47,7 +47,7 @@ def people(rows, *, seed, odd=0):
 
 
 def run(epsilon, *, ledger, odd=0, schema=SCHEMA, **options):
-    return pipeline.synthesize(
+    return synthesize_api.synthesize(
         people(6000, seed=1, odd=odd),
         schema=schema,
         epsilon=epsilon,

@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api import synthesize as pipeline
+from populace.api import generate as generate_api
+from populace.api import measure as measure_api
+from populace.api import synthesize as synthesize_api
 from populace.core.errors import UsageError
 from populace.inference.gls.count_intervals import intervals
 from populace.privacy.ledger.ledger import Ledger
@@ -20,7 +22,7 @@ SEX = Schema.parse('[table]\nmax_rows = 500\n[columns.sex]\nkind = "categorical"
 @pytest.mark.parametrize("rows", [None, 5])
 @pytest.mark.parametrize("method", COPYING)
 def test_a_paid_run_is_not_lost_for_a_condition_that_no_bin_meets(method, rows, tmp_path):
-    release = pipeline.synthesize(
+    release = synthesize_api.synthesize(
         pa.table({"sex": ["f"] * 200}),
         schema=SEX,
         epsilon="40",
@@ -35,7 +37,7 @@ def test_a_paid_run_is_not_lost_for_a_condition_that_no_bin_meets(method, rows, 
     release.save(tmp_path / "release", report=False)
     assert verify(tmp_path / "release").passed
     with pytest.raises(UsageError, match="sex == 'm'"):
-        pipeline.release_from(release.measurements, release.model, where="sex == 'm'", rows=rows)
+        generate_api.release_from(release.measurements, release.model, where="sex == 'm'", rows=rows)
     assert len(Ledger.existing(tmp_path / "ledger.db").accounts()) == 1
 
 
@@ -43,7 +45,7 @@ def test_a_paid_run_is_not_lost_for_a_condition_that_no_bin_meets(method, rows, 
 def test_a_column_may_be_called_whole_rows(method, tmp_path):
     schema = Schema.parse('[columns."whole rows"]\nkind = "categorical"\nvalues = ["a", "b"]\n')
     data = pa.table({"whole rows": ["a", "b", "b"] * 20})
-    release = pipeline.synthesize(
+    release = synthesize_api.synthesize(
         data, schema=schema, epsilon="1", delta="0", method=method, ledger=tmp_path / "ledger.db"
     )
     release.save(tmp_path / "release", report=False)
@@ -62,7 +64,7 @@ def test_intervals_of_sums_of_counts_held_within_a_range_hold(tmp_path):
     data = {name: rng.choice(list("abcd"), 300, p=[0.85, 0.05, 0.05, 0.05]) for name in "xyz"}
     held = []
     for number in range(16):
-        measured = pipeline.measure(
+        measured = measure_api.measure(
             pa.table(data),
             schema=schema,
             epsilon="1",

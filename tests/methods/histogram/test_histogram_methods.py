@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, release_from, synthesize
+from populace.api.generate import release_from
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Domain, Marginal
 from populace.inference.constraints.conditional_model import condition_model

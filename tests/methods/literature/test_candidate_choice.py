@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.core.marginals import Domain, Marginal
 from populace.core.progress import silent
 from populace.inference.fit.estimator import Estimator

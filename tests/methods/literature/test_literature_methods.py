@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import populace as pp
-from populace.api.synthesize import measure, release_from
+from populace.api.generate import release_from
+from populace.api.measure import measure
 from populace.methods.fit_measurements import fit
 from populace.methods.literature import multiplicative_weights as weights
 from populace.methods.literature.pmw import pmw_bound

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, synthesize
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.fit_model import fit_model

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from populace.api.reservation import default_dataset
+from populace.api.request import default_dataset
 from populace.core.errors import UsageError
 from populace.privacy.ledger.account import normalize_name
 from populace.privacy.ledger.events import Event, EventKind

@@ -10,15 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.audit import replay
-from populace.audit.replay import (
-    LeakError,
-    RecordingNoise,
-    ReplayingNoise,
-    SmoothNoisyAnswer,
-    check_sensitivities,
-    privacy_loss,
-)
 from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
@@ -52,6 +43,15 @@ from populace.survey.smooth_questions import (
     ImputedQuestion,
     ImputedStatistic,
     WeightedQuestion,
+)
+from tests.audit import replay
+from tests.audit.replay import (
+    LeakError,
+    RecordingNoise,
+    ReplayingNoise,
+    SmoothNoisyAnswer,
+    check_sensitivities,
+    privacy_loss,
 )
 
 SCHEMA = Schema.parse("""

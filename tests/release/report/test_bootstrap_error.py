@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import complete, synthesize
+from populace.api.request import RowRequest
+from populace.api.synthesize import fit_and_draw, synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal, tabulate
 from populace.measurements.measurements import Measurement
@@ -29,7 +30,7 @@ def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
     table, schema = releases.small_sample()
     ledger = folder / f"ledger-{epsilon}-{seed}.db"
     measured = releases.measure(table, schema, ledger=ledger, epsilon=epsilon, seed=seed)
-    return complete(measured, seed=seed)
+    return fit_and_draw(measured, RowRequest(seed=seed))
 
 
 def guessed(release: Release) -> Mapping[Marginal, float]:
@@ -78,7 +79,7 @@ def test_fewer_rows_than_there_are_do_not_have_more_noise(tmp_path: Path) -> Non
     measured = releases.measure(table, schema, ledger=tmp_path / "ledger.db", epsilon="3")
     means = []
     for rows in (None, table.num_rows // 5):
-        found = guessed(complete(measured, seed=3, rows=rows))
+        found = guessed(fit_and_draw(measured, RowRequest(seed=3, rows=rows)))
         means.append(np.mean([error for marginal, error in found.items() if len(marginal.clique) == 1]))
     assert 0.6 * means[0] < means[1] < 2.5 * means[0]
 
@@ -212,7 +213,7 @@ def test_the_report_tells_them(tmp_path: Path) -> None:
 def test_a_part_of_the_rows_is_not_guessed_at(tmp_path: Path) -> None:
     table, schema = releases.small_sample()
     measured = releases.measure(table, schema, ledger=tmp_path / "ledger.db", epsilon="10")
-    told = complete(measured, seed=1, where="sex == 'female'")
+    told = fit_and_draw(measured, RowRequest(seed=1, where="sex == 'female'"))
     shown = told.document()
     assert all(column.comparison.likely is None for column in shown.columns)
     assert "nothing here judges the released rows" in shown.summary[0]

@@ -27,7 +27,7 @@ AGE = '[columns.age]\nkind = "integer"\nmin = 0\nmax = 9\n'
 
 
 def measured(schema: str, cells: Mapping[str, object], *, folder: Path, **asked: object) -> Measurements:
-    from populace.api.synthesize import measure
+    from populace.api.measure import measure
 
     wish = {"epsilon": 1, "delta": "1e-9", "method": "auto"} | asked
     noise = ExactNoise(RehearsalEntropy(int(str(asked.get("seed", 1)))))

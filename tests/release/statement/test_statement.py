@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.api.synthesize import measure
+from populace.api.measure import measure
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from populace.cli.stages import save_measurements
+from populace.api.stage_folders import save_measurements
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release

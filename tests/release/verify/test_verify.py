@@ -159,7 +159,7 @@ def forged(release: Release, folder: Path, **changes: Any) -> Path:
 
 def with_measurements(release: Release, measurements: Measurements) -> Release:
     """Return the release with other measurements and a model that names them as its own."""
-    model = replace(release.model, measurements=measurements.digest)
+    model = replace(release.model, measurements_digest=measurements.digest)
     return replace(release, measurements=measurements, model=model)
 
 
@@ -266,7 +266,7 @@ def test_earlier_stages_are_recognised(release: Release, tmp_path: Path) -> None
     release.measurements.save(tmp_path)
     with pytest.raises(ReleaseError, match=r"holds measurements.*\n.*fit.*generate"):
         verify(tmp_path)
-    release.model.save(tmp_path)
+    release.model.write_files(tmp_path)
     with pytest.raises(ReleaseError, match=r"holds a model.*\n.*generate"):
         verify(tmp_path)
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.api.synthesize import measure, release_from, synthesize
+from populace.api.generate import release_from
+from populace.api.measure import measure
+from populace.api.synthesize import synthesize
 from populace.core.errors import SchemaError, UsageError
 from populace.measurements.measurements import Measurements
 from populace.methods.fit_measurements import fit

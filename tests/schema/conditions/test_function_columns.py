@@ -100,7 +100,7 @@ def test_a_function_of_a_top_code_follows_from_the_number_that_is_published() ->
         ),
         (
             LEVELS + "[columns.COUNTY]\nkind = 'integer'\nmin = 0\nmax = 99\nwidth = 10\nparent = 'INDP'",
-            "cannot be told from how a value begins",
+            "does not follow from how a value begins",
             "give a map",
         ),
         (

@@ -26,17 +26,17 @@ from populace.private.survey.survey_rows import SurveyRows
 from populace.private.survey.weighted_answers import answer
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
-from populace.survey.calibration.calibrated_counts import (
+from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     PopulationCount,
     Replacement,
-    estimate_counts,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
 from populace.survey.smooth_questions import BaseWeights
+from tests.helpers.survey_oracle import estimate_counts
 
 SIZES = {"AGE": 6, "SEX": 2, "POOR": 2, "WEIGHT": 9}
 SCHEMA = Schema.from_sizes(SIZES)

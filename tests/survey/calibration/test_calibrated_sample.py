@@ -18,18 +18,18 @@ from populace.private.survey.exact_sums import add_up
 from populace.private.survey.weighted_answers import answer, check, scores
 from populace.schema.schema import Schema
 from populace.survey.calibration.bin_choice import make_bin_choice
-from populace.survey.calibration.calibrated_counts import (
+from populace.survey.calibration.calibrated_sample import CalibratedSample
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     PopulationCount,
-    estimate_counts,
 )
-from populace.survey.calibration.calibrated_sample import CalibratedSample
-from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.smooth_questions import BinChoice
 from tests.helpers.sampled_cases import sample_cases
+from tests.helpers.survey_oracle import estimate_counts
 
 SCHEMA = Schema.parse(
     """
@@ -160,10 +160,10 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
         captured.append(self)
         return counted(self, told, among=among)
 
-    counted = CalibratedSample.counted
+    counted = CalibratedSample.count
     oracle, _ = survey()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CalibratedSample, "counted", keep)
+        patch.setattr(CalibratedSample, "count", keep)
         weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), method=CountMethod.TABLE)
         estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], calibration=weighting)
     (sample,) = captured
@@ -171,8 +171,8 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
     fits = sample.members @ np.linalg.pinv(sample.members * root[:, None]) * (root / fitted.sample)
     matrix = (1 - shrink) * fitted.weights[:, None] * fits + shrink * sample.even / fitted.sample.sum()
     part = np.arange(1.0, 1 + len(root))
-    np.testing.assert_allclose(sample.lowered(part), matrix @ part, rtol=1e-9)
-    np.testing.assert_allclose(sample.lowered_squared(part), matrix**2 @ part, rtol=1e-9)
+    np.testing.assert_allclose(sample.effect_beside(part), matrix @ part, rtol=1e-9)
+    np.testing.assert_allclose(sample.squared_effect_beside(part), matrix**2 @ part, rtol=1e-9)
     np.testing.assert_allclose(sample.own, np.diag(matrix), rtol=1e-9)
 
 

@@ -270,13 +270,13 @@ def test_a_cell_without_donors_counts_as_a_whole():
 def test_what_the_size_of_a_bound_leaves_open(noise):
     """A told size of 4 means L₁ about 15; what counts make likely pulls towards it; nothing is above the most."""
     told = 4 * LOG_STEPS
-    alone = ChangedRows(told=told, noise=noise, most=1000.0).draws()
+    alone = ChangedRows(noisy_size=told, noise=noise, most=1000.0).draws()
     assert 10 < np.median(alone) < 20
     served = DonorLoad(complete=np.array([1000.0]), incomplete=np.array([200.0]), donors=1)
-    both = ChangedRows(told=told, noise=noise, most=1000.0, served=served).draws()
+    both = ChangedRows(noisy_size=told, noise=noise, most=1000.0, served=served).draws()
     assert 3 < np.median(both) < 9
     assert np.quantile(both, 0.9) - np.quantile(both, 0.1) < np.quantile(alone, 0.9) - np.quantile(alone, 0.1)
-    held = ChangedRows(told=told, noise=noise, most=12.0).draws()
+    held = ChangedRows(noisy_size=told, noise=noise, most=12.0).draws()
     assert held.min() >= 1
     assert held.max() <= 12 + 1e-9
 

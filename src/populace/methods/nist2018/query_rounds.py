@@ -165,7 +165,7 @@ def read_coarse_bins(given: object, column: Column, *, place: str) -> Grouping:
         for code in _bin_codes(each, scale, place=place) if each != REST_BIN else ():
             if groups[code] >= 0:
                 raise UsageError(
-                    f"{place} has {scale.words(code)} in two bins.", hint="put every value into one bin"
+                    f"{place} has {scale.describe(code)} in two bins.", hint="put every value into one bin"
                 )
             groups[code] = number
     if rest:
@@ -173,7 +173,7 @@ def read_coarse_bins(given: object, column: Column, *, place: str) -> Grouping:
     if (groups < 0).any():
         left = int(np.argmax(groups < 0))
         raise UsageError(
-            f"{place} has no bin for {scale.words(left)}.",
+            f"{place} has no bin for {scale.describe(left)}.",
             hint='put every value into a bin, special codes too, or end with "*" for everything else',
         )
     if len(rest) > 1 or len(np.unique(groups)) < len(given):

@@ -20,10 +20,8 @@ from populace.privacy.accounting.mechanisms import (
     is_drawable,
 )
 from populace.private.question_checks import check_marginals
-from populace.private.survey.survey_rows import SurveyRows
+from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.codec.numeric_values import numeric_column_names
-from populace.schema.conditions.column_layout import Condition
-from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 from populace.survey.sums import STEPS, Sum
 
@@ -86,7 +84,7 @@ def _check_columns(asked: Sum, *, schema: Schema) -> None:
         if name not in numbers:
             schema.layout.view(name)
     if asked.where is not None:
-        _condition(asked.where, schema=schema)
+        read_where(asked.where, schema=schema)
 
 
 def check_noise(noise: object) -> None:
@@ -115,17 +113,14 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
 
     A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
     """
-    size = _size(rows)
-    counts = np.ones(size, dtype=np.bool_)
-    if asked.where is not None:
-        counts &= _condition(asked.where, schema=schema)(rows.codes)
+    counts = find_rows(asked.where, rows=rows, schema=schema).copy()
     for name in asked.known:
         counts &= (
             ~np.isnan(rows.numbers[name]) if name in rows.numbers else _has_value(rows, name, schema=schema)
         )
     for name in asked.positive:
         counts &= rows.numbers[name] > 0
-    share = np.ones(size, dtype=np.float64)
+    share = np.ones(len(counts), dtype=np.float64)
     if asked.weights is not None:
         most = asked.weights.most
         parts = np.array([float(value / most) for value in asked.weights.values])
@@ -139,15 +134,7 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
     return np.minimum(np.maximum(steps, -STEPS), STEPS)
 
 
-def _size(rows: SurveyRows) -> int:
-    return len(next(iter(rows.codes.values())))
-
-
 def _has_value(rows: SurveyRows, name: str, *, schema: Schema) -> npt.NDArray[np.bool_]:
     view = schema.layout.view(name)
     own = view.codes[tuple(rows.codes[variable] for variable in view.variables)]
     return np.asarray(own < view.scale.levels)
-
-
-def _condition(where: str, *, schema: Schema) -> Condition:
-    return schema.layout.condition(parse_condition(where), place="where")

@@ -7,18 +7,19 @@ Proof: docs/proofs/nearest.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
 from populace.core.errors import UsageError
+from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
 from populace.privacy.sensitivity.imputation_bounds import (
     DonorValue,
@@ -30,10 +31,9 @@ from populace.privacy.sensitivity.imputation_bounds import (
 )
 from populace.privacy.sensitivity.nn_imputation import Ints, MatchingSpace, NearestNeighbours, TieOrder
 from populace.privacy.sensitivity.nn_imputation import MatchedRows as Placed
+from populace.private.survey.survey_rows import Rows, Truth, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
-from populace.schema.conditions.column_layout import Condition
-from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 
@@ -51,17 +51,6 @@ _KEY = 0x706F70756C616365
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 Hashes = npt.NDArray[np.uint64]
-Truth = npt.NDArray[np.bool_]
-
-
-class Rows(Protocol):
-    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
-
-    @property
-    def codes(self) -> Mapping[str, npt.NDArray[Any]]: ...
-
-    @property
-    def numbers(self) -> Mapping[str, npt.NDArray[np.float64]]: ...
 
 
 def check(question: ImputedQuestion, schema: Schema) -> None:
@@ -80,7 +69,7 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"{donors.match} has {places} places to match; {MAX_PLACES} is the most.",
             hint="match by fewer columns, or group their codes",
         )
-    if question.where is not None and own & set(_condition(question.where, schema).variables):
+    if question.where is not None and own & set(read_where(question.where, schema=schema).variables):
         raise UsageError(
             f"{question.where!r} asks for {donors.column!r}, which is filled.",
             hint="give a range of its values as `between`",
@@ -160,7 +149,7 @@ class ImputedRows:
 
     def _members(self, question: ImputedQuestion) -> Ints:
         """Return the values of the rows that a question is about, in parts of the lattice's unit."""
-        where = _holds(question.where, rows=self.rows, schema=self.schema)
+        where = find_rows(question.where, rows=self.rows, schema=self.schema)
         told = self._values[self._known & where] * self._fine
         found = np.concatenate([told, self._filled[where[self._wanting]]])
         if question.between is None:
@@ -214,12 +203,7 @@ class ImputedRows:
 
     @property
     def _places(self) -> Ints:
-        place = np.zeros(_size(self.rows), dtype=np.int64)
-        match = self.donors.match
-        for name, size in zip(match.clique, match.shape(self.schema.domain), strict=True):
-            codes, grouping = self.rows.codes[name], match.grouping(name)
-            place = place * size + (codes.astype(np.int64) if grouping is None else grouping.lookup[codes])
-        return place
+        return cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
 
     @cached_property
     def _numbers(self) -> npt.NDArray[np.float64]:
@@ -361,20 +345,6 @@ def _bound(question: ImputedQuestion, max_changed: int) -> Fraction:
     return variance_bound(
         max_changed, low=donors.low, high=donors.high, centre=question.centre, size=question.size
     )
-
-
-def _holds(where: str | None, *, rows: Rows, schema: Schema) -> Truth:
-    if where is None:
-        return np.ones(_size(rows), dtype=np.bool_)
-    return np.broadcast_to(_condition(where, schema)(rows.codes), (_size(rows),))
-
-
-def _condition(where: str, schema: Schema) -> Condition:
-    return schema.layout.condition(parse_condition(where), place="where")
-
-
-def _size(rows: Rows) -> int:
-    return len(next(iter(rows.codes.values())))
 
 
 def _column(name: str, schema: Schema) -> Column:

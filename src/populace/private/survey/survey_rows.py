@@ -1,16 +1,49 @@
-"""Rows as survey statistics see them: codes of all variables, and the numbers behind them."""
+"""Rows as survey statistics see them: codes of all variables, the numbers behind them, and conditions on both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.schema.conditions.column_layout import Condition
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.schema import Schema
+
 Codes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+Truth = npt.NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
+
+    @property
+    def codes(self) -> Mapping[str, Codes]: ...
+
+    @property
+    def numbers(self) -> Mapping[str, Floats]: ...
+
+
+def count_rows(rows: Rows) -> int:
+    """Return how many rows there are."""
+    return len(next(iter(rows.codes.values())))
+
+
+def read_where(where: str, *, schema: Schema) -> Condition:
+    """Return a condition on the codes of a row."""
+    return schema.layout.condition(parse_condition(where), place="where")
+
+
+def find_rows(where: str | None, *, rows: Rows, schema: Schema) -> Truth:
+    """Say which rows meet a condition: all of them where there is none."""
+    if where is None:
+        return np.ones(count_rows(rows), dtype=np.bool_)
+    return np.broadcast_to(read_where(where, schema=schema)(rows.codes), (count_rows(rows),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

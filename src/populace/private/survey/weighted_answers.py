@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from flint import arb
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_CANDIDATE_WEIGHT, Counts, cell_indices
 from populace.privacy.sensitivity.poststratification import Bin, Binning, score_binning, smooth_weight_bound
+from populace.private.survey.survey_rows import Rows, find_rows
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
@@ -25,16 +25,6 @@ MAX_BINS = 2**20
 _MIN_POPULATION, _MAX_POPULATION = Fraction(1, 2**100), Fraction(2**100)
 # Where bins are chosen, each stands for somebody: scores of less would grow beyond whole numbers of 64 bits.
 MIN_CHOSEN_POPULATION = Fraction(1, 1000)
-
-
-class Rows(Protocol):
-    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
-
-    @property
-    def codes(self) -> Mapping[str, npt.NDArray[Any]]: ...
-
-    @property
-    def numbers(self) -> Mapping[str, npt.NDArray[np.float64]]: ...
 
 
 def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
@@ -98,7 +88,7 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
     weights = _base_weights(question.base, rows=rows, drawn=drawn)
     joined = _bin_of_base_bin(question.binning)[place[drawn]]
     size = len(question.binning.bins)
-    held = _holds(question.where, rows=rows, schema=schema, size=len(place))[drawn]
+    held = find_rows(question.where, rows=rows, schema=schema)[drawn]
     whole, counted = (
         _add_by_cell(joined, weights, size=size),
         _add_by_cell(joined[held], weights[held], size=size),
@@ -151,12 +141,6 @@ def _base_weights(base: BaseWeights, *, rows: Rows, drawn: npt.NDArray[np.bool_]
         return np.ones(int(drawn.sum()), dtype=np.int64)
     told = rows.numbers[base.column][drawn] / float(base.unit)
     return np.rint(np.clip(told, 1, base.largest)).astype(np.int64)
-
-
-def _holds(where: str | None, *, rows: Rows, schema: Schema, size: int) -> npt.NDArray[np.bool_]:
-    if where is None:
-        return np.ones(size, dtype=np.bool_)
-    return np.broadcast_to(RowFilter.of(where, schema=schema).condition(rows.codes), (size,))
 
 
 def _add_by_cell(place: Counts, weights: Counts, *, size: int) -> Counts:

@@ -195,7 +195,7 @@ class _ReleaseParts:
             schema=Schema.parse(text, released=True),
             record=RunRecord.from_json(record),
             measurements=Measurements.load(folder),
-            model=Model.load(folder),
+            model=Model.read_files(folder),
         )
         # Written again, they must be what they are: nothing more, nothing less, and no number spelt as something else.
         model = {"gradual": False, **read_release_json(folder / "model.json", inner="total")[0]}
@@ -235,7 +235,7 @@ class _SyntheticTables:
         # Machines differ in the last digits of intervals: those of the file were compared before, and are written.
         beside = read_intervals(self.folder)
         self.parts.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
-        self.parts.model.save(place)
+        self.parts.model.write_files(place)
         for name, table in zip(list_tables(self.manifest), self.tables, strict=True):
             write_table(table, place / name)
 
@@ -297,7 +297,7 @@ def _check_parents(manifest: Manifest, parts: _ReleaseParts) -> str:
         ),
         (told.schema.digest, parts.schema.digest, "the measurements have another schema"),
         (told.record, parts.record, "the measurements come from another run than the statement"),
-        (parts.model.measurements, told.digest, "the model was fitted to other measurements"),
+        (parts.model.measurements_digest, told.digest, "the model was fitted to other measurements"),
         (
             manifest.parents,
             link_parents(parts.statement, files=manifest.files),

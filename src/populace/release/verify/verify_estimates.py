@@ -171,7 +171,7 @@ def _check_answers(found: Estimates) -> str:
 
 def _check_recomputed(found: Estimates, *, table: str) -> str:
     """The answers give the same estimates again."""
-    player = SurveyReplay(found.transcript, schema=found.schema, budget=found.record.budget)
+    player = SurveyReplay(found.transcript, schema=found.schema)
     again = answer_queries(player, plan=found.plan)
     player.finish()
     if len(again) != len(found.rows) or not all(map(_are_same, again, found.rows)):

@@ -30,8 +30,8 @@ class _Compute:
 pc: Any = _Compute()
 Array: TypeAlias = Any
 Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Numbers: TypeAlias = Places | Floats
+Integers = npt.NDArray[np.int64]
+Numbers: TypeAlias = Integers | Floats
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FORM = rf"^(?i:{NUMBER_PATTERN}|[+-]?inf(inity)?)$"
@@ -52,7 +52,7 @@ def to_arrow(values: npt.NDArray[Any]) -> Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
-def find_distinct(values: Array) -> tuple[Array, Places]:
+def find_distinct(values: Array) -> tuple[Array, Integers]:
     """Return the distinct cells, and for each row the position of its cell, −1 where it is empty.
 
     Dictionaries, runs and types of somebody else's are taken off, however they are nested: what is left are cells.
@@ -60,8 +60,8 @@ def find_distinct(values: Array) -> tuple[Array, Places]:
     >>> [part.tolist() for part in find_distinct(pa.array(["a", None, "a"]))]
     [['a'], [0, -1, 0]]
     """
-    places: Places | None = None
-    while (inner := _unwrapped(values)) is not None:
+    places: Integers | None = None
+    while (inner := _unwrap_type(values)) is not None:
         values, within = inner
         # An empty cell has place −1: the entry appended at the end.
         places = within if places is None else np.append(within, -1)[places]
@@ -79,7 +79,7 @@ def to_texts(cells: Array) -> Array:
     >>> to_texts(pa.array([1.0, 2.5, float("nan")])).tolist()
     ['1', '2.5', None]
     """
-    if _unwrapped(cells) is not None:
+    if _unwrap_type(cells) is not None:
         values, places = find_distinct(cells)
         return pc.take(to_texts(values), pa.array(places, mask=places < 0))
     kind = cells.type
@@ -87,13 +87,13 @@ def to_texts(cells: Array) -> Array:
         return pa.nulls(len(cells), pa.string())
     if _is_written(kind):
         # Files may hold bytes that are no text in columns of texts: Arrow does not look.
-        return _decoded(cells)
+        return _decode_bytes(cells)
     if pa.types.is_decimal(kind):
-        return _number_texts(cells.cast(pa.float64(), safe=False))
+        return _format_numbers(cells.cast(pa.float64(), safe=False))
     if pa.types.is_floating(kind):
-        return _number_texts(cells.cast(pa.float32()) if pa.types.is_float16(kind) else cells)
+        return _format_numbers(cells.cast(pa.float32()) if pa.types.is_float16(kind) else cells)
     if pa.types.is_temporal(kind):
-        return _moment_texts(cells)
+        return _format_temporal_cells(cells)
     return cells.cast(pa.string())
 
 
@@ -108,14 +108,14 @@ def to_floats(cells: Array, *, decimal: str = ".") -> Floats:
         plain: Floats = cells.to_numpy(zero_copy_only=False).astype(np.float64)
         return plain
     if pa.types.is_decimal(cells.type):
-        return _floats(cells.cast(pa.float64(), safe=False))
+        return _fill_with_nan(cells.cast(pa.float64(), safe=False))
     written = trim_texts(to_texts(cells))
     if decimal == ",":
         written = pc.replace_substring_regex(written, r"^([+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?)$", r"\1.\2")
     for word, digit in (("true", "1"), ("false", "0")):
         written = pc.if_else(pc.equal(written, word), digit, written)
     shaped = pc.if_else(pc.match_substring_regex(written, _FORM), written, pa.scalar(None, pa.string()))
-    return _floats(shaped.cast(pa.float64()))
+    return _fill_with_nan(shaped.cast(pa.float64()))
 
 
 def is_number_type(kind: pa.DataType) -> bool:
@@ -128,13 +128,13 @@ def trim_texts(written: Array) -> Array:
     return pc.utf8_normalize(pc.utf8_trim_whitespace(written), form="NFC")
 
 
-def _floats(cells: Array) -> Floats:
+def _fill_with_nan(cells: Array) -> Floats:
     values: Floats = pc.fill_null(cells, float("nan")).to_numpy(zero_copy_only=False)
     return values
 
 
-def _number_texts(cells: Array) -> Array:
-    values = _floats(cells.cast(pa.float64()))
+def _format_numbers(cells: Array) -> Array:
+    values = _fill_with_nan(cells.cast(pa.float64()))
     whole = (np.abs(values) < MAX_EXACT_INTEGER) & (values == np.floor(values))
     integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
     written = pc.if_else(pa.array(whole), integers, cells.cast(pa.string()))
@@ -154,7 +154,7 @@ def has_no_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind))
 
 
-def _unwrapped(values: Array) -> tuple[Array, Places] | None:
+def _unwrap_type(values: Array) -> tuple[Array, Integers] | None:
     """Return what a type is made of, with the place of each row in it; None where it is made of nothing else."""
     if isinstance(values, pa.ExtensionArray):
         # As it is: the same rows, in the type that they are stored in.
@@ -168,8 +168,8 @@ def _unwrapped(values: Array) -> tuple[Array, Places] | None:
     return None
 
 
-def _positions(indices: Array) -> Places:
-    places: Places = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+def _positions(indices: Array) -> Integers:
+    places: Integers = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     return places
 
 
@@ -180,7 +180,7 @@ def _is_written(kind: pa.DataType) -> bool:
     return bool(texts_too or whole or pa.types.is_fixed_size_binary(kind))
 
 
-def _moment_texts(cells: Array) -> Array:
+def _format_temporal_cells(cells: Array) -> Array:
     """Return dates, timestamps and times of the day as texts; what no calendar or clock shows is empty."""
     kind = cells.type
     whole = to_seconds(cells)
@@ -232,7 +232,7 @@ def to_seconds(cells: Array) -> Floats:
     return np.where(known, found, np.nan)
 
 
-def _decoded(cells: Array) -> Array:
+def _decode_bytes(cells: Array) -> Array:
     """Return bytes as texts: each cell as UTF-8 or, where it is not that, as Windows-1252.
 
     A cell that is longer than `LIMITS.max_cell_bytes` is no text.
@@ -245,7 +245,9 @@ def _decoded(cells: Array) -> Array:
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if cell is None else _decode(cell) for cell in raw.to_pylist()], pa.string())
+        return pa.array(
+            [None if cell is None else _decode_cell(cell) for cell in raw.to_pylist()], pa.string()
+        )
 
 
 def _bytes(cells: Array) -> Array:
@@ -258,7 +260,7 @@ def _bytes(cells: Array) -> Array:
     return cells.cast(pa.large_binary()) if pa.types.is_large_string(kind) else cells
 
 
-def _decode(cell: bytes) -> str:
+def _decode_cell(cell: bytes) -> str:
     for encoding in ("utf-8", "cp1252"):
         try:
             return cell.decode(encoding)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from populace.schema.codec.cell_texts import Array, Floats, Places, pc, to_seconds, to_texts, trim_texts
+from populace.schema.codec.cell_texts import Array, Floats, Integers, pc, to_seconds, to_texts, trim_texts
 from populace.schema.columns.date_columns import TemporalColumn, TimeColumn
 from populace.schema.columns.datetime_format import (
     DAY_SECONDS,
@@ -39,13 +39,13 @@ def parse_temporal(column: TemporalColumn, cells: Array) -> Floats:
     return found // column.unit
 
 
-def format_temporal(form: DatetimeFormat, moments: Places) -> Array:
+def format_temporal(form: DatetimeFormat, seconds: Integers) -> Array:
     """Return seconds since 1970 as texts in a format.
 
     >>> format_temporal(DatetimeFormat("%d %b %y"), np.array([0])).to_pylist()
     ['01 Jan 70']
     """
-    days, clock = np.divmod(moments, DAY_SECONDS)
+    days, clock = np.divmod(seconds, DAY_SECONDS)
     when = days.astype("datetime64[D]")
     months = when.astype("datetime64[M]").astype(np.int64)
     date = [months // 12 + 1970, months % 12 + 1, days - _month_start(months) + 1]
@@ -59,7 +59,7 @@ def format_temporal(form: DatetimeFormat, moments: Places) -> Array:
 
 
 def parse_text_seconds(written: Array, regexes: Sequence[str]) -> Floats:
-    """Return the moments that texts name by the first regular expression that fits; NaN where none does.
+    """Return the seconds that texts name by the first regular expression that fits; NaN where none does.
 
     >>> from populace.schema.columns.datetime_format import ISO_DATE
     >>> parse_text_seconds(pa.array(["1970-01-02", "1970-02-30", "x"]), [ISO_DATE]).tolist()
@@ -69,19 +69,21 @@ def parse_text_seconds(written: Array, regexes: Sequence[str]) -> Floats:
     found = np.full(len(written), np.nan)
     for regex in regexes:
         groups = pc.extract_regex(form, pattern=f"^(?:{regex})$")
-        found = np.where(np.isnan(found), _moments(groups), found)
+        found = np.where(np.isnan(found), _combine_groups(groups), found)
     return found
 
 
-def _moments(groups: Array) -> Floats:
+def _combine_groups(groups: Array) -> Floats:
     names = {each.name for each in groups.type}
-    matched = _whole(groups.is_valid()).astype(np.bool_)
+    matched = _to_integers(groups.is_valid()).astype(np.bool_)
 
-    def part(name: str, absent: int) -> Places:
+    def part(name: str, absent: int) -> Integers:
         if name not in names:
             return np.full(len(groups), absent)
         texts = pc.struct_field(groups, name)
-        return _whole(pc.if_else(pc.equal(texts, ""), str(absent), texts).cast(pa.int64()), empty=absent)
+        return _to_integers(
+            pc.if_else(pc.equal(texts, ""), str(absent), texts).cast(pa.int64()), empty=absent
+        )
 
     years = part("Y", 1970)
     if "y" in names:
@@ -91,11 +93,13 @@ def _moments(groups: Array) -> Floats:
     for name, known in (("B", MONTHS), ("b", SHORT_MONTHS)):
         if name in names:
             words = pc.utf8_lower(pc.struct_field(groups, name))
-            months = _whole(pc.index_in(words, value_set=pa.array(known)).cast(pa.int64()), empty=-1) + 1
+            months = (
+                _to_integers(pc.index_in(words, value_set=pa.array(known)).cast(pa.int64()), empty=-1) + 1
+            )
     hours = part("H", 0)
     if "p" in names:
         twelve = part("I", 0)
-        late = _whole(pc.equal(pc.utf8_lower(pc.struct_field(groups, "p")), "pm")).astype(np.bool_)
+        late = _to_integers(pc.equal(pc.utf8_lower(pc.struct_field(groups, "p")), "pm")).astype(np.bool_)
         hours = np.where((twelve >= 1) & (twelve <= 12), twelve % 12 + 12 * late, 24)
     days, minutes, rest = part("d", 1), part("M", 0), part("S", 0)
     valid = matched & (years >= 1) & (months >= 1) & (months <= 12) & (days >= 1)
@@ -106,12 +110,12 @@ def _moments(groups: Array) -> Floats:
     return np.where(valid, (first + days - 1) * DAY_SECONDS + hours * 3600 + minutes * 60 + rest, np.nan)
 
 
-def _month_start(months: Places) -> Places:
+def _month_start(months: Integers) -> Integers:
     """Return the day on which each month since January 1970 begins."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
-def _whole(cells: Array, *, empty: int = 0) -> Places:
+def _to_integers(cells: Array, *, empty: int = 0) -> Integers:
     kind = cells.type
     filled = pc.fill_null(cells, False if pa.types.is_boolean(kind) else empty)
     return np.asarray(filled.to_numpy(zero_copy_only=False)).astype(np.int64)

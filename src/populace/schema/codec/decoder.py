@@ -52,15 +52,15 @@ def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Gene
     column = fill_unknown_domain(column)
     codes = np.asarray(codes).astype(np.int64)
     kind = arrow_type(column)
-    specials = _typed([_special(column, text, kind) for text in column.specials] or [None], kind)
+    specials = _to_type([_special_value(column, text, kind) for text in column.specials] or [None], kind)
     if isinstance(column, CategoricalColumn):
         values = pa.concat_arrays(
-            [_typed([_special(column, value, kind) for value in column.values], kind), specials]
+            [_to_type([_special_value(column, value, kind) for value in column.values], kind), specials]
         )
         return pc.take(values, pa.array(codes))
     inside = codes < column.levels
     drawn = draw_values(column, np.where(inside, codes, 0), rng=rng)
-    written = _written(column, drawn) if pa.types.is_string(kind) else _typed(drawn, kind)
+    written = _format_numbers(column, drawn) if pa.types.is_string(kind) else _to_type(drawn, kind)
     if inside.all():
         return written
     outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
@@ -122,7 +122,7 @@ def _bin_labels(column: Column) -> list[str]:
         names[-1] = names[-1] if top else names[-1].replace(")", "]")
         names = [*written[: int(bottom)], *names, *(written[-1:] if top else [])]
     elif isinstance(column, TemporalColumn):
-        return [_moment_label(column, *column.bounds(level)) for level in range(column.levels)]
+        return [_temporal_label(column, *column.bounds(level)) for level in range(column.levels)]
     else:
         return []
     if column.ends[0]:
@@ -132,7 +132,7 @@ def _bin_labels(column: Column) -> list[str]:
     return names
 
 
-def _moment_label(column: TemporalColumn, first: int, last: int) -> str:
+def _temporal_label(column: TemporalColumn, first: int, last: int) -> str:
     """Return a year or a month as such, and any other bin by its first and last moment."""
     begin, end = column.iso_text(first), column.iso_text(last)
     if first == last:
@@ -147,14 +147,14 @@ def _moment_label(column: TemporalColumn, first: int, last: int) -> str:
     return f"{begin} – {end}"
 
 
-def _special(column: Column, text: str, kind: pa.DataType) -> str | int | float | None:
+def _special_value(column: Column, text: str, kind: pa.DataType) -> str | int | float | None:
     value = column.value(text) if isinstance(column, RangeColumn) else parse_number(text)
     if not text or value is None or pa.types.is_string(kind):
         return text or None
     return float(value) if pa.types.is_floating(kind) else int(value)
 
 
-def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
+def _to_type(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataType) -> Array:
     """Return values in an Arrow type; days and seconds become dates and times."""
     if not pa.types.is_temporal(kind):
         found = to_arrow(values) if isinstance(values, np.ndarray) else pa.array(values, kind)
@@ -166,7 +166,7 @@ def _typed(values: Sequence[str | int | float | None] | Numbers, kind: pa.DataTy
     )
 
 
-def _written(column: Column, drawn: Numbers) -> Array:
+def _format_numbers(column: Column, drawn: Numbers) -> Array:
     """Return numbers as texts, with the decimals that the column has, and moments in its format."""
     if isinstance(column, TemporalColumn):
         return format_temporal(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from populace.schema.codec.cell_texts import (
     Array,
     Floats,
-    Places,
+    Integers,
     find_distinct,
     is_number_type,
     pc,
@@ -53,7 +53,7 @@ class Encoder:
         """Return the code of every value, whatever it is."""
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
-        if self._bins is not None and self._bins.typed(values.type):
+        if self._bins is not None and self._bins.accepts_type(values.type):
             found = self._bins.numbers(values, decimal=decimal)
             return np.where(np.isnan(found), self._empty, self._fill_other(self._bins.codes(found))).astype(
                 self._type
@@ -64,7 +64,7 @@ class Encoder:
             self._type
         )[places]
 
-    def _text_codes(self, cells: Array, *, decimal: str) -> Places:
+    def _text_codes(self, cells: Array, *, decimal: str) -> Integers:
         written = pc.fill_null(to_texts(cells), "")
         codes = self._exact(written)
         unknown = codes == _NONE
@@ -76,7 +76,7 @@ class Encoder:
             codes[unknown] = self._bins.codes(self._bins.numbers(strange, decimal=decimal))
         return codes
 
-    def _fill_other(self, codes: Places) -> Places:
+    def _fill_other(self, codes: Integers) -> Integers:
         return np.where(codes == _NONE, self._other, codes)
 
 
@@ -96,9 +96,9 @@ class _TextLookup:
         self._keys = pa.array(list(codes), pa.string())
         self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
 
-    def __call__(self, written: Array) -> Places:
+    def __call__(self, written: Array) -> Integers:
         found = pc.fill_null(pc.index_in(written, value_set=self._keys), -1)
-        places: Places = found.to_numpy(zero_copy_only=False)
+        places: Integers = found.to_numpy(zero_copy_only=False)
         return self._codes[places]
 
 
@@ -111,7 +111,7 @@ class BinLookup:
         self._whole = not isinstance(column, DecimalColumn)
         self._step: int | None = None
         if isinstance(column, DecimalColumn):
-            self._starts = _numeric_starts(column)
+            self._starts = _decimal_starts(column)
             self._low, self._high = float(column.edges[0]), float(column.edges[-1])
         else:
             self._low, self._high = float(column.min), float(column.max)
@@ -125,7 +125,7 @@ class BinLookup:
         self._special_values = np.array([value for value, _ in specials], dtype=np.float64)
         self._special_codes = np.array([column.levels + place for _, place in specials], dtype=np.int64)
 
-    def typed(self, kind: pa.DataType) -> bool:
+    def accepts_type(self, kind: pa.DataType) -> bool:
         """Say whether cells of a type are such numbers, dates or times already."""
         if self._temporal is None:
             return is_number_type(kind)
@@ -137,7 +137,7 @@ class BinLookup:
             return to_floats(cells, decimal=decimal)
         return parse_temporal(self._temporal, cells)
 
-    def codes(self, values: Floats) -> Places:
+    def codes(self, values: Floats) -> Integers:
         """Return the bin of each number; special numbers have codes of their own."""
         held = np.clip(values, self._low, self._high)
         valid = held == values
@@ -154,13 +154,13 @@ class BinLookup:
             codes = np.where(self._special_values[place] == values, self._special_codes[place], codes)
         return codes
 
-    def _levels(self, values: Floats) -> Places:
+    def _levels(self, values: Floats) -> Integers:
         if self._step is None:
             return np.searchsorted(self._starts, values, side="right") - 1
         return (values.astype(np.int64) - int(self._low)) // self._step
 
 
-def _numeric_starts(column: DecimalColumn) -> Floats:
+def _decimal_starts(column: DecimalColumn) -> Floats:
     """Return where the codes of a numeric column begin; what a bottom code holds ends with its own number."""
     starts = [float(edge) for edge in column.edges[:-1]]
     bottom, top = column.ends

@@ -55,7 +55,7 @@ class NumericValues:
     def _read(self, cells: Array, *, decimal: str) -> Floats:
         if isinstance(cells, pa.ChunkedArray):
             cells = cells.combine_chunks()
-        if self._bins.typed(cells.type):
+        if self._bins.accepts_type(cells.type):
             return self._bins.numbers(cells, decimal=decimal)
         values, places = find_distinct(cells)
         # An empty cell has place −1: the entry appended at the end.

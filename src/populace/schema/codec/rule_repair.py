@@ -21,7 +21,7 @@ Held = dict[str, Codes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Zero:
+class _ZeroRepair:
     """A structural zero with what a row in each of its cells becomes: in which variable, and which code."""
 
     rule: Rule
@@ -45,7 +45,7 @@ class RuleRepair:
         self._classes = book.rules.classes
         rules = book.rules.rules[len(book.universes) :]
         self._zeros = [
-            _zero(rule, zero.replacement, self._classes, variables)
+            _plan_repair(rule, zero.replacement, self._classes, variables)
             for rule, zero in zip(rules, book.zeros, strict=True)
         ]
         self._rules = [
@@ -61,12 +61,12 @@ class RuleRepair:
         """Return the codes of rows that keep all rules."""
         held = {name: np.array(codes[name]) if name in self._classes else codes[name] for name in codes}
         for universe in self._book.universes:
-            _settle(held, universe)
+            _enforce_universe(held, universe)
         for _ in range(MAX_REPAIR_ROUNDS):
-            if not self._moved(held):
+            if not self._move_rows(held):
                 return held
             for universe in self._book.universes:
-                _settle(held, universe)
+                _enforce_universe(held, universe)
         for group, rules in self._rules:
             self._replace(held, group, rules)
         return held
@@ -78,7 +78,7 @@ class RuleRepair:
     def _cells(self, codes: Mapping[str, Codes], rule: Rule) -> tuple[Codes, ...]:
         return tuple(self._classes[name].lookup[codes[name]] for name in rule.clique)
 
-    def _moved(self, held: Held) -> bool:
+    def _move_rows(self, held: Held) -> bool:
         """Move the rows in each zero, and say whether there were any."""
         moved = False
         for zero in self._zeros:
@@ -104,19 +104,19 @@ class RuleRepair:
             held[name][broken] = code
 
 
-def _settle(held: Held, universe: UniverseRule) -> None:
+def _enforce_universe(held: Held, universe: UniverseRule) -> None:
     codes = held[universe.variable]
     inside = universe.condition(held)
     codes[inside & (codes == universe.outside)] = universe.other
     codes[~inside] = universe.outside
 
 
-def _zero(
+def _plan_repair(
     rule: Rule,
     replacement: Mapping[str, int],
     classes: Mapping[str, Grouping],
     variables: Mapping[str, Column],
-) -> _Zero:
+) -> _ZeroRepair:
     """Return a zero with its recipe: change the last column that helps, to everything else or else its first code."""
     axes = np.full(rule.allowed.shape, -1, dtype=np.int8)
     codes = np.zeros(rule.allowed.shape, dtype=np.int64)
@@ -131,4 +131,4 @@ def _zero(
         helps = (axes < 0) & rule.allowed.any(axis=axis, keepdims=True)
         codes = np.where(helps, best, codes)
         axes = np.where(helps, np.int8(axis), axes)
-    return _Zero(rule=rule, replacement=replacement, axes=axes, codes=codes)
+    return _ZeroRepair(rule=rule, replacement=replacement, axes=axes, codes=codes)

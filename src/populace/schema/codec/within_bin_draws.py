@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.schema.codec.cell_texts import Floats, Numbers, Places
+from populace.schema.codec.cell_texts import Floats, Integers, Numbers
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import DecimalColumn
 from populace.schema.columns.range_columns import StepColumn
@@ -18,7 +18,7 @@ _FINENESS = 1000
 _TELLABLE = 10**15
 
 
-def draw_values(column: Column, levels: Places, *, rng: np.random.Generator) -> Numbers:
+def draw_values(column: Column, levels: Integers, *, rng: np.random.Generator) -> Numbers:
     """Return one number (day, second) for each bin, drawn evenly or as it was learnt how values lie inside bins.
 
     Top and bottom codes are their own number.
@@ -40,7 +40,7 @@ def draw_values(column: Column, levels: Places, *, rng: np.random.Generator) -> 
     return rng.integers(first, last, endpoint=True) if column.binned else first
 
 
-def _quotients(units: Places, unit: Fraction) -> Floats:
+def _quotients(units: Integers, unit: Fraction) -> Floats:
     """Return multiples of a unit as floats, each the one that its decimal text means."""
     above, below = unit.numerator, unit.denominator
     furthest = int(np.abs(units).max(initial=0))
@@ -51,7 +51,7 @@ def _quotients(units: Places, unit: Fraction) -> Floats:
     return np.array([each * above / below for each in units.tolist()], dtype=np.float64)
 
 
-def _draw_decimals(column: DecimalColumn, levels: Places, *, rng: np.random.Generator) -> Floats:
+def _draw_decimals(column: DecimalColumn, levels: Integers, *, rng: np.random.Generator) -> Floats:
     """Return one number for each bin: a decimal of few places, or any float where decimals are too coarse for floats.
 
     The decimals of a bin run from its lower edge to just below its upper one, so none falls into another bin.

@@ -243,7 +243,7 @@ def find_temporal_width(column: TemporalColumn) -> str | None:
     if isinstance(column.starts, range):
         length = column.starts.step * kind.unit
         unit = next(unit for unit in UNIT_SECONDS if length % UNIT_SECONDS[unit] == 0 and _fits(kind, unit))
-        return _counted(length // UNIT_SECONDS[unit], unit)
+        return _count_units(length // UNIT_SECONDS[unit], unit)
     for unit, months in UNIT_MONTHS.items():
         if not _fits(kind, unit):
             continue
@@ -257,11 +257,11 @@ def find_temporal_width(column: TemporalColumn) -> str | None:
                 kind, first=column.min, last=column.max, months=months, times=times
             )
             if again == list(column.starts):
-                return _counted(times, unit)
+                return _count_units(times, unit)
     return None
 
 
-def _counted(times: int, unit: str) -> str:
+def _count_units(times: int, unit: str) -> str:
     return unit if times == 1 else f"{times} {unit}s"
 
 

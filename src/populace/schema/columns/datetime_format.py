@@ -90,12 +90,12 @@ class DatetimeFormat:
         return DAY_SECONDS if "d" in known else None
 
     def seconds(self, text: str) -> int | None:
-        """Return the moment that a text names, in seconds since 1970 (or midnight), or None."""
+        """Return the seconds since 1970 (or midnight) that a text names, or None."""
         return parse_seconds(self.regex, text)
 
-    def text(self, moment: int) -> str:
-        """Return a moment as text."""
-        when = EPOCH + timedelta(seconds=moment)
+    def text(self, seconds: int) -> str:
+        """Return seconds since 1970 (or midnight) as a date or time."""
+        when = EPOCH + timedelta(seconds=seconds)
         numbers = (when.year, when.month, when.day, when.hour, when.minute, when.second)
         written = []
         for part in self.parts:
@@ -127,7 +127,7 @@ def directive_texts(part: str) -> tuple[int, tuple[str, ...]]:
 
 
 def parse_seconds(regex: str, text: str) -> int | None:
-    """Return the moment that a text names by a regular expression with groups Y, m, d, H, M, S and their like.
+    """Return the seconds that a text names by a regular expression with groups Y, m, d, H, M, S and their like.
 
     >>> parse_seconds(ISO_DATE, "1970-01-02"), parse_seconds(ISO_DATE, "1970-01-32"), parse_seconds(ISO_TIME, "12:30")
     (86400, None, 45000)

@@ -74,7 +74,7 @@ class CodeSemantics:
     def of(cls, column: Column) -> CodeSemantics:
         """Return the scale of a column.
 
-        >>> CodeSemantics.of(IntegerColumn(name="AGE", min=0, max=99, split=10)).words(9)
+        >>> CodeSemantics.of(IntegerColumn(name="AGE", min=0, max=99, split=10)).describe(9)
         '90 … 99'
         """
         variable = column.variables[0]
@@ -83,7 +83,7 @@ class CodeSemantics:
                 f"column {column.name!r} has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
                 hint="give it a width",
             )
-        return cls(column=column, variable=variable, intervals=_spans(column))
+        return cls(column=column, variable=variable, intervals=_value_intervals(column))
 
     @property
     def levels(self) -> int:
@@ -148,9 +148,9 @@ class CodeSemantics:
             return ""
         first, last = self.intervals.first[code], self.intervals.last[code]
         if self.intervals.open_first[code]:
-            return self._shown(first / 2 + last / 2)
+            return self._format_value(first / 2 + last / 2)
         # A bottom code has no first value.
-        return self._shown(first) or self._shown(last)
+        return self._format_value(first) or self._format_value(last)
 
     def count(self, code: int) -> float:
         """Return how many values a code stands for; infinitely many in bins of decimals."""
@@ -160,7 +160,7 @@ class CodeSemantics:
         whole = self.intervals.first.dtype.kind == "i" and first > -_FAR and last < _FAR
         return int(last - first + 1) if whole else math.inf
 
-    def published(self, code: int) -> float:
+    def published_count(self, code: int) -> float:
         """Return how many values rows with a code are published with: one, the end itself, at top and bottom."""
         if code >= self.levels or self.intervals is None:
             return 1
@@ -168,14 +168,17 @@ class CodeSemantics:
         end = self.intervals.first[code] in ends[0] or self.intervals.last[code] in ends[1]
         return 1 if end else self.count(code)
 
-    def words(self, code: int) -> str:
+    def describe(self, code: int) -> str:
         """Return a bin for a message."""
         if self.intervals is None or code >= self.levels:
             return repr(self.text(code)) if self.text(code) else "empty cells"
-        first, last = self._shown(self.intervals.first[code]), self._shown(self.intervals.last[code])
+        first, last = (
+            self._format_value(self.intervals.first[code]),
+            self._format_value(self.intervals.last[code]),
+        )
         return first if first == last else f"{first} … {last}".strip()
 
-    def _shown(self, value: Any) -> str:
+    def _format_value(self, value: Any) -> str:
         if value in (-_FAR, _FAR, -math.inf, math.inf):
             return ""
         if isinstance(self.column, TemporalColumn):
@@ -189,29 +192,29 @@ class CodeSemantics:
             plain = parse_number(literal.text)
             code = None if plain is None else self.code(format_decimal(plain) or "")
         if code is None:
-            raise self._no_value(literal)
+            raise self._no_value_error(literal)
         if self.count(code) != 1:
             raise SchemaError(
                 f"column {self.column.name!r} cannot be compared with {literal}: "
-                f"its code for {self.words(code)} stands for other values too.",
+                f"its code for {self.describe(code)} stands for other values too.",
                 hint=f"give {literal.text} a bin of its own, or compare with < and >= at the edges of bins",
             )
         return np.asarray(np.arange(self.size) == code)
 
     def ordered(self, operator: Operator, literal: Literal) -> Truth:
         """Say for each code whether its values lie on one side of a literal; special codes lie on none."""
-        intervals, limit = self._ordered_spans(), self._limit(literal)
+        intervals, limit = self._ordered_intervals(), self._compared_value(literal)
         if operator in (Operator.BELOW, Operator.AT_LEAST):
             lower, upper = intervals.below(limit)
         else:
             lower, upper = intervals.at_most(limit)
         torn = np.flatnonzero(~lower & ~upper)
         if len(torn):
-            raise self._torn(int(torn[0]), operator, literal)
+            raise self._cut_bin_error(int(torn[0]), operator, literal)
         truth = lower if operator in (Operator.BELOW, Operator.AT_MOST) else upper
         return np.append(truth, np.zeros(self.size - self.levels, dtype=np.bool_))
 
-    def _ordered_spans(self) -> ValueIntervals:
+    def _ordered_intervals(self) -> ValueIntervals:
         if self.intervals is None:
             raise SchemaError(
                 f"column {self.column.name!r} is categorical: its values have no order.",
@@ -219,11 +222,11 @@ class CodeSemantics:
             )
         return self.intervals
 
-    def _limit(self, literal: Literal) -> Fraction:
+    def _compared_value(self, literal: Literal) -> Fraction:
         if isinstance(self.column, CategoricalColumn):
             place = self.column.level(literal.text)
             if place is None and literal.text not in self.column.specials:
-                raise self._no_value(literal)
+                raise self._no_value_error(literal)
             value, lack = None if place is None else Fraction(place), "has no place in its order"
         else:
             found = self.column.value(literal.text) if isinstance(self.column, RangeColumn) else None
@@ -241,20 +244,22 @@ class CodeSemantics:
             return "value"
         return self.column.kind if isinstance(self.column, TemporalColumn) else "number"
 
-    def _torn(self, code: int, operator: Operator, literal: Literal) -> SchemaError:
+    def _cut_bin_error(self, code: int, operator: Operator, literal: Literal) -> SchemaError:
         if self.column.unknown:
             hint = "its bins are learnt: conditions may only compare it with its special codes"
         elif operator in (Operator.BELOW, Operator.AT_LEAST) or isinstance(self.column, StepColumn):
-            hint = f"give it an edge there, or compare at one of the edges it has (now in {self.words(code)})"
+            hint = (
+                f"give it an edge there, or compare at one of the edges it has (now in {self.describe(code)})"
+            )
         else:
             hint = "bins hold their lower edge: write < or >=, with an edge of the column"
         return SchemaError(
             f"{self.column.name} {operator} {literal} cannot be told from the bins of column "
-            f"{self.column.name!r}: {self.words(code)} lies on both sides.",
+            f"{self.column.name!r}: {self.describe(code)} lies on both sides.",
             hint=hint,
         )
 
-    def _no_value(self, literal: Literal) -> SchemaError:
+    def _no_value_error(self, literal: Literal) -> SchemaError:
         values = self.column.values if isinstance(self.column, CategoricalColumn) else ()
         near = did_you_mean(literal.text, [*values, *self.column.specials])
         hint = f"did you mean '{near}'?" if near else "compare with a value, a missing code, outside or other"
@@ -265,25 +270,25 @@ class CodeSemantics:
         return SchemaError(f"{literal} is no value of column {self.column.name!r}.", hint=hint)
 
 
-def _spans(column: Column) -> ValueIntervals | None:
+def _value_intervals(column: Column) -> ValueIntervals | None:
     if isinstance(column, CategoricalColumn):
         place = np.arange(column.levels)
-        return _closed(place, place) if column.ordered else None
+        return _closed_intervals(place, place) if column.ordered else None
     if isinstance(column, DecimalColumn):
-        return _decimals(column)
+        return _decimal_intervals(column)
     if isinstance(column, IntegerColumn) and column.split is not None:
-        return _quotients(column, column.split)
+        return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
-        return _steps(column)
+        return _step_intervals(column)
     return _unknown(column) if isinstance(column, UnknownBins) else None
 
 
-def _steps(column: StepColumn) -> ValueIntervals:
+def _step_intervals(column: StepColumn) -> ValueIntervals:
     first = column.first_steps()
-    return _open_ended(first, np.append(first[1:] - 1, column.max), column.ends)
+    return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
 
 
-def _quotients(column: IntegerColumn, divisor: int) -> ValueIntervals:
+def _quotient_intervals(column: IntegerColumn, divisor: int) -> ValueIntervals:
     bottom, top = column.ends
     coarse = column.variables[0]
     places = np.arange(coarse.levels) + (column.min + bottom) // divisor - bottom
@@ -292,20 +297,20 @@ def _quotients(column: IntegerColumn, divisor: int) -> ValueIntervals:
     first[:bottom], last[:bottom] = column.min, column.min
     if top:
         first[-1], last[-1] = column.max, column.max
-    return _open_ended(first, last, column.ends)
+    return _open_intervals(first, last, column.ends)
 
 
-def _open_ended(first: Numbers, last: Numbers, ends: tuple[bool, bool]) -> ValueIntervals:
+def _open_intervals(first: Numbers, last: Numbers, ends: tuple[bool, bool]) -> ValueIntervals:
     """Return spans of which the first and the last may stand for everything beyond them, too."""
     bottom, top = ends
     if bottom:
         first[0] = -_FAR
     if top:
         last[-1] = _FAR
-    return _closed(first, last)
+    return _closed_intervals(first, last)
 
 
-def _decimals(column: DecimalColumn) -> ValueIntervals:
+def _decimal_intervals(column: DecimalColumn) -> ValueIntervals:
     bottom, top = column.ends
     bounds = [column.bounds(level) for level in range(column.levels)]
     first, last = (np.array([float(pair[side]) for pair in bounds]) for side in (0, 1))
@@ -321,9 +326,9 @@ def _decimals(column: DecimalColumn) -> ValueIntervals:
 
 
 def _unknown(column: UnknownBins) -> ValueIntervals:
-    return _closed(np.array([float(column.min)]), np.array([float(column.max)]))
+    return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
 
 
-def _closed(first: Numbers, last: Numbers) -> ValueIntervals:
+def _closed_intervals(first: Numbers, last: Numbers) -> ValueIntervals:
     none = np.zeros(len(first), dtype=np.bool_)
     return ValueIntervals(first=first, last=last, open_first=none, open_last=none)

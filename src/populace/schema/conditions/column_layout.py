@@ -185,7 +185,9 @@ def compare_columns(left: CodeSemantics, operator: Operator, right: CodeSemantic
         torn = np.flatnonzero(~scale.single)
         if scale.column.unknown or len(torn):
             what = (
-                "its domain is learnt" if scale.column.unknown else f"{scale.words(int(torn[0]))} is one code"
+                "its domain is learnt"
+                if scale.column.unknown
+                else f"{scale.describe(int(torn[0]))} is one code"
             )
             raise SchemaError(
                 f"column {scale.column.name!r} cannot be compared with another column: {what}.",

@@ -87,7 +87,7 @@ def parse_condition(text: str) -> Expression:
             f"a condition has {len(text)} characters; {LIMITS.max_condition_length} is the most.",
             hint="write it shorter",
         )
-    return _Parser(text).whole()
+    return _Parser(text).parse()
 
 
 def condition_columns(expression: Expression) -> tuple[str, ...]:
@@ -120,21 +120,21 @@ def atom_columns(atom: Atom) -> tuple[str, ...]:
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = self._split()
+        self._tokens = self._tokenize()
         self._next = 0
         self._depth = 0
 
-    def whole(self) -> Expression:
-        found = self._either()
+    def parse(self) -> Expression:
+        found = self._parse_or()
         token = self._tokens[self._next]
         if token.kind is not _Kind.END:
-            hint = self._torn(token.place) or "join conditions with and, or"
+            hint = self._quoting_hint(token.place) or "join conditions with and, or"
             if token.kind is _Kind.OPERATOR:
                 hint = "compare two things at a time: 0 <= A and A < 9"
-            raise self._wrong(f"{token} is one too many", token.place, hint=hint)
+            raise self._error(f"{token} is one too many", token.place, hint=hint)
         return found
 
-    def _split(self) -> list[_Token]:
+    def _tokenize(self) -> list[_Token]:
         tokens: list[_Token] = []
         place = 0
         while True:
@@ -154,12 +154,12 @@ class _Parser:
         hint = (
             _SWAPPED.get(self._text[place : place + 2])
             or _HINTS.get(sign)
-            or self._torn(place)
+            or self._quoting_hint(place)
             or "a condition is made of columns, values, comparisons, and, or, not"
         )
-        raise self._wrong(f"{sign!r} has no meaning here", place, hint=hint)
+        raise self._error(f"{sign!r} has no meaning here", place, hint=hint)
 
-    def _torn(self, place: int) -> str | None:
+    def _quoting_hint(self, place: int) -> str | None:
         """Return a hint where a name or a date without its quotes was read as several things."""
         for run in _RUN.finditer(self._text):
             if run.start() <= place < run.end() and _DATE.match(run.group()):
@@ -168,114 +168,116 @@ class _Parser:
                 return f"write {Name(run.group())} in backquotes if it is a column"
         return None
 
-    def _either(self) -> Expression:
-        return self._joined("or", self._both, Or)
+    def _parse_or(self) -> Expression:
+        return self._parse_joined("or", self._parse_and, Or)
 
-    def _both(self) -> Expression:
-        return self._joined("and", self._part, And)
+    def _parse_and(self) -> Expression:
+        return self._parse_joined("and", self._parse_part, And)
 
-    def _joined(self, word: str, part: Callable[[], Expression], node: type[And | Or]) -> Expression:
+    def _parse_joined(self, word: str, part: Callable[[], Expression], node: type[And | Or]) -> Expression:
         parts: list[Expression] = []
         while True:
             found = part()
             # Grouping does not matter among equals: (a and b) and c is a and b and c.
             parts += found.parts if isinstance(found, node) else [found]
-            if not self._takes(word):
+            if not self._accept(word):
                 return parts[0] if len(parts) == 1 else node(tuple(parts))
 
-    def _part(self) -> Expression:
+    def _parse_part(self) -> Expression:
         token = self._tokens[self._next]
         if self._depth > LIMITS.max_condition_depth:
-            raise self._wrong("the condition is nested too deeply", token.place, hint="write it flatter")
+            raise self._error("the condition is nested too deeply", token.place, hint="write it flatter")
         self._depth += 1
         try:
-            if self._takes("not"):
-                found = self._part()
+            if self._accept("not"):
+                found = self._parse_part()
                 return found.part if isinstance(found, Not) else Not(found)
-            if self._takes("("):
-                found = self._either()
-                self._needs(")", hint="close the parenthesis")
+            if self._accept("("):
+                found = self._parse_or()
+                self._expect(")", hint="close the parenthesis")
                 return found
-            return self._test()
+            return self._parse_test()
         finally:
             self._depth -= 1
 
-    def _test(self) -> Expression:
+    def _parse_test(self) -> Expression:
         token = self._tokens[self._next]
-        left = self._side()
+        left = self._parse_side()
         if isinstance(left, Name):
-            if self._takes("is"):
-                negated = self._takes("not")
-                self._needs("missing", hint="write is missing or is not missing; compare values with ==")
+            if self._accept("is"):
+                negated = self._accept("not")
+                self._expect("missing", hint="write is missing or is not missing; compare values with ==")
                 return Not(Missing(left)) if negated else Missing(left)
-            negated = self._takes("not")
-            if self._takes("in"):
-                member = Membership(left, self._list())
+            negated = self._accept("not")
+            if self._accept("in"):
+                member = Membership(left, self._parse_list())
                 return Not(member) if negated else member
             if negated:
-                raise self._wrong(
+                raise self._error(
                     "not stands between a column and no list", token.place, hint="write not in [ … ]"
                 )
-        return self._comparison(left, token)
+        return self._parse_comparison(left, token)
 
-    def _comparison(self, left: Name | Literal, start: _Token) -> Expression:
+    def _parse_comparison(self, left: Name | Literal, start: _Token) -> Expression:
         token = self._tokens[self._next]
         if token.kind is not _Kind.OPERATOR:
             hint = "write one of == != < <= > >=, in [ … ], is missing"
             if isinstance(left, Name) and token.kind is _Kind.WORD and token.text not in WORDS:
                 hint = f"write `{left.name} {token.text}` in backquotes if it is a column, or a comparison between"
-            raise self._wrong(
-                f"a comparison is missing before {token}", token.place, hint=self._torn(token.place) or hint
+            raise self._error(
+                f"a comparison is missing before {token}",
+                token.place,
+                hint=self._quoting_hint(token.place) or hint,
             )
         self._next += 1
-        operator, right = Operator(token.text), self._side()
+        operator, right = Operator(token.text), self._parse_side()
         if isinstance(left, Name):
             return Comparison(left, operator, right)
         if isinstance(right, Name):
             return Comparison(right, operator.mirrored, left)
-        raise self._wrong("two values are compared, and no column", start.place, hint=_QUOTES)
+        raise self._error("two values are compared, and no column", start.place, hint=_QUOTES)
 
-    def _side(self) -> Name | Literal:
+    def _parse_side(self) -> Name | Literal:
         token = self._tokens[self._next]
         self._next += 1
         if token.kind is _Kind.TEXT:
             return Literal(token.text[1:-1].replace("''", "'"))
         if token.kind is _Kind.NUMBER:
             if parse_number(token.text) is None:
-                raise self._wrong("the number is too large", token.place, hint="write a finite number")
+                raise self._error("the number is too large", token.place, hint="write a finite number")
             return Literal(token.text, quoted=False)
         if token.kind is _Kind.NAME:
             mark = token.text[0]
             return Name(token.text[1:-1].replace(mark * 2, mark))
         if token.kind is _Kind.WORD and token.text not in WORDS:
             return Name(token.text)
-        raise self._wrong(f"a column or a value is missing before {token}", token.place, hint=_QUOTES)
+        raise self._error(f"a column or a value is missing before {token}", token.place, hint=_QUOTES)
 
-    def _list(self) -> tuple[Literal, ...]:
-        self._needs("[", hint="write the values in square brackets")
+    def _parse_list(self) -> tuple[Literal, ...]:
+        self._expect("[", hint="write the values in square brackets")
         values = []
         while True:
             token = self._tokens[self._next]
-            value = self._side()
+            value = self._parse_side()
             if isinstance(value, Name):
-                raise self._wrong(f"{token} in a list is no value", token.place, hint=_QUOTES)
+                raise self._error(f"{token} in a list is no value", token.place, hint=_QUOTES)
             values.append(value)
-            if not self._takes(","):
-                self._needs("]", hint="part the values with commas and close the bracket")
+            if not self._accept(","):
+                self._expect("]", hint="part the values with commas and close the bracket")
                 return tuple(dict.fromkeys(values))
 
-    def _takes(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         token = self._tokens[self._next]
         taken = token.kind in (_Kind.WORD, _Kind.SIGN) and token.text == text
         self._next += taken
         return taken
 
-    def _needs(self, text: str, *, hint: str) -> None:
-        if not self._takes(text):
+    def _expect(self, text: str, *, hint: str) -> None:
+        if not self._accept(text):
             token = self._tokens[self._next]
-            raise self._wrong(f"{text!r} is missing before {token}", token.place, hint=hint)
+            raise self._error(f"{text!r} is missing before {token}", token.place, hint=hint)
 
-    def _wrong(self, message: str, place: int, *, hint: str) -> SchemaError:
+    def _error(self, message: str, place: int, *, hint: str) -> SchemaError:
         return SchemaError(f"{message}:\n{point_at(self._text, place)}", hint=hint)
 
 

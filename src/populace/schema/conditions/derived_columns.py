@@ -55,7 +55,7 @@ def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColu
     found: dict[str, DerivedColumn] = {}
     for name, column in columns.items():
         if column.function_of:
-            _add(
+            _add_derived(
                 found,
                 DerivedColumn(
                     column=column, sources=column.function_of, map=column.map, written="function_of"
@@ -65,15 +65,17 @@ def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColu
             if column.parent not in columns:
                 raise _no_column(column.parent, columns, place=f"column {name!r}: parent")
             coarser = columns[column.parent]
-            _add(found, DerivedColumn(column=coarser, sources=(name,), map=column.map, written="parent"))
+            _add_derived(
+                found, DerivedColumn(column=coarser, sources=(name,), map=column.map, written="parent")
+            )
     for name, function in found.items():
         for source in function.sources:
             if source not in columns:
                 raise _no_column(source, columns, place=f"column {name!r}: function_of")
-    return _sorted(found)
+    return _sort_by_source(found)
 
 
-def _add(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
+def _add_derived(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
     name = function.column.name
     if name in found:
         sources = quote_names([*found[name].sources, *function.sources])
@@ -97,7 +99,7 @@ def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> Schem
     )
 
 
-def _sorted(found: Mapping[str, DerivedColumn]) -> dict[str, DerivedColumn]:
+def _sort_by_source(found: Mapping[str, DerivedColumn]) -> dict[str, DerivedColumn]:
     done: dict[str, DerivedColumn] = {}
     while len(done) < len(found):
         ready = [
@@ -119,8 +121,10 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
     """Return a function column as a table over the variables that it follows from."""
     scales = [source.scale for source in sources]
     variables: Clique = tuple(dict.fromkeys(name for source in sources for name in source.variables))
-    _check(function, scales)
-    table, results = _prefixes(function, scales[0]) if _by_prefix(function) else _mapped(function, scales)
+    _check_sources(function, scales)
+    table, results = (
+        _match_prefixes(function, scales[0]) if _by_prefix(function) else _apply_map(function, scales)
+    )
     places = table[broadcast_codes(sources, variables)]
     scale = CodeSemantics.of(function.column)
     codes = np.array([scale.code(text) for text in results], dtype=np.int64)
@@ -129,7 +133,7 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
 
 def broadcast_codes(views: Sequence[RecodeTable], variables: Clique) -> tuple[npt.NDArray[Any], ...]:
     """Return each view's codes, with an axis for each of the variables: of length 1 where it has no say."""
-    return tuple(_spread(view, variables) for view in views)
+    return tuple(_align_axes(view, variables) for view in views)
 
 
 def count_cells(views: Sequence[RecodeTable]) -> int:
@@ -138,13 +142,13 @@ def count_cells(views: Sequence[RecodeTable]) -> int:
     return math.prod(sizes.values())
 
 
-def _spread(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
+def _align_axes(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
     order = sorted(range(len(view.variables)), key=lambda axis: variables.index(view.variables[axis]))
     sizes = dict(zip(view.variables, view.codes.shape, strict=True))
     return view.codes.transpose(order).reshape([sizes.get(name, 1) for name in variables])
 
 
-def _check(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
+def _check_sources(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
     name = function.column.name
     unknown = [scale.column.name for scale in scales if scale.learnt]
     if unknown and (len(scales) > 1 or scales[0].bounded):
@@ -164,16 +168,16 @@ def _by_prefix(function: DerivedColumn) -> bool:
     return function.written == "parent" and not function.map
 
 
-def _prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Table, tuple[str, ...]]:
+def _match_prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Table, tuple[str, ...]]:
     """Return, for each code of the finer column, the longest value of the coarser one that it begins with."""
     coarse = function.column
     if not isinstance(coarse, CategoricalColumn) or (child.bounded and not child.single.all()):
         raise SchemaError(
-            f"column {child.column.name!r}: its parent {coarse.name!r} cannot be told from how a value begins.",
+            f"column {child.column.name!r}: its parent {coarse.name!r} does not follow from how a value begins.",
             hint="give a map from its values to the parent's, or list the values of both",
         )
     other = coarse.other or ""
-    texts = [_prefix(coarse, child.text(code)) for code in range(child.size)]
+    texts = [_match_prefix(coarse, child.text(code)) for code in range(child.size)]
     if not child.learnt and all(texts[code] is None for code in range(child.levels)):
         raise SchemaError(
             f"no value of column {child.column.name!r} begins with a value of its parent {coarse.name!r}.",
@@ -184,13 +188,13 @@ def _prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Table, tup
     return np.array([places[other if text is None else text] for text in texts], dtype=np.int64), results
 
 
-def _prefix(coarse: CategoricalColumn, text: str) -> str | None:
+def _match_prefix(coarse: CategoricalColumn, text: str) -> str | None:
     if text in coarse.specials:
         return text
     return next((text[:end] for end in range(len(text), 0, -1) if text[:end] in coarse.places), None)
 
 
-def _mapped(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tuple[Table, tuple[str, ...]]:
+def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tuple[Table, tuple[str, ...]]:
     """Return, for each combination of the sources' codes, the text that the map leads to."""
     coarse = function.column
     _check_results(function)
@@ -216,11 +220,11 @@ def _mapped(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tuple[T
     places = {text: place for place, text in enumerate(results)}
     table = np.zeros([scale.size for scale in scales], dtype=np.int64)
     for cell, found in cellwise.items():
-        count = math.prod(scale.published(code) for scale, code in zip(scales, cell, strict=True))
-        told = set(found.values()) if len(found) == count else {*found.values(), other}
-        if len(told) > 1:
-            raise _undecided(function, scales, cell)
-        table[cell] = places[told.pop()]
+        count = math.prod(scale.published_count(code) for scale, code in zip(scales, cell, strict=True))
+        values = set(found.values()) if len(found) == count else {*found.values(), other}
+        if len(values) > 1:
+            raise _undecided_error(function, scales, cell)
+        table[cell] = places[values.pop()]
     return table, results
 
 
@@ -234,12 +238,14 @@ def _check_results(function: DerivedColumn) -> None:
         )
 
 
-def _undecided(function: DerivedColumn, scales: Sequence[CodeSemantics], cell: Sequence[int]) -> SchemaError:
+def _undecided_error(
+    function: DerivedColumn, scales: Sequence[CodeSemantics], cell: Sequence[int]
+) -> SchemaError:
     scale, code = next(
-        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published(code) != 1
+        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published_count(code) != 1
     )
     return SchemaError(
         f"column {function.column.name!r} does not follow from {scale.column.name!r}: "
-        f"values of its bin {scale.words(code)} lead to different results.",
+        f"values of its bin {scale.describe(code)} lead to different results.",
         hint="give the bins edges where the result changes, and map every value of a bin",
     )

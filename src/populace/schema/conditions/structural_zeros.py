@@ -25,7 +25,7 @@ Witness = dict[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuralZero:
-    """A structural zero: rows for which `when` holds cannot occur; `instead` says what such a row becomes."""
+    """A structural zero: rows for which `when` holds cannot occur; `replacement` says what such a row becomes."""
 
     when: str
     replacement: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -70,17 +70,17 @@ class Rulebook:
 
 def compile_rules(layout: ColumnLayout, *, zeros: Sequence[StructuralZero]) -> Rulebook:
     """Return the rules of the columns and the structural zeros, after making sure that they can all be kept."""
-    universes = _universes(layout)
-    forbidden = tuple(_forbidden(zero, layout, number=place) for place, zero in enumerate(zeros, start=1))
+    universes = _compile_universes(layout)
+    forbidden = tuple(_compile_zero(zero, layout, number=place) for place, zero in enumerate(zeros, start=1))
     if not universes and not forbidden:
         return Rulebook()
-    classes = _classes(layout.variables, universes, forbidden)
+    classes = _code_classes(layout.variables, universes, forbidden)
     parts: list[UniverseRule | ZeroRule] = [*universes, *forbidden]
-    found = [_rule(part, classes) for part in parts]
+    found = [_tabulate_rule(part, classes) for part in parts]
     rules = Rules(classes=classes, rules=tuple(found))
     for rule, zero in zip(found[len(universes) :], forbidden, strict=True):
         _check_zero(rule, zero, classes)
-    return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_witnesses(rules))
+    return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_find_witnesses(rules))
 
 
 def require_conditions(
@@ -97,12 +97,12 @@ def require_conditions(
         for each in conditions
     ]
     zeros = [*(beside.zeros if beside else ()), *refused]
-    classes = _classes(layout.variables, universes, zeros)
+    classes = _code_classes(layout.variables, universes, zeros)
     parts: list[UniverseRule | ZeroRule] = [*universes, *zeros]
-    return Rules(classes=classes, rules=tuple(_rule(part, classes) for part in parts))
+    return Rules(classes=classes, rules=tuple(_tabulate_rule(part, classes) for part in parts))
 
 
-def _universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
+def _compile_universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
     """Return the universes, each after those that its condition depends on."""
     found = {}
     for name, column in layout.columns.items():
@@ -135,7 +135,7 @@ def _universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
     return tuple(done.values())
 
 
-def _forbidden(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> ZeroRule:
+def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> ZeroRule:
     place = f"[[zeros]] {number}"
     condition = layout.condition(parse_condition(zero.when), place=place)
     replacement = {}
@@ -161,7 +161,7 @@ def _forbidden(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> Ze
     return ZeroRule(condition=condition, replacement=replacement, text=f"never {condition.expression}")
 
 
-def _classes(
+def _code_classes(
     variables: Mapping[str, Column], universes: Sequence[UniverseRule], zeros: Sequence[ZeroRule]
 ) -> dict[str, Grouping]:
     """Return for each variable in a rule the classes of its codes: codes that all rules treat alike."""
@@ -174,14 +174,14 @@ def _classes(
                 if test.truth.ndim > 1:
                     rows = np.moveaxis(test.truth, axis, 0).reshape(test.truth.shape[axis], -1)
                     answers = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-                labels[name] = _refined(labels.get(name), answers)
+                labels[name] = _refine_labels(labels.get(name), answers)
     for universe in universes:
         outside = np.arange(variables[universe.variable].size) == universe.outside
-        labels[universe.variable] = _refined(labels.get(universe.variable), outside.astype(np.int64))
+        labels[universe.variable] = _refine_labels(labels.get(universe.variable), outside.astype(np.int64))
     return {name: Grouping(name, tuple(labels[name].tolist())) for name in variables if name in labels}
 
 
-def _refined(labels: Labels | None, answers: Labels) -> Labels:
+def _refine_labels(labels: Labels | None, answers: Labels) -> Labels:
     """Return labels that tell apart what either argument does, numbered by first appearance."""
     both = answers if labels is None else labels * (int(answers.max(initial=0)) + 1) + answers
     # Columns of which bins are learnt have millions of codes: nothing is sorted but the labels.
@@ -192,7 +192,7 @@ def _refined(labels: Labels | None, answers: Labels) -> Labels:
     return np.asarray(rank[both])
 
 
-def _rule(part: UniverseRule | ZeroRule, classes: Mapping[str, Grouping]) -> Rule:
+def _tabulate_rule(part: UniverseRule | ZeroRule, classes: Mapping[str, Grouping]) -> Rule:
     """Return a rule as a table, asked about the first code of every class."""
     text, clique = part.text, part.condition.variables
     if isinstance(part, UniverseRule):
@@ -236,7 +236,7 @@ def _check_zero(rule: Rule, zero: ZeroRule, classes: Mapping[str, Grouping]) -> 
         )
 
 
-def _witnesses(rules: Rules) -> tuple[Witness, ...]:
+def _find_witnesses(rules: Rules) -> tuple[Witness, ...]:
     """Return, for each set of variables that rules tie together, codes that keep all of its rules."""
     groups: list[set[str]] = []
     for rule in rules.rules:
@@ -248,7 +248,7 @@ def _witnesses(rules: Rules) -> tuple[Witness, ...]:
         own = [rule for rule in rules.rules if set(rule.clique) <= group]
         members = [name for name in rules.classes if name in group]
         search = _Search(own)
-        chosen = search.row({name: np.ones(rules.classes[name].size, dtype=np.bool_) for name in members})
+        chosen = search.find({name: np.ones(rules.classes[name].size, dtype=np.bool_) for name in members})
         if chosen is None:
             raise SchemaError(
                 f"the rules leave column {search.empty!r} no code: "
@@ -268,8 +268,8 @@ class _Search:
         self._tries = 0
         self.empty = ""
 
-    def row(self, possible: Mapping[str, Allowed]) -> Witness | None:
-        left = self._struck_out(possible)
+    def find(self, possible: Mapping[str, Allowed]) -> Witness | None:
+        left = self._propagate(possible)
         if left is None:
             return None
         open_ones = [name for name, classes in left.items() if classes.sum() > 1]
@@ -280,12 +280,12 @@ class _Search:
             self._tries += 1
             if self._tries > LIMITS.max_rule_search_steps:
                 break
-            found = self.row({**left, name: np.arange(len(left[name])) == choice})
+            found = self.find({**left, name: np.arange(len(left[name])) == choice})
             if found is not None:
                 return found
         return None
 
-    def _struck_out(self, possible: Mapping[str, Allowed]) -> dict[str, Allowed] | None:
+    def _propagate(self, possible: Mapping[str, Allowed]) -> dict[str, Allowed] | None:
         left, changed = dict(possible), True
         while changed:
             changed = False

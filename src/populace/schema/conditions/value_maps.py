@@ -50,8 +50,8 @@ def _text(value: object, place: str) -> str:
 
 def _file(table: TomlTable, name: str, *, folder: Path | None) -> object:
     if folder is None:
-        raise SchemaError(
-            f"{table.place}: map names the file {name!r}, but the schema is in no folder.",
+        raise table.error(
+            f": map names the file {name!r}, but the schema is in no folder.",
             hint='load the schema from a file, or write the map inline: map = { "source" = "value" }',
         )
     path = (folder / name).absolute()
@@ -60,6 +60,6 @@ def _file(table: TomlTable, name: str, *, folder: Path | None) -> object:
     except ValueError as error:
         raise SchemaError(f"the map {str(path)!r} is not valid JSON: {error}.", hint=_SHAPE) from None
     except PopulaceError as error:
-        raise SchemaError(
-            f"{table.place}: {error.message}", hint="the path of a map is taken from the folder of its file"
+        raise table.error(
+            f": {error.message}", hint="the path of a map is taken from the folder of its file"
         ) from None

@@ -45,7 +45,7 @@ def from_specs(content: Mapping[str, Any], sections: Mapping[str, CodebookSectio
         if section is None or not section.codes:
             columns[name] = _number(most)
         else:
-            columns[name] = _listed(section, most)
+            columns[name] = _listed_column(section, most)
         notes[name] = section.title if section else ""
     return SchemaDocument(columns=columns, notes=notes)
 
@@ -63,7 +63,7 @@ def _number(most: int) -> dict[str, Any]:
     return keys | {"other": "0", "origin": "codebook"}
 
 
-def _listed(section: CodebookSection, most: int) -> dict[str, Any]:
+def _listed_column(section: CodebookSection, most: int) -> dict[str, Any]:
     codes = dict(section.codes)
     if most not in map(int, codes):
         # The specs know of a code that the codebook does not explain.

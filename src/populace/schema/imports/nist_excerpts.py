@@ -37,32 +37,32 @@ def from_excerpt(content: Mapping[str, Any], dictionary: Mapping[str, Any]) -> S
     """Return the columns of an excerpt in the order of its file.
 
     >>> entry = {"dtype": "object", "has_null": True, "null_value": "N", "values": ["N", "1"]}
-    >>> told = {"MSP": {"description": "Marital status", "values": {"N": "under 15", "1": "married", "2": "widowed"}}}
-    >>> from_excerpt({"schema": {"MSP": entry}}, told).columns["MSP"]["values"]
+    >>> known = {"MSP": {"description": "Marital status", "values": {"N": "under 15", "1": "married", "2": "widowed"}}}
+    >>> from_excerpt({"schema": {"MSP": entry}}, known).columns["MSP"]["values"]
     ['1', '2']
     """
     columns, notes = {}, {}
     for name, entry in content["schema"].items():
-        told = dictionary.get(name, {})
-        values = told.get("values", {})
+        described = dictionary.get(name, {})
+        values = described.get("values", {})
         if not isinstance(values, dict):
             raise SchemaError(
                 f"the dictionary's values of {name!r} are not an object.",
                 hint='write {"code": "meaning", …}, or {"min": 0, "max": 99}',
             )
         columns[name] = _column(name, entry, values)
-        notes[name] = str(told.get("description", ""))
+        notes[name] = str(described.get("description", ""))
     return SchemaDocument(columns=columns, notes=notes)
 
 
-def _column(name: str, entry: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _column(name: str, entry: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
     """Return one column: by the dictionary as far as it goes, else by the table's own file."""
-    words = {str(code): str(label) for code, label in told.items() if code not in _ENDS}
+    words = {str(code): str(label) for code, label in described.items() if code not in _ENDS}
     null = str(entry.get("null_value", NULL)) if entry.get("has_null") else NULL
     missing = [null] if entry.get("has_null") or null in words else []
     listed = [code for code in words if code not in missing]
-    if all(end in told for end in _ENDS):
-        keys = _numbers(name, entry, told, listed=listed) | {"origin": "codebook"}
+    if all(end in described for end in _ENDS):
+        keys = _numbers(name, entry, described, listed=listed) | {"origin": "codebook"}
     elif listed and name not in _AREAS:
         keys = _values(entry, listed) | {"origin": "codebook"}
     elif isinstance(entry.get("values"), list):

@@ -73,13 +73,13 @@ def _table(
             rows = [f"{format_key(inner)} = {format_value(item)}" for inner, item in value.items()]
             later += [f"[{format_key(*path, key)}]", *rows]
         elif isinstance(value, list | tuple):
-            lines += [f"{format_key(key)} = [", *_wrapped([format_value(item) for item in value]), "]"]
+            lines += [f"{format_key(key)} = [", *_wrap_items([format_value(item) for item in value]), "]"]
         else:
             lines.append(line)
     return "\n".join([*lines, *later]) + "\n"
 
 
-def _wrapped(items: list[str]) -> list[str]:
+def _wrap_items(items: list[str]) -> list[str]:
     lines, line = [], ""
     for item in items:
         if line and len(line) + len(item) + 2 > _WIDEST:

@@ -10,7 +10,7 @@ public and paid for by then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -51,20 +51,6 @@ LATTICE = Fraction(1, 1024)
 # Smooth noise is looked at where the noise of one sum is this much smaller than the best of the others.
 _MIN_SMOOTH_RATIO = 1.5
 _WEIGHT_BITS = 16
-
-
-def estimate_counts(
-    oracle: SurveyOracle,
-    counts: Sequence[PopulationCount],
-    *,
-    calibration: Calibration,
-    share: Fraction = Fraction(1),
-) -> tuple[Estimate, ...]:
-    """Return counts of the population for a share of the oracle's budget, with their errors and intervals."""
-    plan = CountPlan.of(
-        counts, calibration=calibration, schema=oracle.schema, budget=oracle.budget, share=share
-    )
-    return answer_count_plan(oracle, plan=plan)
 
 
 def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimate, ...]:
@@ -148,7 +134,7 @@ class _CountAsking:
         method, smooth = self._choose_method(among)
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
-        found = sample.counted(table, among=among)
+        found = sample.count(table, among=among)
         if method is CountMethod.TABLE:
             return _make_row(count, found, value=found.value, noise=found.table_noise(), method=method)
         if method is CountMethod.SUM or smooth is None:

@@ -124,7 +124,7 @@ class CalibratedSample:
         """By how much a row beside any other lowers an estimate, as far as all have the same weight."""
         return self.shrink * self.even / float(self.fitted.sample.sum())
 
-    def lowered(self, part: Floats) -> Floats:
+    def effect_beside(self, part: Floats) -> Floats:
         """Return by how much a count's own rows, so many in each bin, make a row beside them lower the estimate.
 
         The fit is a regression of the part of each bin that counts on the bins of all totals, weighted by populations.
@@ -132,7 +132,7 @@ class CalibratedSample:
         """
         return np.asarray(self._raked * (self.members @ (self._taken @ part)) + self._alike * part.sum())
 
-    def lowered_squared(self, part: Floats) -> Floats:
+    def squared_effect_beside(self, part: Floats) -> Floats:
         """Return the same with the square of what each row in a bin lowers a row beside it by."""
         fits = np.einsum(
             "bl,lm,bm->b", self.members, (self._taken * part) @ self._taken.T, self.members, optimize=True
@@ -149,7 +149,7 @@ class CalibratedSample:
         """Return the sums of some cells by bin."""
         return sum_by_bin(np.where(among, cells, 0.0), bins=self.bins)
 
-    def counted(self, answer: NoisyCellSums, *, among: Truth) -> CalibratedCount:
+    def count(self, answer: NoisyCellSums, *, among: Truth) -> CalibratedCount:
         """Return a count whose rows were told by the same cells; `among` are the cells where there can be any."""
         return CalibratedCount(sample=self, answer=answer, among=among)
 
@@ -170,7 +170,7 @@ class CalibratedCount:
     @cached_property
     def outside(self) -> Floats:
         """By how much a row that does not count moves the estimate, in each bin."""
-        return -self.sample.lowered(self.part)
+        return -self.sample.effect_beside(self.part)
 
     @property
     def value(self) -> float:
@@ -209,15 +209,15 @@ class CalibratedCount:
         noise = self.answer.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
         noise += sample.answer.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
         value = float(counts @ part + beside @ squares)
-        value -= self._overfitted(left * sample.weights, left * squares)
+        value -= self._overfitting(left * sample.weights, left * squares)
         return SamplingVariance(value=value, degrees=max(1.0, self.rows), noise=noise)
 
-    def _overfitted(self, weights: Floats, squares: Floats) -> float:
+    def _overfitting(self, weights: Floats, squares: Floats) -> float:
         """Return what noise adds to the variance on average, through the fit: for the most part it takes away."""
         sample = self.sample
         noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
         noise *= self.answer.noise_of(np.ones(1)).variance
-        wrong = float(squares @ sample.lowered_squared(noise))
+        wrong = float(squares @ sample.squared_effect_beside(noise))
         if self.answer.squares is not self.answer.sums:
             return wrong  # sums and squares have noise of their own
         return wrong - 2 * float(weights @ (sample.own * noise))

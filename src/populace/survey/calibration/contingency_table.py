@@ -206,10 +206,10 @@ def _possible_cells(by: Marginal, *, rules: Rules, schema: Schema) -> Truth:
     if not any(name in by.clique for name in rules.classes):
         return np.ones(math.prod(shape), dtype=np.bool_)
     possible = Support(rules)
-    ruled: Clique = tuple(name for name in by.clique if name in possible)
-    allowed = possible.table(ruled)
+    constrained: Clique = tuple(name for name in by.clique if name in possible)
+    allowed = possible.table(constrained)
     # From classes of codes to groups of codes: a group can be where one of its codes can.
-    for axis, name in enumerate(ruled):
+    for axis, name in enumerate(constrained):
         classes, grouping = rules.classes[name].lookup, by.grouping(name)
         groups = np.arange(len(classes)) if grouping is None else grouping.lookup
         size = int(groups.max()) + 1
@@ -219,6 +219,6 @@ def _possible_cells(by: Marginal, *, rules: Rules, schema: Schema) -> Truth:
             np.tensordot(reached.astype(np.int64), allowed.astype(np.int64), (1, axis)) > 0, 0, axis
         )
     found = allowed.reshape(
-        [size if name in ruled else 1 for name, size in zip(by.clique, shape, strict=True)]
+        [size if name in constrained else 1 for name, size in zip(by.clique, shape, strict=True)]
     )
     return np.broadcast_to(found, shape).ravel()

@@ -52,7 +52,7 @@ class TableTotals:
         """
         if not targets:
             raise UsageError("no totals are given.", hint="give the population of at least one set of bins")
-        told = np.ones(shape, dtype=np.bool_) if possible is None else possible
+        anybody = np.ones(shape, dtype=np.bool_) if possible is None else possible
         checked = tuple((axes, np.asarray(wanted, dtype=np.float64)) for axes, wanted in targets)
         for axes, wanted in checked:
             if wanted.shape != tuple(shape[axis] for axis in axes) or list(axes) != sorted(set(axes)):
@@ -64,14 +64,14 @@ class TableTotals:
                 raise UsageError("a total is below 0, or all are 0.", hint="give numbers of people")
         people = float(checked[0][1].sum())
         _refuse_contradictions(checked, people=people)
-        expected = rake(told.astype(np.float64), checked, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * people)
+        expected = rake(anybody.astype(np.float64), checked, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * people)
         off = max_raking_error(expected, checked)
         if off > TOTAL_TOLERANCE * people:
             raise UsageError(
                 f"the totals cannot be met together: after {MAX_ROUNDS} rounds one is missed by {off:.6g} people.",
                 hint="compare the totals with the cells that are declared impossible",
             )
-        return cls(shape=shape, targets=checked, possible=told & (expected > 0), expected=expected)
+        return cls(shape=shape, targets=checked, possible=anybody & (expected > 0), expected=expected)
 
     @property
     def people(self) -> float:

@@ -320,9 +320,9 @@ class Design:
         ]
         declared += [] if self.population is None else [("population is", self.population)]
         if len({total for _, total in declared}) > 1:
-            told = ", ".join(f"{name} {_format_total(total)}" for name, total in declared)
+            totals = ", ".join(f"{name} {_format_total(total)}" for name, total in declared)
             raise SchemaError(
-                f"public totals contradict each other: {told}.",
+                f"public totals contradict each other: {totals}.",
                 hint="all of them count the same population: their sums must be equal",
             )
 

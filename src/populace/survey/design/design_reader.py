@@ -160,7 +160,7 @@ def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
     table = document.table(column, place=f"[missing.{column}]")
     table.allow(("how", "match", "widths", "k", "take", "ties", "default"))
     widths = table.table("widths", place=f"{table.place} widths")
-    k = table.whole("k")
+    k = table.integer("k")
     return ItemNonresponse(
         column=column,
         how=table.choice("how", default=MissingHandling.IGNORE),
@@ -217,7 +217,7 @@ def _read_groupings(table: TomlTable, scales: Mapping[str, CodeSemantics]) -> di
             elif key == "widths":
                 found[name] = columns.wide(scales[name], given.number(name) or Fraction(0), place=given.place)
             else:
-                found[name] = columns.joined(scales[name], _read_groups(given, name), place=given.place)
+                found[name] = columns.join_values(scales[name], _read_groups(given, name), place=given.place)
     return found
 
 

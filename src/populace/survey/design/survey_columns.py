@@ -146,11 +146,12 @@ def _firsts(found: CodeSemantics) -> list[Fraction]:
     )
 
 
-def joined(found: CodeSemantics, groups: Iterable[Sequence[str]], *, place: str) -> Grouping:
+def join_values(found: CodeSemantics, groups: Iterable[Sequence[str]], *, place: str) -> Grouping:
     """Return groups of values; a value that is in none, and each special code, stays alone.
 
     >>> from populace.schema.columns.column import CategoricalColumn
-    >>> joined(CodeSemantics.of(CategoricalColumn(name="A", values=("x", "y", "z"))), [("z", "x")], place="").groups
+    >>> letters = CodeSemantics.of(CategoricalColumn(name="A", values=("x", "y", "z")))
+    >>> join_values(letters, [("z", "x")], place="").groups
     (0, 1, 0, 2)
     """
     leader, seen = list(range(found.size)), set[int]()

@@ -102,10 +102,10 @@ class ImputationCells:
         }
         # Moved by a little of the noise only: where it is large, it would be in there twice.
         noise = np.sum(self._variances(mean, moved), axis=0).std() / _JITTER_SCALE
-        told = sum(float(each[0]) for each in self._variances(mean, None))
+        value = sum(float(each[0]) for each in self._variances(mean, None))
         # Two digits: so many degrees make no difference, and their law is kept.
         degrees = float(f"{max(1.0, self.size - 1):.2g}")
-        return SamplingVariance(value=told, degrees=degrees, noise=NoiseTerms(gaussian=float(noise) ** 2))
+        return SamplingVariance(value=value, degrees=degrees, noise=NoiseTerms(gaussian=float(noise) ** 2))
 
     def parts(self, spread: SamplingVariance, *, mean: float) -> tuple[float, float | None]:
         """Return the variance of a spread by its parts, sampling and imputation; None for the latter if noise hides it.
@@ -121,17 +121,17 @@ class ImputationCells:
     def _variances(self, mean: float, moved: dict[int, Floats] | None) -> tuple[Floats, Floats]:
         """Return the variances by sampling and by imputation, for the sums as they are or moved by noise."""
 
-        def told(table: NoisyGroupSums) -> Floats:
+        def values_of(table: NoisyGroupSums) -> Floats:
             return table.values[None, :] if moved is None else moved[id(table)]
 
-        every, known = told(self.every), np.maximum(told(self.known), 1.0)
+        every, known = values_of(self.every), np.maximum(values_of(self.known), 1.0)
         size = np.maximum(every.sum(axis=1), 1.0)
         if self.value is None:
             within = np.broadcast_to(np.array(mean * (1 - mean)), known.shape)
             whole = np.full(len(size), mean * (1 - mean))
         else:
-            value = told(self.value)
-            square = value if self.square is None else told(self.square)
+            value = values_of(self.value)
+            square = value if self.square is None else values_of(self.square)
             means, squares = value / known, square / known
             # The square of a noisy mean is too large by its noise's variance.
             noise = self.value.variance(self.cut) / known**2

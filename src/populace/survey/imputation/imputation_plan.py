@@ -152,9 +152,9 @@ class ImputationPlan:
                 words.setdefault(estimand.between, []).extend(
                     [] if estimand.that is None else [parse_condition(estimand.that)]
                 )
-        return {between: self._told(between, own) for between, own in words.items()}
+        return {between: self._condition_within(between, own) for between, own in words.items()}
 
-    def _told(self, between: ValueRange, words: Sequence[Expression]) -> str | None:
+    def _condition_within(self, between: ValueRange, words: Sequence[Expression]) -> str | None:
         """Return a condition on codes that holds within a range: one in a query's words, or from end to end."""
         low, high = between
         name, line = Name(self.donors.column), (self.donors.low, self.donors.high)

@@ -75,14 +75,16 @@ def estimate_missing(
         raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
     frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
     size = oracle.bound_size(frequency, noise=noise.size)
-    changed = ChangedRows(told=size, noise=noise.size, most=tables.most_missing, served=tables.served).draws()
+    changed = ChangedRows(
+        noisy_size=size, noise=noise.size, most=tables.most_missing, served=tables.served
+    ).draws()
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
         draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
-        found.append(tables.filled(estimand, inside, answer=float(answer), draws=draws))
+        found.append(tables.estimate_imputed(estimand, inside, answer=float(answer), draws=draws))
     return tuple(found)
 
 
@@ -145,7 +147,9 @@ class _NoisyTables:
             estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
         )
 
-    def filled(self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats) -> Estimate:
+    def estimate_imputed(
+        self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
+    ) -> Estimate:
         """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
         cells = self._cells(estimand, inside)
         if cells is None:
@@ -203,15 +207,15 @@ class _NoisyTables:
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
         """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
         plan, cut = self.plan, self._cut(inside)
-        told = self._group_sums(CellSum.KNOWN, None, cut=cut)
+        known = self._group_sums(CellSum.KNOWN, None, cut=cut)
         value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)
-        if told is None or np.any(told.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
+        if known is None or np.any(known.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
-        every = self._group_sums(CellSum.ALL, None, cut=cut) or told
+        every = self._group_sums(CellSum.ALL, None, cut=cut) or known
         return ImputationCells(
             cut=cut,
             every=every,
-            known=told,
+            known=known,
             value=self._group_sums(*value, cut=cut),
             square=None if estimand.between else self._group_sums(CellSum.SQUARE, None, cut=cut),
             donors=plan.donors.k if plan.how is MissingHandling.IMPUTE else None,

@@ -64,7 +64,7 @@ class DesignUnits:
         return cls(columns=(), codes=(), weights=base[:1])
 
     @classmethod
-    def unweighted(cls) -> DesignUnits:
+    def all_rows(cls) -> DesignUnits:
         """Return all rows as one unit, each counted once."""
         return cls(columns=(), codes=(), weights=np.ones(1))
 
@@ -74,13 +74,13 @@ class DesignUnits:
         groupings = {axis.column: axis.grouping for axis in axes if axis.grouping is not None}
         return Marginal.grouped(clique, groupings)
 
-    def arranged(self, answer: Floats, axes: Sequence[Axis]) -> Floats:
+    def arrange(self, answer: Floats, axes: Sequence[Axis]) -> Floats:
         """Return the cells of an answer as units × axes, without special codes.
 
         An axis that units are told apart by has one place for each unit; the others hold 0.
 
         >>> cells = DesignUnits(columns=("A",), codes=(np.array([0, 1]),), weights=np.ones(2))
-        >>> cells.arranged(np.array([5.0, 6.0, 7.0]), [Axis(column="A", levels=2)]).tolist()
+        >>> cells.arrange(np.array([5.0, 6.0, 7.0]), [Axis(column="A", levels=2)]).tolist()
         [[5.0, 0.0], [0.0, 6.0]]
         """
         held = answer[self.codes] if self.columns else answer[None]

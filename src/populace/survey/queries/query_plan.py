@@ -142,12 +142,12 @@ def _refuse_unfilled(query: Query, design: Design) -> None:
             continue
         own = {part.name for part in design.schema.columns[name].variables}
         follows = [each for each in layout.functions if own & set(layout.sources(each))]
-        told = [f"{each!r}, which follows from it" for each in query.named if each in follows]
+        unfilled = [f"{each!r}, which follows from it" for each in query.named if each in follows]
         if name in query.grouping_columns:
-            told.append("where or by")
-        if told:
+            unfilled.append("where or by")
+        if unfilled:
             raise UsageError(
-                f"{query.place}: missing answers of {name!r} are not filled in {told[0]}.",
+                f"{query.place}: missing answers of {name!r} are not filled in {unfilled[0]}.",
                 hint=f'ask for the proportion of a range of it (that = "{Name(name)} >= …"), or write how = "ignore" '
                 f"under {missing.place}: missing answers then stay missing",
             )

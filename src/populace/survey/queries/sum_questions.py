@@ -91,8 +91,8 @@ class SumQuestion:
     @cached_property
     def cells(self) -> DesignUnits:
         """The units by which the estimate is asked for."""
-        if not self.weighted or self._listed(1) is not None:
-            return DesignUnits.unweighted()
+        if not self.weighted or self._unit_weights(1) is not None:
+            return DesignUnits.all_rows()
         return DesignUnits.whole(self.design) if self.design.clustered else DesignUnits.strata(self.design)
 
     @cached_property
@@ -133,8 +133,8 @@ class SumQuestion:
     @cached_property
     def replicate_sums(self) -> tuple[tuple[Sum, ...], ...]:
         """The sums with each replicate weight in the place of the weight."""
-        told = self.design.replicates
-        names = () if told is None else told.columns
+        replicates = self.design.replicates
+        names = () if replicates is None else replicates.columns
         return tuple(
             tuple(
                 self._sum(term, DesignUnits.whole(self.design), weight=_replicate_factor(self.design, name))
@@ -148,7 +148,7 @@ class SumQuestion:
         """The number of rows, by stratum where the estimate is asked so."""
         by = self.cells.by(())
         known = tuple(sorted(set(self.design.cells) - set(by.clique)))
-        return Sum(by=by, known=known, weights=self._listed(0), positive=_weight_columns(self.design))
+        return Sum(by=by, known=known, weights=self._unit_weights(0), positive=_weight_columns(self.design))
 
     @cached_property
     def possible(self) -> npt.NDArray[np.bool_]:
@@ -233,10 +233,10 @@ class SumQuestion:
             positive=tuple(name for name in _weight_columns(self.design) if name not in held),
             weights=None
             if cells.columns == self.design.cells
-            else self._listed(power if self.weighted else 0),
+            else self._unit_weights(power if self.weighted else 0),
         )
 
-    def _listed(self, power: int) -> CellWeights | None:
+    def _unit_weights(self, power: int) -> CellWeights | None:
         """Return what rows of each stratum and psu count for, where not all alike: 0 where they are not listed."""
         design = self.design
         if not design.clustered:

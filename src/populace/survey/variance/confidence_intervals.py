@@ -51,11 +51,11 @@ class NoiseTerms:
     @classmethod
     def of(cls, mechanism: Noise, *, weights: npt.ArrayLike) -> NoiseTerms:
         """Return the noise of a weighted sum of answers that all have noise of one law."""
-        told = np.abs(np.asarray(weights, dtype=np.float64).ravel())
+        sizes = np.abs(np.asarray(weights, dtype=np.float64).ravel())
         if isinstance(mechanism, DiscreteLaplace) and mechanism.scale > 1:
             # From here on the steps of integer noise are too fine to see.
-            return cls(laplace=tuple((told[told > 0] * float(mechanism.scale)).tolist()))
-        return cls(gaussian=float((told**2).sum()) * float(mechanism.variance))
+            return cls(laplace=tuple((sizes[sizes > 0] * float(mechanism.scale)).tolist()))
+        return cls(gaussian=float((sizes**2).sum()) * float(mechanism.variance))
 
     @property
     def variance(self) -> float:
@@ -117,8 +117,8 @@ class SamplingVariance:
         """Return what the variance may be, given what was found."""
         if self.bias_degrees is not None and self.bias > 0:
             return self._between_units(self.bias_degrees)
-        told = self.value - self.noise.draws(first=20)
-        found = told * self.degrees / _chi_draws(_round_degrees(self.degrees))
+        drawn = self.value - self.noise.draws(first=20)
+        found = drawn * self.degrees / _chi_draws(_round_degrees(self.degrees))
         kept = found[found > self.bias] - self.bias
         if kept.size < MIN_DRAWS:
             # Of a variance this far below its noise nothing is known but that noise can hide it.

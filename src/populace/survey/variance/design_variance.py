@@ -1,10 +1,9 @@
 """Design-based variances by linearisation: from sums of psus, from moments of strata, from replicate weights.
 
-A statistic is a function of weighted totals (survey/variance/statistics_of_totals.py). Its gradient turns the
-terms of each psu into one
-score, and the scores' spread between the psus of a stratum is the variance, as R's svydesign has it: first stage with
-replacement, or with the finite population left over. Rows and noisy sums take the same way; noise adds to the spread
-what is known in advance, so it can be taken off again.
+A statistic is a function of weighted totals (statistics_of_totals.py). Its gradient turns the terms of each psu into
+one score, and how the scores of a stratum's psus differ is the variance, as R's svydesign has it: first stage with
+replacement, or with a finite population correction. Rows and noisy sums go the same way; noise adds to the variance
+what is known in advance, so that it can be taken off again.
 Source: Särndal, Swensson and Wretman 1992, sections 5.5 and 4.3; Lumley 2004.
 """
 
@@ -18,7 +17,6 @@ import numpy.typing as npt
 from populace.core.errors import UsageError
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import LonelyPsu, ReplicateCentre, ReplicateDesign
-from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -28,29 +26,11 @@ _CENSUS_FRACTION = 1e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VarianceEstimates:
-    """Variances of the numbers of a statistic (groups × numbers).
-
-    `spread` is the sampling variance as the sums show it, `bias` what their noise adds to it on average, and `privacy`
-    the variance that the noise gives the numbers themselves.
-    """
-
-    spread: Floats
-    bias: Floats
-    privacy: Floats
-
-    @property
-    def sampling(self) -> Floats:
-        """The sampling variance without bias, 0 where noise leaves less."""
-        return np.maximum(self.spread - self.bias, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StratumFactors:
     """How squares of scores, stratum by stratum, add up to a variance.
 
-    `sizes` are the numbers of psus (or rows) that were drawn, `undrawn` the part of each stratum that was not.
-    `present` says, where rows may be looked at, in which strata a subpopulation has any: only those are averaged.
+    `sizes` are the numbers of psus (or rows) that were drawn, `unsampled_fraction` the part of each stratum that was
+    not. `present` says, where rows may be looked at, in which strata a subpopulation has any: only those are averaged.
     """
 
     sizes: Floats
@@ -103,7 +83,7 @@ class SampledUnits:
 
     >>> units = SampledUnits(stratum=np.array([0, 0, 1, 1]), strata=StratumFactors(sizes=np.full(2, 2.0),
     ... unsampled_fraction=np.ones(2)))
-    >>> units.spread(np.array([1.0, 3.0, 5.0, 5.0]))   # 2/(2 − 1)·((1 − 2)² + (3 − 2)²) + 0
+    >>> units.variance(np.array([1.0, 3.0, 5.0, 5.0]))   # 2/(2 − 1)·((1 − 2)² + (3 − 2)²) + 0
     array(4.)
     """
 
@@ -122,73 +102,43 @@ class SampledUnits:
             strata = replace(strata, unsampled_fraction=np.ones_like(strata.unsampled_fraction))
         return cls(stratum=design.stratum, strata=strata)
 
-    def spread(self, scores: Floats) -> Floats:
+    def variance(self, scores: Floats) -> Floats:
         """Return the variance of the sum of scores (units first)."""
         return _sum_over_strata(self.strata.factors, self.squares(scores))
 
     def squares(self, scores: Floats) -> Floats:
         """Return for each stratum the squared distances of scores from their mean."""
-        sums = self._summed(scores)
+        sums = self._sum_by_stratum(scores)
         around = sums / _as_column(np.maximum(self.strata.sizes, 1), sums.ndim)
         around[self.strata.apart] = 0.0
-        return self._summed((scores - around[self.stratum]) ** 2)
+        return self._sum_by_stratum((scores - around[self.stratum]) ** 2)
 
     def bias(self, noise: Floats) -> Floats:
-        """Return what independent noise of these variances in the scores adds to their spread on average."""
+        """Return what independent noise of these variances in the scores adds to their variance on average."""
         left = np.where(self.strata.apart, 1.0, 1 - 1 / np.maximum(self.strata.sizes, 1))
-        return _sum_over_strata(self.strata.factors * left, self._summed(noise))
+        return _sum_over_strata(self.strata.factors * left, self._sum_by_stratum(noise))
 
-    def variances(
-        self, found: ValueAndGradient, *, sums: Floats, noise: Floats | None = None
-    ) -> VarianceEstimates:
-        """Return the variances of a statistic from the sums of units (units × groups × terms).
-
-        `noise` is the variance of each sum, or anything of a shape that spreads to theirs.
-        """
-        spread = self.spread(np.einsum("pgk,gnk->pgn", sums, found.gradient))
-        if noise is None:
-            return VarianceEstimates(spread=spread, bias=np.zeros_like(spread), privacy=np.zeros_like(spread))
-        told = np.broadcast_to(noise, sums.shape)
-        noisy = np.einsum("pgk,gnk->pgn", told, found.gradient**2)
-        return VarianceEstimates(spread=spread, bias=self.bias(noisy), privacy=noisy.sum(axis=0))
-
-    def _summed(self, values: Floats) -> Floats:
+    def _sum_by_stratum(self, values: Floats) -> Floats:
         found = np.zeros((len(self.strata.sizes), *values.shape[1:]))
         np.add.at(found, self.stratum, values)
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StratumMoments:
-    """Sums of terms and of their products by stratum, where rows are drawn directly: enough for the same variance.
+def moment_variance(
+    strata: StratumFactors, *, sums: Floats, squares: Floats, noise: Floats
+) -> tuple[Floats, Floats]:
+    """Return the variance of the sum of scores, and its bias, from their sums and sums of squares by stratum.
 
-    `sums` is strata × groups × terms, `products` strata × groups × terms × terms: Σ t·tᵀ over rows.
+    That is enough where rows are drawn directly. `noise` is the variance of each sum; noise in the squares is as often
+    above as below, and adds nothing on average.
 
-    >>> rows = np.array([[1.0], [3.0]])
     >>> strata = StratumFactors(sizes=np.array([2.0]), unsampled_fraction=np.ones(1))
-    >>> moments = StratumMoments(strata=strata, sums=rows.sum(axis=0)[None, None], products=(rows.T @ rows)[None, None])
-    >>> moments.variances(ValueAndGradient(values=np.array([[4.0]]), gradient=np.ones((1, 1, 1)))).spread
-    array([[4.]])
+    >>> moment_variance(strata, sums=np.array([4.0]), squares=np.array([10.0]), noise=np.zeros(1))[0]
+    array(4.)
     """
-
-    strata: StratumFactors
-    sums: Floats
-    products: Floats
-
-    def variances(self, found: ValueAndGradient, *, noise: Floats | None = None) -> VarianceEstimates:
-        """Return the variances of a statistic; `noise` is the variance of each of the sums.
-
-        Noise in the products is as often above as below: it adds nothing on average.
-        """
-        totals = np.einsum("hgk,gnk->hgn", self.sums, found.gradient)
-        squares = np.einsum("gni,hgij,gnj->hgn", found.gradient, self.products, found.gradient)
-        own = np.where(self.strata.apart, 0.0, 1 / np.maximum(self.strata.sizes, 1))
-        spread = _sum_over_strata(self.strata.factors, squares - totals**2 * _as_column(own, 3))
-        if noise is None:
-            return VarianceEstimates(spread=spread, bias=np.zeros_like(spread), privacy=np.zeros_like(spread))
-        noisy = np.einsum("hgk,gnk->hgn", np.broadcast_to(noise, self.sums.shape), found.gradient**2)
-        bias = -_sum_over_strata(self.strata.factors * own, noisy)
-        return VarianceEstimates(spread=spread, bias=bias, privacy=noisy.sum(axis=0))
+    own = np.where(strata.apart, 0.0, 1 / np.maximum(strata.sizes, 1))
+    bias = -_sum_over_strata(strata.factors * own, noise)
+    return _sum_over_strata(strata.factors, squares - sums**2 * _as_column(own, sums.ndim)), bias
 
 
 def replicate_variance(estimate: Floats, *, replicates: Floats, design: ReplicateDesign) -> Floats:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from populace.core.marginals import Counts
 from populace.privacy.accounting.mechanisms import Noise
+from populace.survey.design.design_parts import ReplicateDesign
 from populace.survey.queries.cells import Axis, DesignUnits, Floats
 from populace.survey.queries.queries import Statistic
 from populace.survey.queries.sum_questions import SumQuestion
@@ -18,7 +19,7 @@ from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVa
 from populace.survey.variance.design_variance import (
     SampledUnits,
     StratumFactors,
-    StratumMoments,
+    moment_variance,
     replicate_variance,
 )
 from populace.survey.variance.statistics_of_totals import ValueAndGradient, ratios
@@ -77,7 +78,7 @@ class QueryTotals:
         if question.values is not None:
             parts *= question.values.levels
         totals = np.einsum("u,ugk->gk", cells.weights, sums)
-        here = cells.arranged(np.ones_like(parts[0].values), question.axes)
+        here = cells.arrange(np.ones_like(parts[0].values), question.axes)
         weights = cells.weights[:, None] * here.reshape(len(cells.weights), len(totals), -1)[:, :, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             found = question.statistic(totals)
@@ -108,10 +109,10 @@ class QueryTotals:
     def variance_below(
         self, gradient: Floats, group: int, *, below: Sequence[Sum], share: float
     ) -> SamplingVariance:
-        """Return the sampling variance of the share of rows below a quantile: those of each psu were counted later."""
+        """Return the sampling variance of the share of rows below a quantile, from what each psu has below it."""
         size = float(self.totals[group].sum())
-        told = self._between(below, np.array([-share, 1.0]) / size, group, values=None)
-        return self._held(told, gradient, group)
+        found = self._between_psus(below, np.array([-share, 1.0]) / size, group, values=None)
+        return self._bound_by_effect(found, gradient, group)
 
     def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
         """Return the sampling variance of a number with this gradient, or None where it has none."""
@@ -119,46 +120,44 @@ class QueryTotals:
         if not question.weighted:
             return None
         if question.design.replicates is not None:
-            return self._held(self._replicated(gradient, group), gradient, group)
-        if not question.design.clustered:
-            return self._within(gradient, group)
-        told = self._between(question.psu_sums, gradient, group, values=question.values)
-        return self._held(told, gradient, group)
+            found = self._between_replicates(question.design.replicates, gradient, group)
+        elif question.design.clustered:
+            found = self._between_psus(question.psu_sums, gradient, group, values=question.values)
+        else:
+            return self._between_rows(gradient, group)
+        return self._bound_by_effect(found, gradient, group)
 
-    def _held(self, told: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
+    def _bound_by_effect(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
         """Return a variance between units, held to the largest design effect where one is declared."""
         effect = self.question.design.max_design_effect
         if effect is None or not self.question.squared:
-            return told
-        return replace(told, most=float(effect) * self._within(gradient, group).draws())
+            return found
+        return replace(found, most=float(effect) * self._between_rows(gradient, group).draws())
 
-    def _between(
+    def _between_psus(
         self, asked: Sequence[Sum], gradient: Floats, group: int, *, values: Axis | None
     ) -> SamplingVariance:
         """Compare psus: from their noisy sums, less what the noise adds."""
         question, design = self.question, self.question.design
-        cells, found = question.psus, _linear_statistic(gradient)
-        parts = [self.answers[each] for each in asked]
+        cells, parts = question.psus, [self.answers[each] for each in asked]
         sums = cells.weights[:, None] * _arrange_answers(question, cells, parts, values=values)[:, group]
         if values is not None:
             parts *= values.levels
-        noise = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
+        own = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
+        noise = np.einsum("uk,k->u", own, gradient**2)
         units = SampledUnits.of(design)
-        told = units.variances(found, sums=sums[:, None], noise=noise[:, None])
-        each = units.strata.factors[units.stratum] * (noise @ gradient**2)
+        each = units.strata.factors[units.stratum] * (own @ gradient**2)
         return SamplingVariance(
-            value=float(told.spread[0, 0]),
-            bias=float(told.bias[0, 0]),
+            value=float(units.variance(np.einsum("uk,k->u", sums, gradient))),
+            bias=float(units.bias(noise)),
             degrees=float(design.degrees or 1),
             bias_degrees=_effective_number(each) * (design.degrees or 1) / len(each),
         )
 
-    def _within(self, gradient: Floats, group: int) -> SamplingVariance:
+    def _between_rows(self, gradient: Floats, group: int) -> SamplingVariance:
         """Compare rows of a stratum, or all rows where units were drawn: from noisy sums of squares and products."""
-        question, design = self.question, self.question.design
-        cells = question.cells
-        rows = self.answers[question.rows]
-        sizes = np.maximum(cells.arranged(rows.values, ()), MIN_STRATUM_ROWS)
+        question, design, cells = self.question, self.question.design, self.question.cells
+        sizes = np.maximum(cells.arrange(self.answers[question.rows].values, ()), MIN_STRATUM_ROWS)
         direct = not design.clustered and design.replicates is None
         # Without a finite population where units were drawn: what rows are told apart by is not what was drawn from.
         strata = (
@@ -166,70 +165,60 @@ class QueryTotals:
             if direct
             else StratumFactors(sizes=sizes, unsampled_fraction=np.ones_like(sizes))
         )
-        count = self.totals.shape[1]
-        base = cells.weights
-        sums = _arrange_answers(
-            question, cells, self.parts[:1] if question.values else self.parts, values=question.values
-        )[:, group]
+        base, values = cells.weights, question.values
+        sums = _arrange_answers(question, cells, self.parts[:1] if values else self.parts, values=values)
+        count, noise = len(gradient), []
         squares = np.zeros((len(base), count, count))
-        noise = []
         factors = strata.factors * base**2
         for (one, other), asked in question.products.items():
             part = self.answers[asked]
-            told = _arrange_answers(question, cells, [part], values=question.values)[:, group]
-            if question.values is not None:
-                squares[:, np.arange(count), np.arange(count)] = told
+            found = _arrange_answers(question, cells, [part], values=values)[:, group]
+            if values is not None:
+                # Each row has one value: products of two of them are 0.
+                squares[:, np.arange(count), np.arange(count)] = found
                 noise.append(part.terms(np.outer(factors, gradient**2)))
                 break
-            squares[:, one, other] = squares[:, other, one] = told[:, 0]
+            squares[:, one, other] = squares[:, other, one] = found[:, 0]
             noise.append(part.terms(factors * gradient[one] * gradient[other] * (1 if one == other else 2)))
-        moments = StratumMoments(
-            strata=strata,
-            sums=(base[:, None] * sums)[:, None],
-            products=(base[:, None, None] ** 2 * squares)[:, None],
-        )
         own = base[:, None] ** 2 * np.array([part.variance for part in self.parts])
-        found_variances = moments.variances(_linear_statistic(gradient), noise=own[:, None])
+        value, bias = moment_variance(
+            strata,
+            sums=np.einsum("uk,k->u", base[:, None] * sums[:, group], gradient),
+            squares=np.einsum("i,uij,j->u", gradient, base[:, None, None] ** 2 * squares, gradient),
+            noise=np.einsum("uk,k->u", own, gradient**2),
+        )
         return SamplingVariance(
-            value=float(found_variances.spread[0, 0]),
-            bias=float(found_variances.bias[0, 0]),
+            value=float(value),
+            bias=float(bias),
             noise=sum_noise(noise),
             degrees=max(float(sizes.sum()) - len(sizes), 1.0),
         )
 
-    def _replicated(self, gradient: Floats, group: int) -> SamplingVariance:
+    def _between_replicates(
+        self, replicates: ReplicateDesign, gradient: Floats, group: int
+    ) -> SamplingVariance:
         """Compare replicates, less what the noise of their sums adds."""
-        question, told = self.question, self.question.design.replicates
+        question, values = self.question, self.question.values
         cells = DesignUnits.whole(question.design)
         parts = [[self.answers[asked] for asked in sums] for sums in question.replicate_sums]
         scores = np.array(
             [
-                gradient @ _arrange_answers(question, cells, each, values=question.values).sum(axis=0)[group]
+                gradient @ _arrange_answers(question, cells, each, values=values).sum(axis=0)[group]
                 for each in parts
             ]
         )
-        if told is None:
-            raise ValueError("there are no replicate weights")
-        own = float(gradient @ self.totals[group])
-        terms = [each * question.values.levels if question.values is not None else each for each in parts]
+        terms = parts if values is None else [each * values.levels for each in parts]
         noise = np.array(
             [sum(part.variance * g**2 for part, g in zip(each, gradient, strict=True)) for each in terms]
         )
-        units = np.sqrt(noise)
         # The form is quadratic, so independent noise adds the sum of its values at each replicate's noise alone.
-        bias = sum(
-            float(
-                replicate_variance(
-                    np.zeros(()), replicates=units * (np.arange(len(units)) == place), design=told
-                )
-            )
-            for place in range(len(units))
-        )
-        value = float(replicate_variance(np.array(own), replicates=scores, design=told))
+        alone = np.diag(np.sqrt(noise))
+        bias = replicate_variance(np.zeros(()), replicates=alone, design=replicates).sum()
+        own = np.array(gradient @ self.totals[group])
         degrees = float(len(scores) - 1)
         return SamplingVariance(
-            value=value,
-            bias=bias,
+            value=float(replicate_variance(own, replicates=scores, design=replicates)),
+            bias=float(bias),
             degrees=degrees,
             bias_degrees=_effective_number(noise) * degrees / len(noise),
         )
@@ -244,17 +233,12 @@ def _effective_number(variances: Floats) -> float:
     return float(variances.sum() ** 2 / max(float((variances**2).sum()), 1e-300))
 
 
-def _linear_statistic(gradient: Floats) -> ValueAndGradient:
-    """Return the one number that changes with totals by this gradient."""
-    return ValueAndGradient(values=np.zeros((1, 1)), gradient=gradient[None, None])
-
-
 def _arrange_answers(
     question: SumQuestion, cells: DesignUnits, parts: Sequence[NoisySum], *, values: Axis | None
 ) -> Floats:
     """Return answers as units × groups × terms; with `values`, those of one answer are the terms."""
     axes = question.by if values is None else (*question.by, values)
-    held = [cells.arranged(part.values, axes) for part in parts]
+    held = [cells.arrange(part.values, axes) for part in parts]
     groups = int(np.prod([axis.levels for axis in question.by], dtype=np.int64))
     if values is not None:
         return held[0].reshape(len(cells.weights), groups, values.levels)

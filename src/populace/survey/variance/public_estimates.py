@@ -187,12 +187,12 @@ def _estimate_quantile(
     )
     wide = float(stdtrit(rows.degrees, (1 + LEVEL) / 2))
     low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
-    told = (high - low) / (2 * wide)
+    error_below = (high - low) / (2 * wide)
     return Estimate(
         query=query.name,
         group=group,
         estimate=middle,
-        sampling_error=None if math.isnan(told) else told,
+        sampling_error=None if math.isnan(error_below) else error_below,
         privacy_error=0.0,
         low=None if math.isnan(low) else low,
         high=None if math.isnan(high) else high,

@@ -109,8 +109,8 @@ class QuantileBins:
             - (width * ends[1:])[:, None] * part**2 * (1 - part)
         )
         values = edges[:-1, None] + part * width[:, None]
-        told = np.maximum.accumulate(np.append(curve.ravel(), shares[-1]))
-        return np.append(values.ravel(), edges[-1]), told
+        climbing = np.maximum.accumulate(np.append(curve.ravel(), shares[-1]))
+        return np.append(values.ravel(), edges[-1]), climbing
 
 
 def _monotone_shares(counts: Floats) -> Floats:

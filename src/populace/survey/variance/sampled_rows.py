@@ -116,7 +116,7 @@ class SampledRows:
         named = () if self.design.replicates is None else self.design.replicates.columns
         return np.array([self.numbers(name) for name in named])
 
-    def summed(self, terms: Floats) -> Floats:
+    def _sum_by_unit(self, terms: Floats) -> Floats:
         """Return weighted terms (rows × terms) summed by units of the first stage."""
         weighted = self.weight[:, None] * terms
         if not self.design.clustered:
@@ -130,11 +130,11 @@ class SampledRows:
     ) -> Floats:
         """Return the variances of the numbers of a statistic of one group, whose members have the terms."""
         if self.design.replicates is not None:
-            told = function(self.replicates @ terms).values
-            return replicate_variance(found.values[0], replicates=told, design=self.design.replicates)
+            replicates = function(self.replicates @ terms).values
+            return replicate_variance(found.values[0], replicates=replicates, design=self.design.replicates)
         present = np.bincount(self.stratum[members], minlength=len(self.units.strata.sizes)) > 0
         units = replace(self.units, strata=replace(self.units.strata, present=present))
-        variance: Floats = units.variances(found, sums=self.summed(terms)[:, None]).spread[0]
+        variance = units.variance(np.einsum("uk,nk->un", self._sum_by_unit(terms), found.gradient[0]))
         if self.within is not None:
             rows, drawn = self.within
             scores = (self.weight[:, None] * terms) @ found.gradient[0].T

@@ -73,7 +73,7 @@ class ChangedRows:
     `served` tells what counts make likely; without it, all sizes are equally likely on a scale of logarithms.
     """
 
-    told: int
+    noisy_size: int
     noise: Noise
     most: float
     served: DonorLoad | None = None
@@ -82,13 +82,13 @@ class ChangedRows:
         """Return evenly spread draws of what L₁ may be.
 
         >>> from fractions import Fraction
-        >>> sure = ChangedRows(told=3 * LOG_STEPS, noise=DiscreteLaplace(Fraction(1)), most=100.0)
-        >>> round(float(np.median(sure.draws())), 1)
+        >>> clear = ChangedRows(noisy_size=3 * LOG_STEPS, noise=DiscreteLaplace(Fraction(1)), most=100.0)
+        >>> round(float(np.median(clear.draws())), 1)
         7.0
         """
         points = self._points()
         middle = (points[1:] + points[:-1]) / 2
-        away = np.abs(self.told - middle * LOG_STEPS / float(LN_2))
+        away = np.abs(self.noisy_size - middle * LOG_STEPS / float(LN_2))
         if isinstance(self.noise, DiscreteLaplace):
             weight = -away / float(self.noise.scale)
         else:
@@ -101,9 +101,9 @@ class ChangedRows:
     def _points(self) -> Floats:
         """Return values of ln(1 + L₁) from the least to the most, more of them where the noise puts it."""
         low, high = math.log(2), math.log(max(3.0, 1 + self.most))
-        centre = min(max(self.told * float(LN_2) / LOG_STEPS, low), high)
-        reach = 40 * math.sqrt(self.noise.variance) * float(LN_2) / LOG_STEPS
-        near = centre + reach * np.linspace(-1, 1, _GRID_POINTS) ** 3
+        centre = min(max(self.noisy_size * float(LN_2) / LOG_STEPS, low), high)
+        span = 40 * math.sqrt(self.noise.variance) * float(LN_2) / LOG_STEPS
+        near = centre + span * np.linspace(-1, 1, _GRID_POINTS) ** 3
         return np.unique(np.clip(np.append(np.linspace(low, high, _GRID_POINTS), near), low, high))
 
     def _before(self, points: Floats) -> Floats:
@@ -113,12 +113,12 @@ class ChangedRows:
             return even
         grid = np.linspace(points[0] - 1, points[-1] + 1, _GRID_POINTS)
         # A whole number stands for the interval around it.
-        told = self.served.at_most(np.exp(grid) - 1.5)
+        below = self.served.at_most(np.exp(grid) - 1.5)
         shifts = _LOG_SCALE * np.sign(_SHIFTS) * -np.log1p(-np.abs(_SHIFTS))
-        told = np.mean([np.interp(points + shift, grid, told) for shift in shifts], axis=0)
+        below = np.mean([np.interp(points + shift, grid, below) for shift in shifts], axis=0)
         # What lies outside belongs to the ends.
-        told[0], told[-1] = 0.0, 1.0
-        likely: Floats = _COUNTS_WEIGHT * np.diff(told) + (1 - _COUNTS_WEIGHT) * even
+        below[0], below[-1] = 0.0, 1.0
+        likely: Floats = _COUNTS_WEIGHT * np.diff(below) + (1 - _COUNTS_WEIGHT) * even
         return likely
 
 
@@ -150,8 +150,8 @@ def _tail_quantiles(mechanism: NoiseDistribution, two_sided_quantile: Floats) ->
         case PolyPlace() | LaplaceLogNormal():
             # A table of some, by logarithms: these laws are told one probability at a time.
             table = np.geomspace(two_sided_quantile.min(), two_sided_quantile.max(), 200)
-            told = np.log([mechanism.two_sided_quantile(float(each)) for each in table])
-            return np.exp(np.interp(np.log(two_sided_quantile), np.log(table), told))
+            sizes = np.log([mechanism.two_sided_quantile(float(each)) for each in table])
+            return np.exp(np.interp(np.log(two_sided_quantile), np.log(table), sizes))
         case _:
             raise TypeError(f"{mechanism!r} has no draws")
 

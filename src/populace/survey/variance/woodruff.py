@@ -1,6 +1,6 @@
 """Second questions about quantiles of clustered samples: once a quantile is located, how much of each psu lies below.
 
-By bin, a psu's rows are told with the noise of all bins. Below a value that is known by then, they are one number.
+By bin, a psu's rows are below with the noise of all bins. Below a value that is known by then, they are one number.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _parts_below(bins: QuantileBins, counts: Floats, share: float) -> Floats:
     size = len(counts)
     known = counts.sum() > 0
     parts = bins.below(counts, share) if known else (np.arange(size) < size / 2).astype(np.float64)
-    told: Floats = np.rint(parts * BIN_PARTS)
+    below: Floats = np.rint(parts * BIN_PARTS)
     # Something lies below every quantile.
-    told[0] = max(told[0], 1.0)
-    return told
+    below[0] = max(below[0], 1.0)
+    return below

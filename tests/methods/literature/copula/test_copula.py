@@ -12,7 +12,8 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from populace.api.synthesize import measure, release_from
+from populace.api.generate import release_from
+from populace.api.measure import measure
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.api.synthesize import measure, release_from
+from populace.api.generate import release_from
+from populace.api.measure import measure
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement

@@ -11,13 +11,17 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from populace.api.stage_folders import write_measurements
 from populace.core.errors import PopulaceError, ResourceError
 from populace.core.run_state import RunState, current_state
-
-if TYPE_CHECKING:
-    from populace.measurements.measurements import AnswerRecord
+from populace.measurements.measurements import AnswerRecord
+from populace.privacy.ledger.ledger import default_ledger_path
+from populace.release.folder.destination import atomic_folder, check_destination, resolve_folder
+from populace.release.folder.hidden_folder import shorten_name
+from populace.release.folder.recovered_answers import TOO_LITTLE_MEASURED, can_fit, suggest_commands
+from populace.release.manifest import dump_json
 
 OWNER_ONLY = 0o700
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -60,8 +64,6 @@ class SafetyNet:
         """Yield under which names which parts can be kept, the best first."""
         answers = answered.get("answers", ())
         if measurements := answered.get("measurements"):
-            from populace.cli.stages import write_measurements
-
             yield "measured", lambda place: write_measurements(measurements, place, answers=answers)
         if estimates := answered.get("estimates"):
             yield "estimates", lambda place: estimates.save(place, report=False)
@@ -69,8 +71,6 @@ class SafetyNet:
             yield "answers", lambda place: write_answers(answers, place)
 
     def _hint(self, what: str, kept: Path, answered: Mapping[str, Any]) -> str:
-        from populace.release.folder.recovered_answers import TOO_LITTLE_MEASURED, can_fit, suggest_commands
-
         path = shlex.quote(str(kept))
         if what == "measured" and not can_fit(answered["measurements"]):
             return TOO_LITTLE_MEASURED
@@ -122,8 +122,6 @@ def safety_net(out: Path, *, ledger: Path | None, inference: str | None = None) 
 
 def check_writable(out: Path, *, ledger: Path | None) -> None:
     """Try the end of a run before anything is paid for: the folder it writes, and one that keeps what it paid for."""
-    from populace.release.folder.destination import check_destination
-
     check_destination(out)
     for place in list_recovery_paths(out, what="measured", ledger=ledger):
         with contextlib.suppress(PopulaceError):
@@ -136,9 +134,6 @@ def check_writable(out: Path, *, ledger: Path | None) -> None:
 
 def list_recovery_paths(out: Path, *, what: str, ledger: Path | None) -> Iterator[Path]:
     """Yield free names for what is kept: beside a folder, with the ledger, or among the system's temporary files."""
-    from populace.release.folder.destination import resolve_folder
-    from populace.release.folder.hidden_folder import shorten_name
-
     own = resolve_folder(out)
     for parent in (own.parent, *list_recovery_folders(ledger=ledger)):
         names = (f"{shorten_name(own.name)}-{what}{end}" for end in ("", *(f"-{n}" for n in range(2, 100))))
@@ -149,17 +144,13 @@ def list_recovery_paths(out: Path, *, what: str, ledger: Path | None) -> Iterato
 
 def list_recovery_folders(*, ledger: Path | None) -> tuple[Path, ...]:
     """Return the folders that receive what is kept if it cannot lie beside its result."""
-    from populace.privacy.ledger.ledger import default_ledger_path
-
-    beside_ledger = () if ledger is None else (ledger.absolute().parent,)
-    return (default_ledger_path().parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
+    usual = default_ledger_path()
+    beside_ledger = () if ledger in (None, usual) else (ledger.absolute().parent,)
+    return (usual.parent / "kept", *beside_ledger, Path(tempfile.gettempdir()))
 
 
 def write_answers(answers: Sequence[AnswerRecord], folder: Path) -> None:
     """Write noisy answers with their questions and laws into a folder."""
-    from populace.release.folder.destination import atomic_folder
-    from populace.release.manifest import dump_json
-
     with atomic_folder(folder) as place:
         text = dump_json([each.to_json() for each in answers])
         (place / "answers.json").write_text(text, encoding="utf-8")

@@ -9,11 +9,6 @@ WRITING = (
     "pyarrow.compute",
     "pyarrow.csv",
     "pyarrow.parquet",
-    "populace.cli.stages",
-    "populace.inference.gls.count_intervals",
-    "populace.release.statement.measured_content",
-    "populace.release.manifest",
-    "populace.release.folder.recovered_answers",
     "populace.release.report.comparison",
 )
 # What a report is made with.

@@ -7,22 +7,23 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from populace.cli.console import say
 from populace.core.errors import ReleaseError
-
-if TYPE_CHECKING:
-    from populace.inference.model import Model
-    from populace.measurements.measurements import AnswerRecord, Measurements, Numbers
+from populace.inference.gls.count_intervals import intervals
+from populace.inference.model import FILES as MODEL_FILES
+from populace.inference.model import Model
+from populace.measurements.measurements import FILES, AnswerRecord, Measurements, Numbers
+from populace.release.folder.destination import atomic_folder
+from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json
+from populace.release.row_selection import RowCountOrigin
+from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.statement import compute_statement
 
 PARENTS_FILE = "parents.json"
 
 
 def save_measurements(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals."""
-    from populace.inference.gls.count_intervals import intervals
-
     write_measurements(measurements, folder, beside=intervals(measurements).columns())
 
 
@@ -37,12 +38,6 @@ def write_measurements(
 
     `answers` are those of a run that did not end, beside the measurements.
     """
-    from populace.release.folder.destination import atomic_folder
-    from populace.release.manifest import dump_json
-    from populace.release.row_selection import RowCountOrigin
-    from populace.release.statement.measured_content import MeasuredContent
-    from populace.release.statement.statement import compute_statement
-
     told = compute_statement(
         measurements.record,
         schema=measurements.schema,
@@ -62,11 +57,8 @@ def write_measurements(
 
 def save_model(model: Model, folder: Path, *, measured: Path) -> None:
     """Write a model beside the measurements it was fitted to."""
-    from populace.measurements.measurements import FILES
-    from populace.release.folder.destination import atomic_folder
-
     with atomic_folder(folder) as place:
-        model.save(place)
+        model.write_files(place)
         for name in FILES:
             shutil.copyfile(measured / name, place / name)
         _write_digests(place)
@@ -74,22 +66,22 @@ def save_model(model: Model, folder: Path, *, measured: Path) -> None:
 
 def load_measurements(folder: Path) -> Measurements:
     """Read the measurements of a stage or of a release, and refuse files that were altered since."""
-    from populace.measurements.measurements import FILES, Measurements
-
     _check_files_present(folder, FILES, what="measurements", verb="measure")
     _check_digests(folder, FILES)
     return Measurements.load(folder)
 
 
-def load_model(folder: Path) -> tuple[Measurements, Model]:
-    """Read a model and its measurements, as `populace fit` or a release holds them; refuse files that do not match."""
-    from populace.inference.model import Model
-    from populace.measurements.measurements import Measurements
-
-    files = _all_files()
+def load_model(folder: Path) -> Model:
+    """Read a model with its measurements, as `populace fit` or a release holds them; refuse files that do not match."""
+    files = (*FILES, *MODEL_FILES)
     _check_files_present(folder, files, what="fitted model", verb="fit")
     _check_digests(folder, files)
-    return Measurements.load(folder), Model.load(folder)
+    return Model.read_files(folder).with_measurements(Measurements.load(folder))
+
+
+def has_digests(folder: Path) -> bool:
+    """Say whether a folder holds digests of its files, by which it is seen whether they were altered."""
+    return any((folder / name).is_file() for name in (PARENTS_FILE, MANIFEST_FILE))
 
 
 def _check_files_present(folder: Path, files: Sequence[str], *, what: str, verb: str) -> None:
@@ -102,23 +94,18 @@ def _check_files_present(folder: Path, files: Sequence[str], *, what: str, verb:
 
 def _write_digests(folder: Path) -> None:
     """Write the digests of all files of a stage beside them: what comes later names its parents by them."""
-    from populace.release.manifest import digest_file, dump_json
-
     found = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
     (folder / PARENTS_FILE).write_text(dump_json(found), encoding="utf-8")
 
 
 def _check_digests(folder: Path, files: Sequence[str]) -> None:
     """Compare files with the digests kept beside them: `parents.json` of a stage, `manifest.json` of a release."""
-    from populace.release.manifest import MANIFEST_FILE, Manifest
-
     if (folder / PARENTS_FILE).is_file():
         sealed = _read_digests(folder)
         checked = {*files, *sealed}
     elif (folder / MANIFEST_FILE).is_file():
         sealed, checked = Manifest.load(folder).files, set(files)
     else:
-        say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be told")
         return
     if any(sealed.get(name) != _digest(folder / name) for name in checked):
         raise ReleaseError(
@@ -129,8 +116,6 @@ def _check_digests(folder: Path, files: Sequence[str]) -> None:
 
 def _read_digests(folder: Path) -> Mapping[str, str]:
     """Return the digests that a stage wrote; none where the file is not spelled as it was."""
-    from populace.release.manifest import dump_json
-
     try:
         text = (folder / PARENTS_FILE).read_text(encoding="utf-8")
         sealed = dict(json.loads(text))
@@ -140,13 +125,4 @@ def _read_digests(folder: Path) -> Mapping[str, str]:
 
 
 def _digest(path: Path) -> str | None:
-    from populace.release.manifest import digest_file
-
     return digest_file(path) if path.is_file() else None
-
-
-def _all_files() -> tuple[str, ...]:
-    from populace.inference.model import FILES as MODEL
-    from populace.measurements.measurements import FILES as MEASUREMENTS
-
-    return (*MEASUREMENTS, *MODEL)

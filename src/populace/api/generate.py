@@ -1,0 +1,215 @@
+"""The last stage: synthetic rows drawn from a fitted model, as a release. It costs no budget."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from populace.api.request import RowRequest
+from populace.core.errors import ReleaseError, UsageError
+from populace.core.progress import Progress, silent
+from populace.inference.constraints.conditional_model import (
+    ConditionalModel,
+    check_condition_possible,
+    condition_model,
+)
+from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Measurements
+from populace.methods.method import Method
+from populace.methods.request_checks import check_inference
+from populace.private.capacity import check_capacity, max_synthetic_rows
+from populace.release.bundle import Release
+from populace.release.row_selection import MAX_IMPLICATES, RowSelection, expected_row_count
+from populace.release.synthetic_rows import draw_tables
+from populace.release.table_files import find_frame_library, parse_table_format, table_format_like
+from populace.schema.exact_numbers import MAX_EXACT_INTEGER
+from populace.schema.row_filter import RowFilter
+from populace.schema.schema import Schema
+
+# Below this share of a model's rows, there is nothing but noise.
+MIN_KNOWN_SHARE = 1e-9
+
+
+def generate(
+    model: Model,
+    *,
+    rows: int | None = None,
+    where: str | None = None,
+    implicates: int = 1,
+    seed: int | None = None,
+    like: Any = None,
+    ledger: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Draw synthetic rows from a fitted model and return them as a release.
+
+    Without `rows` there are as many as the model's noisy total says. With `where`, the rows are those of the model
+    given that the condition holds. `implicates` draws as many tables, of which the first is the same for any number
+    of them. `seed` makes the drawing repeatable. `like` names the kind of frame wanted, and `ledger` where saving books
+    the digests of the release: by default the kind that was measured, and the ledger that paid.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> measurements = pp.measure(
+    ...     people, schema=pp.Schema.from_sizes({"smokes": 2}), epsilon=1, delta=0, dataset="smokers"
+    ... )
+    >>> pp.generate(pp.fit(measurements), rows=300)
+    Release of “smokers”: 300 synthetic rows, 1 columns
+      ε = 1, δ = 0 for one row
+    """
+    request = RowRequest(rows=rows, where=where, implicates=implicates, seed=seed)
+    check_row_count(request)
+    return draw_release(model, request, like=like, ledger=ledger, progress=progress)
+
+
+def release_from(
+    measurements: Measurements,
+    model: Model,
+    *,
+    rows: int | None = None,
+    where: str | None = None,
+    implicates: int = 1,
+    seed: int | None = None,
+    like: Any = None,
+    ledger: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Return what `generate` does, for a model that was loaded without its measurements.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> measurements = pp.measure(
+    ...     people, schema=pp.Schema.from_sizes({"smokes": 2}), epsilon=1, delta=0, dataset="smokers"
+    ... )
+    >>> pp.release_from(measurements, pp.fit(measurements), rows=300).table.num_rows
+    300
+    """
+    return generate(
+        model.with_measurements(measurements),
+        rows=rows,
+        where=where,
+        implicates=implicates,
+        seed=seed,
+        like=like,
+        ledger=ledger,
+        progress=progress,
+    )
+
+
+def draw_release(
+    model: Model,
+    request: RowRequest,
+    *,
+    like: Any = None,
+    ledger: Path | str | None = None,
+    allow_empty: bool = False,
+    progress: Progress | None = None,
+) -> Release:
+    """Draw the rows that are asked for, and return them as a release of the whole model.
+
+    Rows of which the model knows nothing are refused, unless empty tables are allowed: what was paid for just now is
+    not to be lost.
+    """
+    measurements = model.measurements
+    if measurements is None:
+        raise ReleaseError(
+            "the measurements that the model was fitted to are not at hand.",
+            hint="load it from the folder that holds both, or use pp.release_from(measurements, model)",
+        )
+    schema, context, rows = measurements.schema, measurements.context, request.rows
+    given, selection = _condition_model(model, request.where, schema=schema)
+    if selection is not None and not allow_empty:
+        _check_selection_likely(selection, expected=selection.share * model.total, rows=rows)
+    seed = secrets.randbits(63) if request.seed is None else request.seed
+    count = rows
+    if count is None:
+        count = expected_row_count(schema, model.total, selection=selection)
+        if not schema.totals:
+            # Noise may ask for more rows than any machine holds.
+            count = min(count, max_synthetic_rows(schema, tables=request.implicates))
+    found = measurements.released_rows
+    none_released = found is not None and not len(found.counts)
+    if none_released or (given is not None and not given.parts):
+        # What was asked for cannot be drawn, and what was paid for is not to be lost.
+        rows, count = None, 0
+    tables: list[pa.Table] = []
+    drawn = draw_tables(schema, model, given=given, rows=count, implicates=request.implicates, seed=seed)
+    for number in range(request.implicates):
+        (progress or silent)("drawing rows", number / request.implicates)
+        tables.append(next(drawn))
+    return Release(
+        synthetic=tables[0],
+        measurements=measurements,
+        model=model,
+        seed=seed,
+        rows_asked=rows,
+        selection=selection,
+        further=tuple(tables[1:]),
+        library=context.library if like is None else find_frame_library(like),
+        format=parse_table_format(context.table_format) if like is None else table_format_like(like),
+        ledger=context.ledger if ledger is None else Path(ledger),
+    )
+
+
+def check_row_request(request: RowRequest, *, schema: Schema, method: Method) -> None:
+    """Refuse, from public facts alone and before anything is spent, rows that could not be drawn afterwards."""
+    check_inference(request.inference, method=method, where=request.where)
+    check_row_count(request)
+    drawn = request.rows if request.rows is not None or request.implicates == 1 else schema.max_rows
+    if request.rows is None and schema.totals:
+        drawn = expected_row_count(schema, 0.0)
+    check_capacity(schema, rows=None if drawn is None else drawn * request.implicates)
+    if request.where is not None:
+        parse_where(request.where, schema=schema)
+
+
+def check_row_count(request: RowRequest) -> None:
+    """Refuse a number of rows that cannot be drawn, or too many tables of them."""
+    if request.rows is not None and not 0 <= request.rows <= MAX_EXACT_INTEGER:
+        raise UsageError(
+            f"{request.rows} rows cannot be drawn.",
+            hint=f"give --rows 0 to {MAX_EXACT_INTEGER}, or leave it out",
+        )
+    if not 1 <= request.implicates <= MAX_IMPLICATES:
+        raise UsageError(
+            f"{request.implicates} implicates cannot be drawn.",
+            hint=f"give --implicates 1 to {MAX_IMPLICATES}",
+        )
+
+
+def parse_where(text: str, *, schema: Schema) -> RowFilter:
+    """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
+    where = RowFilter.of(text, schema=schema)
+    check_condition_possible(where, ModelSpace.of(schema))
+    return where
+
+
+def _condition_model(
+    model: Model, where: str | None, *, schema: Schema
+) -> tuple[ConditionalModel | None, RowSelection | None]:
+    """Return a model given a condition, and which of all rows these are; nothing where nothing was asked."""
+    if where is None:
+        return None, None
+    asked = parse_where(where, schema=schema)
+    found = condition_model(model, asked.rules, text=asked.text)
+    return found, RowSelection(where=asked.text, share=float(f"{found.share:.6g}"))
+
+
+def _check_selection_likely(selection: RowSelection, *, expected: float, rows: int | None) -> None:
+    """Refuse rows of which the model knows nothing. Only where nothing was spent for them just now."""
+    if rows is None and expected < 0.5:
+        raise UsageError(
+            f"the model expects fewer than one row where {selection.where} (about {expected:.2g}).",
+            hint="ask for rows that are more common, or give --rows to draw some all the same",
+        )
+    if rows and selection.share < MIN_KNOWN_SHARE:
+        raise UsageError(
+            f"the model knows nothing of rows where {selection.where}: their share of it is {selection.share:.2g}.",
+            hint="ask for rows that are more common",
+        )

@@ -1,0 +1,145 @@
+"""The first stage, and the only one that reads private rows: noisy measurements, paid for before they are made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from populace.api.request import RunRequest, list_private_datasets
+from populace.api.reservation import reserve
+from populace.core.progress import Progress, silent
+from populace.core.run_state import current_state, run_state
+from populace.inference.constraints.public_totals import check_constraints
+from populace.inference.model_space import ModelSpace
+from populace.measurements.measurements import Measurements
+from populace.measurements.run_context import RunContext
+from populace.methods.discovery.domain_discovery import (
+    build_grids,
+    discover_domains,
+    discovery_delta_share,
+    largest_schema,
+    with_grid_bins,
+    with_grid_columns,
+)
+from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
+from populace.methods.request_checks import (
+    check_method,
+    check_noise_fits,
+    check_public,
+    check_query_rounds,
+    preload_inference,
+)
+from populace.methods.workload import Workload, resolve_workload
+from populace.privacy.accounting.budget import Budget, Number
+from populace.privacy.ledger.run_record import PublicTable
+from populace.privacy.noise.noise_source import NoiseSource
+from populace.private.barrier import Barrier
+from populace.private.capacity import check_capacity
+from populace.private.private_table import PrivateTable
+from populace.private.public_table import check_not_same_table, read_public
+from populace.release.table_files import find_frame_library, table_format_like
+from populace.schema.schema import Schema
+
+
+def measure(
+    data: Any,
+    *,
+    schema: Schema | Path | str,
+    epsilon: Number,
+    delta: Number,
+    method: str = "auto",
+    workload: Workload | Path | str | None = None,
+    ledger: Path | str | None = None,
+    dataset: str | None = None,
+    public: Any = None,
+    progress: Progress | None = None,
+    noise: NoiseSource | None = None,
+) -> Measurements:
+    """Return the noisy measurements of one method, paid for from the account of the dataset.
+
+    Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
+    schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
+    A `public` table is read as it is; what the method takes from it is kept beside the measurements.
+    An exception after the reservation holds what was measured by then, as `measurements`, and all other answers.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> pp.measure(people, schema=pp.Schema.from_sizes({"smokes": 2}), epsilon=1, delta=0, dataset="smokers")
+    Measurements of “smokers”: number of rows, 1 column
+      paid for with ε = 1, δ = 0
+    """
+    request = RunRequest.of(
+        data,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        workload=workload,
+        ledger=ledger,
+        dataset=dataset,
+        public=public,
+        noise=noise,
+    )
+    return measure_request(request, progress=progress)
+
+
+@run_state()
+def measure_request(request: RunRequest, *, progress: Progress | None = None) -> Measurements:
+    """Return the measurements that a request asks for; see `measure`."""
+    method, schema, data = request.synthesizer, request.schema, request.data
+    resolve = resolve_workload(request.workload)
+    delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=schema.unit)
+    check_public(method, given=request.public is not None)
+    if request.public is not None:
+        private = {request.dataset, *list_private_datasets(request.ledger)}
+        check_not_same_table(request.public, data=data, accounts=private)
+    check_method(method, schema, epsilon=request.epsilon, delta=delta)
+    keys = discovery_delta_share(schema, delta=delta)
+    check_capacity(largest_schema(schema))
+    grids = build_grids(schema)
+    seen = with_grid_bins(schema, grids=grids)
+    if schema.columns_to_learn:
+        check_capacity(with_grid_columns(schema, grids=grids))
+    check_constraints(ModelSpace.of(seen))
+    workload = resolve(seen)
+    check_query_rounds(method, workload, domain=seen.domain)
+    aside = method.reserved_delta(delta, discovery=keys)
+    budget = Budget.of(request.epsilon, delta - aside, unit=schema.unit)
+    check_noise_fits(method, workload, domain=seen.domain, budget=budget)
+    preload_inference(method, rules=seen.rules)
+    table = PrivateTable.of(data, schema=seen)
+    known = None if request.public is None else read_public(request.public, schema=seen)
+    context = RunContext(
+        library=find_frame_library(data),
+        table_format=str(table_format_like(data)),
+        ledger=request.ledger.absolute(),
+    )
+    run, source = reserve(
+        request,
+        delta=delta,
+        keys=aside,
+        workload=None if request.workload is None else workload.label,
+        public=None if known is None else PublicTable(known.name, known.digest),
+    )
+    progress = progress or silent
+    transcript = MeasurementTranscript(run, schema=schema)
+    current_state().paid = transcript.collect
+    if schema.columns_to_learn:
+
+        def open_draft(draft: Schema) -> RecordingOracle:
+            barrier = Barrier(PrivateTable.of(data, schema=draft), run=run, noise=source)
+            return RecordingOracle(barrier, transcript=transcript)
+
+        schema, transcript.learnt = discover_domains(
+            open_draft, schema, grids=grids, progress=progress, keys=keys
+        )
+        transcript.schema = schema
+        table = PrivateTable.of(data, schema=schema)
+        workload = resolve(schema)
+        known = None if request.public is None else read_public(request.public, schema=schema)
+    oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
+    transcript.final = method.measure(oracle, workload=workload, progress=progress)
+    run.finish()
+    return replace(transcript.measurements(), context=context)

@@ -1,0 +1,80 @@
+"""From a request to a folder on disk: what a run pays for is kept beside it until the folder is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from populace.api.estimate import estimate_request
+from populace.api.generate import check_row_request
+from populace.api.measure import measure_request
+from populace.api.preload import ESTIMATES, ESTIMATES_REPORT, REPORT, WRITING, load_modules
+from populace.api.request import RowRequest, RunRequest
+from populace.api.safety_net import check_writable, safety_net
+from populace.api.stage_folders import save_measurements
+from populace.api.synthesize import fit_and_draw
+from populace.core.progress import Progress, silent
+from populace.core.run_state import run_state
+from populace.measurements.measurements import Measurements
+from populace.release.bundle import Release
+from populace.release.estimates_bundle import Estimates
+from populace.release.table_files import parse_table_format
+
+
+@run_state()
+def publish_release(
+    request: RunRequest,
+    drawn: RowRequest,
+    out: Path,
+    *,
+    table_format: str | None = None,
+    report: bool = True,
+    progress: Progress | None = None,
+) -> Release:
+    """Synthesize what is asked for and write its release folder.
+
+    From when all is measured until the release is whole, the measurements lie beside it.
+    """
+    check_writable(out, ledger=request.ledger)
+    if table_format is not None:
+        parse_table_format(table_format)
+    check_row_request(drawn, schema=request.schema, method=request.synthesizer)
+    load_modules(*WRITING, *(REPORT if report else ()))
+    with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
+        measurements = measure_request(request, progress=progress)
+        net.keep()
+        release = fit_and_draw(measurements, drawn, progress=progress)
+        (progress or silent)("making the report" if report else "writing the release", 0.0)
+        release.save(out, format=table_format, report=report)
+    return release
+
+
+@run_state()
+def publish_measurements(request: RunRequest, out: Path, *, progress: Progress | None = None) -> Measurements:
+    """Measure what is asked for, and write the folder that fitting starts from."""
+    check_writable(out, ledger=request.ledger)
+    load_modules(*WRITING)
+    with safety_net(out, ledger=request.ledger):
+        measurements = measure_request(request, progress=progress)
+        save_measurements(measurements, out)
+    return measurements
+
+
+@run_state()
+def publish_estimates(
+    request: RunRequest,
+    out: Path,
+    *,
+    design: Path,
+    queries: Path,
+    report: bool = True,
+    progress: Progress | None = None,
+) -> Estimates:
+    """Estimate what is asked for, and write the folder of estimates."""
+    check_writable(out, ledger=request.ledger)
+    load_modules(*WRITING, *ESTIMATES, *(ESTIMATES_REPORT if report else ()))
+    with safety_net(out, ledger=request.ledger) as net:
+        estimates = estimate_request(request, design=design, queries=queries, progress=progress)
+        net.keep()
+        (progress or silent)("writing the release", 0.5)
+        estimates.save(out, report=report)
+    return estimates

@@ -1,0 +1,146 @@
+"""What a run is asked for, as a value: parsed and complete before anything is read or spent."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from populace.core.errors import UsageError
+from populace.methods.registry import find_method
+from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
+from populace.privacy.ledger.ledger import Ledger, default_ledger_path
+from populace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from populace.methods.method import Method
+    from populace.methods.workload import Workload
+    from populace.privacy.noise.noise_source import NoiseSource
+
+ESTIMATE_METHOD = "estimate"
+# A digest, or a key of git-annex, which also gives the size of the file.
+_CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^[A-Z0-9_]+(-[a-zA-Z][0-9]+)+--")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunRequest:
+    """A run on a private table: under which schema, for which budget, from which account, and by which method.
+
+    `data` is a path or a frame, and `public` a table that everybody may know. `noise` other than the operating
+    system's makes the run a rehearsal.
+
+    >>> request = RunRequest.of("people.csv", schema=Schema.from_sizes({"sex": 2}), epsilon="0.1", delta=0)
+    >>> request.dataset, request.epsilon, request.method_name
+    ('people', Fraction(1, 10), 'adaptive')
+    """
+
+    data: Any = field(repr=False)
+    schema: Schema = field(repr=False)
+    epsilon: Fraction
+    delta: Fraction
+    ledger: Path
+    dataset: str
+    method: Method | None
+    workload: Workload | Path | str | None = None
+    public: Any = field(default=None, repr=False)
+    noise: NoiseSource | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        *,
+        schema: Schema | Path | str,
+        epsilon: Number,
+        delta: Number,
+        method: str | None = "auto",
+        workload: Workload | Path | str | None = None,
+        ledger: Path | str | None = None,
+        dataset: str | None = None,
+        public: Any = None,
+        noise: NoiseSource | None = None,
+    ) -> Self:
+        """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
+
+        A run without a `method` asks for estimates.
+        """
+        spent, offered = parse_epsilon(epsilon), parse_delta(delta)
+        chosen = None if method is None else find_method(method)
+        schema = as_schema(schema)
+        return cls(
+            data=data,
+            schema=schema,
+            epsilon=spent,
+            delta=offered,
+            ledger=resolve_ledger(ledger),
+            dataset=dataset or schema.dataset or default_dataset(data),
+            method=chosen,
+            workload=workload,
+            public=public,
+            noise=noise,
+        )
+
+    @property
+    def method_name(self) -> str:
+        """The name under which the ledger records the run."""
+        return ESTIMATE_METHOD if self.method is None else self.method.name
+
+    @property
+    def synthesizer(self) -> Method:
+        """The method that measures; a request for estimates has none."""
+        if self.method is None:
+            raise UsageError("the request names no method.", hint="name one, or ask for estimates")
+        return self.method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRequest:
+    """Which rows are drawn from what was measured, and how: none of it costs budget.
+
+    Without `rows` there are as many as the noisy total says. `where` keeps rows that meet a condition, `implicates`
+    draws as many tables, and `seed` makes the drawing repeatable.
+    """
+
+    inference: str = "tree"
+    rows: int | None = None
+    where: str | None = None
+    implicates: int = 1
+    seed: int | None = None
+
+
+def as_schema(schema: Schema | Path | str) -> Schema:
+    """Return a schema as it is, or load it from its file."""
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
+
+
+def default_dataset(data: Any) -> str:
+    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame.
+
+    Symbolic links are followed, or one file had as many accounts as it has links.
+    """
+    if not isinstance(data, (str, Path)):
+        return "table"
+    given, real = Path(data), Path(os.path.realpath(data))
+    if given.name == real.name or not real.is_file():
+        return given.stem
+    if _CONTENT_ADDRESS.search(real.stem):
+        # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
+        raise UsageError(
+            f"{str(given)!r} is a link to a file that is named by its content, which cannot name an account.",
+            hint="name the dataset in the schema: dataset = … under [table]",
+        )
+    return real.stem
+
+
+def resolve_ledger(ledger: Path | str | None) -> Path:
+    """Return where the ledger is: where the caller says, or where it always is."""
+    return Path(ledger) if ledger else default_ledger_path()
+
+
+def list_private_datasets(ledger: Path) -> set[str]:
+    """Return the names of tables that a ledger knows to be private; none where there is no ledger yet."""
+    known = Ledger.existing(ledger).accounts() if os.path.lexists(ledger) else ()
+    return {account.dataset for account in known}

@@ -1,1 +1,0 @@
-"""Audits of the mechanism: runs replayed on neighbouring tables."""
