@@ -34,7 +34,7 @@ def errors(data: str, epsilon: str) -> list[tuple[int, float, float, float]]:
         release = pp.synthesize(
             rows, schema=domain, epsilon=epsilon, delta="1e-9", ledger=f"{place}/ledger.db"
         )
-    measurements, codes = release.measurements, release.compared
+    measurements, codes = release.measurements, release.compared_codes
     real = encode_table(pq.read_table(rows), schema=measurements.schema)
     total = max(1.0, float(release.intervals.of().estimate))
     likely = bootstrap_errors(measurements, codes=codes, total=total, gradual=release.model.gradual)

@@ -104,7 +104,7 @@ def main() -> None:
                 even = known.replace_columns({COLUMN: replace(column, density=None)})
                 for name, way in (("learnt", known), ("even", even)):
                     rng = np.random.default_rng(run)
-                    table = draw_table(way, release.model, rows=release.synthetic.num_rows, rng=rng)
+                    table = draw_table(way, release.model, rows=release.synthetic.num_rows, rng=rng).table
                     file = Path(place) / "made.csv"
                     pa.csv.write_csv(table, file)
                     words = [sys.executable, str(SHARED / "tools" / "score.py"), str(data), str(file)]

@@ -15,7 +15,8 @@ from populace.api.estimate import estimate
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG
-from populace.release.report.estimates_report import EstimatesDocument, build_estimates_report, interval_chart
+from populace.release.report.estimates_report import EstimatesDocument, interval_chart
+from populace.release.report.palette import fill_colours
 from populace.simulation.sample_survey import simulate_survey
 
 PICTURE = Path(__file__).with_suffix(".png")
@@ -38,7 +39,7 @@ def document() -> EstimatesDocument:
             ledger=Path(folder) / "ledger.db",
             noise=ExactNoise(RehearsalEntropy(1)),
         )
-    return build_estimates_report(found)
+    return found.document()
 
 
 def picture(shown: EstimatesDocument) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def picture(shown: EstimatesDocument) -> dict[str, Any]:
         panels.append({**spec, "width": 270, "title": heading})
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {**CONFIG, "padding": 12},
+        "config": {**CONFIG, "padding": 12, "background": "#ffffff"},
         "hconcat": panels,
         "spacing": 30,
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
@@ -65,5 +66,5 @@ def picture(shown: EstimatesDocument) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(document()), scale=1.25))
+    PICTURE.write_bytes(vl_convert.vegalite_to_png(fill_colours(picture(document())), scale=1.25))
     print(PICTURE)

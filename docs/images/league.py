@@ -8,6 +8,7 @@ from typing import Any
 import vl_convert
 
 from populace.release.report.charts import CONFIG
+from populace.release.report.palette import fill_colours
 
 PICTURE = Path(__file__).with_suffix(".png")
 STANDINGS = Path(__file__).resolve().parents[2] / "bench" / "results" / "league.txt"
@@ -80,7 +81,7 @@ def picture(found: list[dict[str, Any]]) -> dict[str, Any]:
         )  # fmt: skip
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {**CONFIG, "padding": 12},
+        "config": {**CONFIG, "padding": 12, "background": "#ffffff"},
         "vconcat": [{"hconcat": panels[:2], "spacing": 24}, {"hconcat": panels[2:], "spacing": 24}],
         "spacing": 20,
     }
@@ -88,5 +89,5 @@ def picture(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     found = standings(STANDINGS.read_text(encoding="utf-8"))
-    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(found), scale=1.25))
+    PICTURE.write_bytes(vl_convert.vegalite_to_png(fill_colours(picture(found)), scale=1.25))
     print(PICTURE)

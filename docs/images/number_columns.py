@@ -21,6 +21,7 @@ from populace.api.synthesize import synthesize
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG
+from populace.release.report.palette import fill_colours
 from populace.release.synthetic_rows import draw_table
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
@@ -58,7 +59,9 @@ def incomes() -> dict[str, np.ndarray]:
     even = schema.replace_columns({COLUMN: replace(column, density=None)})
     found = {"real rows": numbers_of(DATA)}
     for name, way in ((f"release, ε = {EPSILON}", schema), ("the same, drawn evenly inside bins", even)):
-        table = draw_table(way, release.model, rows=release.synthetic.num_rows, rng=np.random.default_rng(1))
+        table = draw_table(
+            way, release.model, rows=release.synthetic.num_rows, rng=np.random.default_rng(1)
+        ).table
         found[name] = pd.to_numeric(pd.Series(table[COLUMN].to_pylist()), errors="coerce").dropna().to_numpy()
     return found
 
@@ -103,7 +106,7 @@ def picture(found: dict[str, np.ndarray]) -> dict[str, Any]:
         )
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {**CONFIG, "padding": 12},
+        "config": {**CONFIG, "padding": 12, "background": "#ffffff"},
         "vconcat": strips,
         "spacing": 14,
     }
@@ -111,5 +114,5 @@ def picture(found: dict[str, np.ndarray]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if DATA.exists():
-        PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(incomes()), scale=1.25))
+        PICTURE.write_bytes(vl_convert.vegalite_to_png(fill_colours(picture(incomes())), scale=1.25))
         print(PICTURE)

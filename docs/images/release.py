@@ -19,6 +19,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG, budget_chart, column_chart, pairs_chart
 from populace.release.report.document import ReportDocument
+from populace.release.report.palette import fill_colours
 from populace.simulation.sample_survey import simulate_survey
 
 PICTURE = Path(__file__).with_suffix(".png")
@@ -63,7 +64,7 @@ def picture(shown: ReportDocument) -> dict[str, Any]:
     )
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {**CONFIG, "padding": 12},
+        "config": {**CONFIG, "padding": 12, "background": "#ffffff"},
         "hconcat": [
             {"vconcat": [spent, apart], "spacing": 24},
             {"vconcat": plots[:2], "spacing": 18},
@@ -81,6 +82,6 @@ def _panel(title: str, spec: dict[str, Any], width: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     shown = document()
-    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(shown), scale=1.25))
+    PICTURE.write_bytes(vl_convert.vegalite_to_png(fill_colours(picture(shown)), scale=1.25))
     NUMBERS.write_text(json.dumps(numbers(shown), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(PICTURE)

@@ -70,7 +70,12 @@ def run() -> dict[str, Any]:
         pq.write_table(pa.table(codes["truth"]), folder / "codes.parquet")
         (folder / "domain.json").write_text(json.dumps(domain), encoding="utf-8")
         for name, method in PEERS.items():
-            words = [PEER, ROOT / "bench/peers/mbi_synth.py", folder / "codes.parquet", folder / "domain.json"]
+            words = [
+                PEER,
+                ROOT / "bench/peers/mbi_synth.py",
+                folder / "codes.parquet",
+                folder / "domain.json",
+            ]
             said = _ask([*map(str, words), EPSILON, DELTA, method, str(folder / "rows.parquet")])
             seconds[name] = float(said.split("fitting took ")[1].split()[0])
             rows = pq.read_table(folder / "rows.parquet")
@@ -93,7 +98,9 @@ def run() -> dict[str, Any]:
         "delta": DELTA,
         "versions": {"populace": version("populace"), "mbi": peer},
         "seconds": {name: round(spent, 1) for name, spent in seconds.items()},
-        "labels": {name: [join_labels(ends, ends) for ends in label_bins(schema.columns[name])] for name in shown},
+        "labels": {
+            name: [join_labels(ends, ends) for ends in label_bins(schema.columns[name])] for name in shown
+        },
         "columns": {name: {series: count(series, name).tolist() for series in SERIES} for name in COLUMNS},
         "crosstab": {series: count(series, *CROSSTAB).tolist() for series in SERIES},
         "pairs": [
@@ -150,7 +157,13 @@ def _column(name: str, numbers: dict[str, Any]) -> dict[str, Any]:
             *(
                 {
                     "transform": [{"filter": f"datum.of == '{series}'"}],
-                    "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1, "xOffset": 6 * place - 6},
+                    "mark": {
+                        "type": "point",
+                        "filled": True,
+                        "size": 24,
+                        "opacity": 1,
+                        "xOffset": 6 * place - 6,
+                    },
                     "encoding": {"x": x, "y": y, "color": colour},
                 }
                 for place, series in enumerate(SERIES[1:])
@@ -210,7 +223,9 @@ def _crosstab(series: str, numbers: dict[str, Any]) -> dict[str, Any]:
         for j, second in enumerate(numbers["labels"][stacked])
     ]
     (pair,) = (pair for pair in numbers["pairs"] if {*pair["columns"]} == {*CROSSTAB})
-    below = f"{stacked} within {across}" if series == "truth" else f"error of the table {_percent(pair[series])}"
+    below = (
+        f"{stacked} within {across}" if series == "truth" else f"error of the table {_percent(pair[series])}"
+    )
     return {
         "title": {"text": f"{across} × {stacked}: {series}", "subtitle": below},
         "width": 250,
@@ -240,5 +255,7 @@ def _short(label: str) -> str:
 if __name__ == "__main__":
     if "--run" in sys.argv[1:]:
         NUMBERS.write_text(json.dumps(run(), ensure_ascii=False) + "\n", encoding="utf-8")
-    PICTURE.write_bytes(vl_convert.vegalite_to_png(picture(json.loads(NUMBERS.read_text(encoding="utf-8"))), scale=1))
+    PICTURE.write_bytes(
+        vl_convert.vegalite_to_png(picture(json.loads(NUMBERS.read_text(encoding="utf-8"))), scale=1)
+    )
     print(PICTURE)

@@ -218,7 +218,7 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
     assert main(words(workspace, out=workspace.path("plan"))) == 0
     assert capsys.readouterr().out.splitlines()[-1] == workspace.path("plan")
     page = Path(workspace.path("plan"), "plan.html").read_text("utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 6
     for part in (
         "measure columns",
         "Ranges go from",

@@ -103,9 +103,10 @@ def make(
     schema = measurements.schema
     model = fit(measurements)
     count = round(model.total) if rows is None else rows
-    (table,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
+    (drawn,) = draw_tables(schema, model, given=None, rows=count, implicates=1, seed=seed)
     return Release(
-        synthetic=table,
+        synthetic=drawn.table,
+        drawn=drawn,
         measurements=measurements,
         model=model,
         seed=seed,

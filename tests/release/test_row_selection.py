@@ -151,10 +151,10 @@ def test_the_release_tells_of_it(fitted: tuple[Measurements, Model], tmp_path: P
 def test_the_report_compares_all_rows(fitted: tuple[Measurements, Model]) -> None:
     """Measurements are of everybody: old people alone would look far off."""
     release = release_from(*fitted, where="age >= 65", seed=1)
-    ages = np.asarray(release.compared["age"])
+    ages = np.asarray(release.compared_codes["age"])
     assert (ages < 65).mean() == pytest.approx(0.65, abs=0.05)
     plain = release_from(*fitted, seed=1)
-    assert len(plain.compared["age"]) == plain.synthetic.num_rows
+    assert len(plain.compared_codes["age"]) == plain.synthetic.num_rows
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from populace.api.request import RowRequest
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.progress import Progress, silent
@@ -24,7 +22,7 @@ from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import MAX_IMPLICATES, RowSelection, expected_row_count
-from populace.release.synthetic_rows import draw_tables
+from populace.release.synthetic_rows import SyntheticRows, draw_tables
 from populace.release.table_files import find_frame_library, parse_table_format, table_format_like
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.row_filter import RowFilter
@@ -138,19 +136,20 @@ def draw_release(
     if none_released or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
-    tables: list[pa.Table] = []
+    tables: list[SyntheticRows] = []
     drawn = draw_tables(schema, model, given=given, rows=count, implicates=request.implicates, seed=seed)
     for number in range(request.implicates):
         (progress or silent)("drawing rows", number / request.implicates)
         tables.append(next(drawn))
     return Release(
-        synthetic=tables[0],
+        synthetic=tables[0].table,
+        drawn=tables[0],
         measurements=measurements,
         model=model,
         seed=seed,
         rows_asked=rows,
         selection=selection,
-        further=tuple(tables[1:]),
+        further=tuple(each.table for each in tables[1:]),
         library=context.library if like is None else find_frame_library(like),
         format=parse_table_format(context.table_format) if like is None else table_format_like(like),
         ledger=context.ledger if ledger is None else Path(ledger),

@@ -29,7 +29,7 @@ def reserve(
     from the operating system; any other source makes the run a rehearsal.
     From here on the state of the run says what was booked, whatever becomes of the rest.
     """
-    from populace.release.statement.statement import format_exact
+    from populace.core.number_format import format_exact
 
     check_free_memory()
     source = request.noise or ExactNoise(SystemEntropy())

@@ -48,8 +48,8 @@ def find_account(request: RunRequest) -> AccountState:
 
 def print_balance(found: AccountState) -> None:
     """Tell on stderr what is left of the account after a run, and what the run had to make first."""
+    from populace.core.number_format import format_exact
     from populace.privacy.ledger.ledger import Ledger
-    from populace.release.statement.statement import format_exact
 
     account = Ledger.existing(found.path).account(found.dataset)
     if not found.ledger:

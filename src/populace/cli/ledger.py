@@ -198,7 +198,7 @@ def _format_void(account: Mapping[str, Any]) -> str:
 
 
 def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
-    from populace.release.statement.statement import format_exact
+    from populace.core.number_format import format_exact
 
     return {
         "dataset": account.dataset,
@@ -214,7 +214,7 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
 
 
 def _run_json(record: RunRecord) -> dict[str, Any]:
-    from populace.release.statement.statement import format_exact
+    from populace.core.number_format import format_exact
 
     epsilon, delta = record.guarantee
     return {

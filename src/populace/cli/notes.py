@@ -34,7 +34,7 @@ def note_before_run(request: RunRequest) -> None:
 
 def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
     """Note on stderr where the numbers asked for promise little."""
-    from populace.release.statement.statement import format_exact
+    from populace.core.number_format import format_exact
 
     if epsilon > WEAK_EPSILON:
         shown = format_exact(epsilon)
@@ -126,10 +126,10 @@ def note_lost_in_noise(release: Release) -> None:
         release.measurements, total=total, rows=release.synthetic.num_rows
     ):
         return
-    seen = compare_all(release.measurements, codes=release.compared, total=total)
-    lost = sum(comparison.reading is Quality.LOST for _, _, comparison in seen)
+    seen = compare_all(release.measurements, codes=release.compared_codes, total=total)
+    lost = sum(comparison.quality is Quality.LOST for _, _, comparison in seen)
     if 2 * lost > len(seen):
         say(
-            f"note: {lost} of {len(seen)} measured columns and pairs are lost in noise (hint: look at the report "
+            f"note: {lost} of {len(seen)} measured columns and pairs are dominated by noise (hint: look at the report "
             "before you publish; a larger epsilon, fewer columns or coarser domains help)"
         )

@@ -130,6 +130,14 @@ def read_json(path: Path) -> Any:
     return parse_json(read_text(path), name=path.name)
 
 
+def read_object(path: Path, *, inner: str) -> tuple[Any, Any]:
+    """Return a JSON file that holds an object, and the part of it that everything else hangs on."""
+    found = read_json(path)
+    if not isinstance(found, dict) or inner not in found:
+        raise altered_error(f"{path.name} lacks “{inner}”")
+    return found, found[inner]
+
+
 def parse_json(text: str, *, name: str) -> Any:
     """Return JSON as it is written: every key once, no number that is not finite, no half of a character.
 

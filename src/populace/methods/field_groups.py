@@ -36,12 +36,7 @@ class FieldGroupsConfig:
 FIELD_GROUPS_CONFIG = FieldGroupsConfig()
 
 
-def measure_field_groups(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (the groups say what is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Count every group of columns, with integer Laplace noise of scale groups/ε in each bin.
 
     The model cuts bins that noise alone could fill, and a row draws one bin of each group. It ignores the workload.

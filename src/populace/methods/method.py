@@ -57,7 +57,7 @@ class Measure(Protocol):
     The workload says which marginals the curator wants accurate. It is public.
     """
 
-    def __call__(self, oracle: Oracle, *, workload: Workload, progress: Progress) -> Answers: ...
+    def __call__(self, oracle: Oracle, workload: Workload, progress: Progress, /) -> Answers: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

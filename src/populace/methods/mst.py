@@ -44,12 +44,7 @@ MAX_PAIR_CELLS = 2**25
 MAX_PAIRS = 2**17
 
 
-def measure_mst(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (a tree is chosen for its pairs, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_mst(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).

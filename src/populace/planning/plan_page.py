@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from populace.core.marginals import Clique
-from populace.core.number_format import format_percent
 from populace.planning import plan_summary as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
-from populace.release.report import charts
+from populace.release.report.chart_labels import shorten_labels
+from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart
+from populace.release.report.html_templates import load_templates
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
-from populace.release.statement.statement import format_exact
 
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MAX_PAIRS_SHOWN, MAX_POINTS = 10, 2000
 # Points with a label: so many of the smallest errors and of the largest, at places of their own.
 LABELLED = 3
-WIDTH, MAX_DECADES = 760, 3
-# Space beside a chart for names: so many pixels a letter, up to so many in all; longer names are cut.
-LETTER_PIXELS, MAX_LABEL_PIXELS = 7, 260
+# Pixels of a chart on wide pages and on phones, and letters of its labels.
+WIDTHS = {"wide": 760, "phone": 340}
+LETTERS = {760: 30, 340: 16}
+LETTER_PIXELS, MAX_DECADES = 7, 3
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -37,36 +38,44 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the page of a plan."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """Return the page of a plan: each chart is drawn for wide pages and for phones."""
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("populace.release.report"), autoescape=True, undefined=StrictUndefined
-    )
-    environment.filters.update(percent=format_percent, exact=format_exact, range=summary.format_range)
     stages = [
         BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.budget.items()
     ]
-    return environment.get_template("plan.html").render(
-        plan=plan,
-        verdict=summary.summarize_verdict(plan),
-        pairs_measured=summary.describe_pairs(plan),
-        more=[*summary.summarize_target(plan), *summary.summarize_public_table(plan)],
-        assumptions=summary.summarize_assumptions(plan),
-        groups_note=summary.GROUPS_NOTE,
-        named=summary.select_pairs(plan, each=MAX_PAIRS_SHOWN),
-        columns=Markup(_draw_svg(chart_column_errors(plan))),
-        pairs=Markup(_draw_svg(chart_pair_errors(plan))) if plan.by_pair else None,
-        budget=Markup(_draw_svg(charts.budget_chart(stages))),
+
+    def draw(chart: Callable[[int], dict[str, Any]]) -> Markup:
+        return Markup("").join(
+            Markup('<div class="{}">{}</div>').format(name, Markup(_draw_svg(chart(width), width)))
+            for name, width in WIDTHS.items()
+        )
+
+    return (
+        load_templates()
+        .get_template("plan.html")
+        .render(
+            plan=plan,
+            verdict=summary.summarize_verdict(plan),
+            columns_range=summary.format_range(plan.columns),
+            pairs_range=summary.format_range(plan.pairs) if plan.pairs else "",
+            pairs_measured=summary.describe_pairs(plan),
+            more=[*summary.summarize_target(plan), *summary.summarize_public_table(plan)],
+            assumptions=summary.summarize_assumptions(plan),
+            groups_note=summary.GROUPS_NOTE,
+            named=summary.select_pairs(plan, each=MAX_PAIRS_SHOWN),
+            columns=draw(lambda width: chart_column_errors(plan, width=width)),
+            pairs=draw(lambda width: chart_pair_errors(plan, width=width)) if plan.by_pair else None,
+            budget=draw(lambda _: budget_chart(stages)),
+        )
     )
 
 
-def chart_pair_errors(plan: Plan) -> dict[str, Any]:
+def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
     """Return the chart of the errors of pairs if they are measured, by their cells; of very many it shows some."""
     every = list(plan.by_pair.items())
     step = -(-len(every) // MAX_POINTS)
-    labels = _choose_labels(plan)
+    labels = _choose_labels(plan, letters=LETTERS[width])
     middle = math.sqrt(every[0][1].cells * max(error.cells for _, error in every))
     values = [
         {
@@ -76,15 +85,15 @@ def chart_pair_errors(plan: Plan) -> dict[str, Any]:
             "label": labels.get(pair, ""),
             "right": error.cells > middle,
         }
-        for pair, error in every
-        if pair in labels or every.index((pair, error)) % step == 0
+        for number, (pair, error) in enumerate(every)
+        if pair in labels or number % step == 0
     ]
-    shades = {"domain": ["yes", "no"], "range": [charts.SPENT_FILL, charts.SYNTHETIC]}
-    text = {"type": "text", "fontSize": 11, "color": charts.INK, "dy": -8}
+    shades = {"domain": ["yes", "no"], "range": [ACCENT, BAR]}
+    text = {"type": "text", "fontSize": 11, "color": INK, "dy": -8}
     measured = {"field": "measured", "type": "nominal", "scale": shades, "title": "measured in a simulation"}
     return {
         "description": "Expected error of pairs if they are measured, by number of cells.",
-        "width": WIDTH - 100,
+        "width": width - 90,
         "height": 280,
         "data": {"values": values},
         "encoding": {
@@ -120,47 +129,56 @@ def chart_pair_errors(plan: Plan) -> dict[str, Any]:
                 for right in (False, True)
             ),
         ],
-        "config": charts.CONFIG,
+        "config": CONFIG,
     }
 
 
-def _choose_labels(plan: Plan) -> dict[Clique, str]:
+def _choose_labels(plan: Plan, *, letters: int) -> dict[Clique, str]:
     """Return the names of pairs of the smallest and of the largest errors, one at each place of the chart."""
     places: dict[tuple[int, float], Clique] = {}
     for pair, error in plan.by_pair.items():
         places.setdefault((error.cells, error.error.mean), pair)
     pairs = list(places.values())
     chosen = pairs if len(pairs) <= 2 * LABELLED else pairs[:LABELLED] + pairs[-LABELLED:]
-    return {pair: " × ".join(pair) for pair in chosen}
+    names = shorten_labels([" × ".join(pair) for pair in chosen], letters)
+    return dict(zip(chosen, names, strict=True))
 
 
-def chart_column_errors(plan: Plan) -> dict[str, Any]:
+def chart_column_errors(plan: Plan, *, width: int) -> dict[str, Any]:
     """Return the chart of the errors of columns, the largest first, with their ranges."""
     worst = sorted(plan.by_column.items(), key=lambda entry: -entry[1].mean)[:MAX_COLUMNS_SHOWN]
+    labels = shorten_labels([name for name, _ in worst], LETTERS[width])
     values = [
-        {"column": name, "error": error.mean, "low": error.low, "high": error.high} for name, error in worst
+        {"column": label, "error": error.mean, "low": error.low, "high": error.high}
+        for label, (_, error) in zip(labels, worst, strict=True)
     ]
     share = {"type": "quantitative", "title": "expected error (total variation)"}
     # Letters are wider in some browsers than where the chart is laid out.
-    beside = min(MAX_LABEL_PIXELS, LETTER_PIXELS * max(len(name) for name, _ in worst) + 10)
-    names = {"labelLimit": MAX_LABEL_PIXELS * 3 // 4, "minExtent": beside}
+    beside = LETTER_PIXELS * max(map(len, labels)) + 10
+    names = {"labelLimit": beside, "minExtent": beside}
     return {
         "description": "Expected error of columns.",
-        "width": WIDTH - beside - 20,
+        "width": width - beside - 20,
         "height": {"step": 18},
         "data": {"values": values},
         "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None, "axis": names}},
         "layer": [
             {
-                "mark": {"type": "bar", "fill": charts.SYNTHETIC, "height": 10},
-                "encoding": {"x": {"field": "error", **share, "axis": {"format": ".1~%", "tickCount": 6}}},
+                "mark": {"type": "bar", "fill": BAR, "height": 10},
+                "encoding": {
+                    "x": {
+                        "field": "error",
+                        **share,
+                        "axis": {"format": ".1~%", "tickCount": 6 if width > 500 else 3},
+                    }
+                },
             },
             {
-                "mark": {"type": "rule", "color": charts.INK},
+                "mark": {"type": "rule", "color": INK},
                 "encoding": {"x": {"field": "low", **share}, "x2": {"field": "high"}},
             },
         ],
-        "config": charts.CONFIG,
+        "config": CONFIG,
     }
 
 
@@ -182,10 +200,10 @@ def _log_ticks(values: Sequence[float], *, between: tuple[int, ...] = ()) -> lis
     return [*found, float(f"1e{last}")]
 
 
-def _draw_svg(spec: dict[str, Any]) -> str:
+def _draw_svg(spec: dict[str, Any], width: int) -> str:
     import vl_convert
 
-    fixed = spec | {"width": WIDTH if spec.get("width") == "container" else spec["width"]}
+    fixed = spec | {"width": width - 10 if spec.get("width") == "container" else spec["width"]}
     with convert_errors("the charts of the page could not be drawn."):
         drawn: str = vl_convert.vegalite_to_svg(fixed)
     return drawn

@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 
-from populace.core.number_format import format_percent
+from populace.core.number_format import format_exact, format_percent
 from populace.planning import plan_summary as summary
 from populace.planning.plan import Plan
 from populace.planning.prediction_range import PredictionRange
-from populace.release.statement.statement import format_exact
 
 BAR_WIDTH, LINE_WIDTH = 24, 100
 MAX_COLUMNS = 20
@@ -89,12 +88,12 @@ def _pair_lines(plan: Plan, named: summary.NamedPairs, width: int) -> Iterator[s
 
 
 def _head(label: str, width: int, last: str = "") -> str:
-    return f"  {label:{width}} {'mean':>8} {'plausible range':>19}   {last}".rstrip()
+    return f"  {label:{width}} {'mean':>8} {'plausible range':>21}   {last}".rstrip()
 
 
 def _row(label: str, error: PredictionRange, width: int, note: str = "") -> str:
     mean, low, high = (format_percent(number) for number in (error.mean, error.low, error.high))
-    return f"  {label:{width}} {mean:>8} {low:>8} – {high:<8}   {note}".rstrip()
+    return f"  {label:{width}} {mean:>8} {low:>10} – {high:<8}   {note}".rstrip()
 
 
 def _wrap(*sentences: str) -> Iterator[str]:

@@ -9,28 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.core.errors import ReleaseError
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
-from populace.release.codebook import build_codebook
-from populace.release.folder.destination import atomic_folder, check_empty, sync_files
-from populace.release.folder.release_booking import book_digests, choose_booking_ledger
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.folder.destination import check_empty
+from populace.release.folder.release_booking import choose_booking_ledger
 from populace.release.manifest import (
     MANIFEST_FILE,
     TABLE_FILES,
     Manifest,
     describe_release,
-    dump_json,
     list_table_files,
     list_versions,
 )
+from populace.release.release_files import save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin, RowSelection, expected_row_count
 from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import Statement, compute_statement
-from populace.release.statement.statement_markdown import render_markdown
+from populace.release.statement.statement import RELEASE_FORMAT, Statement, compute_statement
+from populace.release.synthetic_rows import SyntheticRows
 from populace.release.table_files import (
     TableFormat,
     encode_table,
@@ -40,11 +39,13 @@ from populace.release.table_files import (
     write_table,
 )
 from populace.sampling.draw_rows import draw_rows
+from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from populace.core.marginals import Marginal
+    from populace.release.report.comparison import CodeColumns
     from populace.release.report.document import ReportDocument
 
 
@@ -59,7 +60,7 @@ class Release:
     `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
     `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
     `library` and `format` say as which kind of frame and of file the table is wanted. `ledger` is where saving books
-    the digests of the folder; no file names it.
+    the digests of the folder; no file names it. `drawn` is the first table with its codes, if it was just drawn.
     """
 
     synthetic: pa.Table
@@ -72,6 +73,7 @@ class Release:
     library: str = "pyarrow"
     format: TableFormat = TableFormat.CSV
     ledger: Path | None = None
+    drawn: SyntheticRows | None = None
 
     def __repr__(self) -> str:
         told = self.statement
@@ -96,42 +98,44 @@ class Release:
         """The synthetic rows of every implicate; the first is `table`."""
         return tuple(to_native(each, library=self.library) for each in (self.synthetic, *self.further))
 
-    @property
+    @cached_property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
-        schema, rows = self.measurements.schema, self.synthetic.num_rows
-        return compute_statement(
+        return state_release(
             self.measurements.record,
-            schema=schema,
+            schema=self.measurements.schema,
             answers=MeasuredContent.of(self.measurements),
-            rows=rows,
-            rows_from=RowCountOrigin.of(
-                schema,
-                asked=self.rows_asked,
-                some=self.selection is not None,
-                cut=0 < rows < expected_row_count(schema, self.model.total, selection=self.selection),
-            ),
+            total=self.model.total,
+            rows=self.synthetic.num_rows,
+            rows_asked=self.rows_asked,
             selection=self.selection,
             implicates=1 + len(self.further),
         )
 
     @cached_property
     def intervals(self) -> CountIntervals:
-        """How sure the counts are that were measured."""
+        """The measured counts with their confidence intervals."""
         return intervals(self.measurements)
 
     @cached_property
-    def compared(self) -> Mapping[str, npt.NDArray[Any]]:
+    def codes(self) -> CodeColumns:
+        """The codes of the synthetic rows, in the schema's variables."""
+        if self.drawn is not None and self.drawn.table is self.synthetic:
+            return self.drawn.codes
+        return encode_table(self.synthetic, schema=self.measurements.schema)
+
+    @cached_property
+    def compared_codes(self) -> CodeColumns:
         """The codes of the rows that a report compares with what was measured.
 
         Measurements are of all rows. Where only some are released, the model is asked for all of them once more.
         """
-        schema = self.measurements.schema
         if self.selection is None:
-            return encode_table(self.synthetic, schema=schema)
+            return self.codes
         rows = max(1, min(round(self.model.total), MAX_COMPARED_ROWS))
         rng = np.random.default_rng(self.seed)
-        return next(draw_rows(self.model, rows=rows, rng=rng, rules=schema.rules, chunk=rows))
+        rules = self.measurements.schema.rules
+        return next(draw_rows(self.model, rows=rows, rng=rng, rules=rules, chunk=rows))
 
     def document(self) -> ReportDocument:
         """Return every number that the report shows; it takes about as long as fitting and drawing did."""
@@ -143,10 +147,14 @@ class Release:
             # Of some rows, what a model has of all of them says little.
             total = max(1.0, float(self.intervals.of().estimate))
             likely = bootstrap_errors(
-                self.measurements, codes=self.compared, total=total, gradual=self.model.gradual
+                self.measurements, codes=self.compared_codes, total=total, gradual=self.model.gradual
             )
         return build_report(
-            self.statement, measurements=self.measurements, codes=self.compared, likely=likely
+            self.statement,
+            measurements=self.measurements,
+            intervals=self.intervals,
+            codes=self.compared_codes,
+            likely=likely,
         )
 
     def report(self) -> str:
@@ -204,6 +212,36 @@ class Release:
         )
 
 
+def state_release(
+    record: RunRecord,
+    *,
+    schema: Schema,
+    answers: MeasuredContent,
+    total: float,
+    rows: int,
+    rows_asked: int | None,
+    selection: RowSelection | None,
+    implicates: int,
+    form: int = RELEASE_FORMAT,
+) -> Statement:
+    """Return the statement of so many rows of a model that expects a total; `form` is the number of a format."""
+    return compute_statement(
+        record,
+        schema=schema,
+        answers=answers,
+        rows=rows,
+        rows_from=RowCountOrigin.of(
+            schema,
+            asked=rows_asked,
+            some=selection is not None,
+            cut=0 < rows < expected_row_count(schema, total, selection=selection),
+        ),
+        selection=selection,
+        implicates=implicates,
+        form=form,
+    )
+
+
 def write_release(
     release: Release,
     folder: Path,
@@ -212,35 +250,34 @@ def write_release(
     report: str | None,
     ledger: Path | None = None,
 ) -> None:
-    """Write a release folder: into a hidden folder beside it, to disk and into a ledger, then under its own name."""
-    statement = release.statement
-    measured = [item.marginal for item in release.measurements.items]
-    with atomic_folder(folder) as place:
-        names = list_table_files(f"synthetic.{table_format}", implicates=1 + len(release.further))
+    """Write a release folder with a report that is made already, or without one."""
+    measurements, implicates = release.measurements, 1 + len(release.further)
+    texts = write_statement_texts(
+        release.statement,
+        schema=measurements.schema,
+        measured=[item.marginal for item in measurements.items],
+        version=list_versions()["populace"],
+    )
+    if report is not None:
+        texts["report.html"] = report
+
+    def write(place: Path) -> None:
+        names = list_table_files(f"synthetic.{table_format}", implicates=implicates)
         for name, table in zip(names, (release.synthetic, *release.further), strict=True):
             write_table(table, place / name)
-        release.measurements.save(place, beside=release.intervals.columns())
+        measurements.save(place, beside=release.intervals.columns())
         release.model.write_files(place)
-        texts = {
-            "statement.json": dump_json(statement),
-            "statement.md": render_markdown(
-                statement, measured=measured, version=list_versions()["populace"]
-            ),
-            "codebook.json": dump_json(build_codebook(release.measurements.schema, statement=statement)),
-        }
-        if report is not None:
-            texts["report.html"] = report
-        for name, text in texts.items():
-            (place / name).write_text(text, encoding="utf-8", newline="\n")
-        manifest = describe_release(
+
+    def describe(place: Path) -> Manifest:
+        return describe_release(
             place,
-            statement=statement,
+            statement=release.statement,
             seed=release.seed,
             rows_asked=release.rows_asked,
             selection=release.selection,
-            implicates=1 + len(release.further),
+            implicates=implicates,
         )
-        (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
-        if ledger is not None:
-            sync_files(place)
-            book_digests(place, manifest=manifest, record=release.measurements.record, ledger=ledger)
+
+    save_folder(
+        folder, texts=texts, describe=describe, record=measurements.record, ledger=ledger, write=write
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from populace.release.statement.statement import RELEASE_FORMAT, Statement
+from populace.release.statement.statement import Statement
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -13,11 +13,14 @@ from populace.schema.exact_numbers import format_decimal
 from populace.schema.schema import Schema
 
 
-def build_codebook(schema: Schema, *, statement: Statement, form: int = RELEASE_FORMAT) -> dict[str, Any]:
-    """Return `codebook.json`: every column in words, and the whole schema as `schema.toml` would have it."""
+def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
+    """Return `codebook.json`: every column in words, and the whole schema as `schema.toml` would have it.
+
+    It has the format of its statement.
+    """
     outside = {line["column"]: line["outside"] for line in statement["domains"]}
     return {
-        "format": f"populace codebook {form}",
+        "format": f"populace codebook {statement['format'].rpartition(' ')[2]}",
         "stamp": statement["stamp"],
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],

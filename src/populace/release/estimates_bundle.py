@@ -10,20 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from populace.core.untrusted_files import refuse_parse_errors, require_text
+from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.codebook import build_codebook
-from populace.release.folder.destination import atomic_folder, check_empty, sync_files
-from populace.release.folder.release_booking import book_digests, choose_booking_ledger
+from populace.release.folder.destination import check_empty
+from populace.release.folder.release_booking import choose_booking_ledger
 from populace.release.manifest import MANIFEST_FILE, Manifest, describe_estimates, dump_json, list_versions
+from populace.release.release_files import save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import RELEASE_FORMAT as STATEMENT
-from populace.release.statement.statement import Statement, compute_statement
-from populace.release.statement.statement_markdown import render_markdown
+from populace.release.statement.statement import RELEASE_FORMAT, Statement, compute_statement
 from populace.release.statement.survey_limitations import list_survey_limitations
-from populace.release.verify.checks import altered_release, read_release_json
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
@@ -36,6 +33,8 @@ from populace.survey.survey_transcript import SurveyReplay
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from populace.release.report.estimates_report import EstimatesDocument
 
 ESTIMATES_FORMAT = 2
 ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
@@ -86,7 +85,7 @@ class Estimates:
         """What was promised and what it cost, computed from the ledger's record."""
         return self.state()
 
-    def state(self, *, form: int = STATEMENT) -> Statement:
+    def state(self, *, form: int = RELEASE_FORMAT) -> Statement:
         """Return the statement with the numbers of a format, that of today or an older one."""
         return compute_statement(
             self.record,
@@ -99,7 +98,7 @@ class Estimates:
 
     @cached_property
     def people(self) -> tuple[float, float] | None:
-        """How many people the weights of all rows add up to, where a query tells, and the deviation of its noise."""
+        """The sum of all weights, where a query gives it, and the standard deviation of its noise."""
         if self.design.weights is None and self.design.base is None:
             return None
         replay = SurveyReplay(self.transcript, schema=self.schema)
@@ -151,11 +150,17 @@ class Estimates:
         }
         return write_first_format(found) if self.form == 1 else found
 
+    def document(self) -> EstimatesDocument:
+        """Return every number that the report shows."""
+        from populace.release.report.estimates_report import build_estimates_report
+
+        return build_estimates_report(self.statement, plan=self.plan, rows=self.rows, people=self.people)
+
     def report(self) -> str:
         """Return the report as one HTML page. It takes a second or two and is no part of making the estimates."""
-        from populace.release.report.estimates_report import build_estimates_report, render_estimates_report
+        from populace.release.report.estimates_report import render_estimates_report
 
-        return render_estimates_report(build_estimates_report(self))
+        return render_estimates_report(self.document())
 
     def save(self, folder: str | Path, *, report: bool = True, ledger: str | Path | None = None) -> None:
         """Write the release folder, with its report if wanted. The folder appears complete or not at all.
@@ -165,33 +170,32 @@ class Estimates:
         """
         booked = choose_booking_ledger(ledger, paid=self.ledger)
         check_empty(Path(folder))
-        page = self.report() if report else None
-        statement = self.statement
-        with atomic_folder(Path(folder)) as place:
-            texts = {
-                "estimates.csv": self.to_csv(),
-                "estimates.json": dump_json(self.to_json()),
-                "statement.json": dump_json(statement),
-                "statement.md": render_markdown(statement, measured=[], version=list_versions()["populace"]),
-                "codebook.json": dump_json(build_codebook(self.schema, statement=statement)),
-            } | ({} if page is None else {"report.html": page})
-            for name, text in texts.items():
-                (place / name).write_text(text, encoding="utf-8", newline="\n")
-            manifest = describe_estimates(place, statement=statement)
-            (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
-            if booked is not None:
-                sync_files(place)
-                book_digests(place, manifest=manifest, record=self.record, ledger=booked)
+        texts = self.estimate_texts() | write_statement_texts(
+            self.statement, schema=self.schema, version=list_versions()["populace"]
+        )
+        if report:
+            texts["report.html"] = self.report()
+        save_folder(
+            Path(folder),
+            texts=texts,
+            describe=lambda place: describe_estimates(place, statement=self.statement),
+            record=self.record,
+            ledger=booked,
+        )
+
+    def estimate_texts(self) -> dict[str, str]:
+        """Return the files of a folder that hold the estimates."""
+        return {"estimates.csv": self.to_csv(), "estimates.json": dump_json(self.to_json())}
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a release folder of estimates. It trusts the files; `verify` checks them."""
         folder = Path(folder)
         if not Manifest.load(folder).estimated:
-            raise altered_release(f"{MANIFEST_FILE} in {folder} lists no estimates")
-        told, _ = read_release_json(folder / "estimates.json", inner="estimates")
-        _, text = read_release_json(folder / "codebook.json", inner="schema")
-        _, record_json = read_release_json(folder / "statement.json", inner="record")
+            raise altered_error(f"{MANIFEST_FILE} in {folder} lists no estimates")
+        told, _ = read_object(folder / "estimates.json", inner="estimates")
+        _, text = read_object(folder / "codebook.json", inner="schema")
+        _, record_json = read_object(folder / "statement.json", inner="record")
         with refuse_parse_errors("estimates.json"):
             form = 1 if told["format"] == "populace estimates 1" else ESTIMATES_FORMAT
             told = read_first_format(told) if form == 1 else told

@@ -13,7 +13,6 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.release.bundle import Release
-from populace.release.table_files import encode_table
 from populace.schema.hints import quote_names
 from populace.survey.calibration.replicate_weights import FITTED_DRAWING_VARIANCE, make_replicate_weights
 from populace.survey.design.design import Design
@@ -51,7 +50,7 @@ def make_survey_file(
     if weight in table.column_names:
         raise UsageError(f"the table has a column {weight!r} already.", hint="give the weight another name")
     found = make_replicate_weights(
-        encode_table(table, schema=schema),
+        release.codes,
         schema=schema,
         controls=design.totals,
         measurements=release.measurements.items,

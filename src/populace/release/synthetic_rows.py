@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from populace.inference.constraints.conditional_model import ConditionalModel
@@ -22,9 +25,17 @@ from populace.schema.schema import Schema
 DRAWING_RULES = 1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SyntheticRows:
+    """Synthetic rows in the schema's own values and types, and their codes."""
+
+    table: pa.Table
+    codes: Mapping[str, npt.NDArray[Any]]
+
+
 def draw_tables(
     schema: Schema, model: Model, *, given: ConditionalModel | None, rows: int, implicates: int, seed: int
-) -> Iterator[pa.Table]:
+) -> Iterator[SyntheticRows]:
     """Yield so many tables of synthetic rows, from a model or from what it is given a condition."""
     for number in range(1, implicates + 1):
         # The first is drawn as if it were the only one.
@@ -35,18 +46,16 @@ def draw_tables(
             yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
 
 
-def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic rows in the schema's own values and types, drawn chunk by chunk."""
+def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> SyntheticRows:
+    """Return synthetic rows of a model, decoded chunk by chunk."""
     codec = TableCodec(schema)
-    parts = [
-        codec.decode(codes, rng=rng) for codes in draw_rows(model, rows=rows, rng=rng, rules=schema.rules)
-    ]
-    return pa.concat_tables(parts).combine_chunks()
+    chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules))
+    return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
 
 
 def draw_conditioned_table(
     schema: Schema, given: ConditionalModel, *, rows: int, rng: np.random.Generator
-) -> pa.Table:
+) -> SyntheticRows:
     """Return synthetic rows of a model given a condition, in random order."""
     counts = given.allot(rows, rng=rng)
     parts = [
@@ -54,8 +63,23 @@ def draw_conditioned_table(
         for part, count in zip(given.parts, counts, strict=True)
         if count or not rows
     ]
-    table = pa.concat_tables(parts).combine_chunks()
-    return table if len(parts) == 1 else table.take(pa.array(rng.permutation(rows)))
+    drawn = _join(parts)
+    if len(parts) == 1:
+        return drawn
+    order = rng.permutation(rows)
+    codes = {name: column[order] for name, column in drawn.codes.items()}
+    return SyntheticRows(drawn.table.take(pa.array(order)), codes)
+
+
+def _join(parts: Sequence[SyntheticRows]) -> SyntheticRows:
+    """Return the rows of all parts, one after the other."""
+    table = pa.concat_tables([part.table for part in parts]).combine_chunks()
+    if len(parts) == 1:
+        return SyntheticRows(table, parts[0].codes)
+    names = parts[0].codes
+    return SyntheticRows(
+        table, {name: np.concatenate([part.codes[name] for part in parts]) for name in names}
+    )
 
 
 @cache

@@ -219,8 +219,13 @@ def test_no_row_that_is_rare_is_told(tmp_path):
         assert "The table is empty, however many rows were asked for." in told
         assert "Rows are here only if" not in told
     release = release_from(found, fit(found), rows=20)
-    page = build_report(release.statement, measurements=found, codes=release.compared)
-    assert page.summary == ("No row was frequent enough to be told.",)
+    page = build_report(
+        release.statement,
+        measurements=found,
+        intervals=release.intervals,
+        codes=release.compared_codes,
+    )
+    assert page.summary == ("No row was frequent enough to be released.",)
 
 
 def test_domains_are_learnt_before_rows_are_told(tmp_path):

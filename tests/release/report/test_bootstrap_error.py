@@ -35,12 +35,12 @@ def released(folder: Path, *, epsilon: str, seed: int = 1) -> Release:
 
 def guessed(release: Release) -> Mapping[Marginal, float]:
     total = max(1.0, float(release.intervals.of().estimate))
-    return bootstrap_errors(release.measurements, codes=release.compared, total=total, gradual=False)
+    return bootstrap_errors(release.measurements, codes=release.compared_codes, total=total, gradual=False)
 
 
 def true_errors(release: Release) -> dict[Marginal, float]:
     table, schema = releases.small_sample()
-    real, made = encode_table(table, schema=schema), release.compared
+    real, made = encode_table(table, schema=schema), release.compared_codes
     found = {}
     for marginal in {item.marginal for item in release.measurements.items}:
         shares = [tabulate(marginal, codes=codes, domain=schema.domain) for codes in (real, made)]
@@ -152,9 +152,9 @@ def test_what_is_rough_and_hidden_by_noise_is_likely_too(tmp_path: Path) -> None
         likely.append(guessed(release)[pair])
         shares = [
             tabulate(pair, codes=codes, domain=schema.domain) / 20_000
-            for codes in ({"age": age, "pay": pay}, release.compared)
+            for codes in ({"age": age, "pay": pay}, release.compared_codes)
         ]
-        true.append(0.5 * np.abs(shares[0] - shares[1] * 20_000 / len(release.compared["age"])).sum())
+        true.append(0.5 * np.abs(shares[0] - shares[1] * 20_000 / len(release.compared_codes["age"])).sum())
     assert 0.8 * np.mean(true) < np.mean(likely) < 1.3 * np.mean(true)
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_rehearsed_has_no_likely_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = released(tmp_path, epsilon="3")
-    measurements, codes = release.measurements, release.compared
+    measurements, codes = release.measurements, release.compared_codes
     own = replace(measurements, record=replace(measurements.record, method="copula"))
     assert not bootstrap_errors(own, codes=codes, total=100.0, gradual=False)
     assert not bootstrap_errors(
@@ -184,13 +184,13 @@ def test_what_cannot_be_rehearsed_has_no_likely_error(
 
 
 def test_hidden_tables_have_none_and_no_guess_is_above_the_bound() -> None:
-    clear = Comparison(distance=0.02, noise_alone=0.01, beyond_noise=False, deviation=1.0)
+    clear = Comparison(distance=0.02, noise_alone=0.01, beyond_noise=False)
     assert clear.with_likely(0.02).likely == 0.02
-    assert clear.with_likely(0.2).likely == clear.truth_within
+    assert clear.with_likely(0.2).likely == clear.error_bound
     assert clear.with_likely(None).likely is None
     for beyond in (False, True):
-        hidden = Comparison(distance=0.4, noise_alone=0.4, beyond_noise=beyond, deviation=1.0)
-        assert hidden.reading in (Quality.LOST, Quality.FAR)
+        hidden = Comparison(distance=0.4, noise_alone=0.4, beyond_noise=beyond)
+        assert hidden.quality in (Quality.LOST, Quality.FAR)
         assert hidden.with_likely(0.1).likely is None
 
 
@@ -198,16 +198,25 @@ def test_the_report_tells_them(tmp_path: Path) -> None:
     release = released(tmp_path, epsilon="10")
     likely = guessed(release)
     told = build_report(
-        release.statement, measurements=release.measurements, codes=release.compared, likely=likely
+        release.statement,
+        measurements=release.measurements,
+        intervals=release.intervals,
+        codes=release.compared_codes,
+        likely=likely,
     )
     assert all(column.comparison.likely is not None for column in told.columns)
-    assert any("likely off by about" in line for line in told.summary)
-    assert ", likely by about" in told.summary[0]
+    assert any("estimated by bootstrap: " in line for line in told.summary)
+    assert "(bootstrap estimate " in told.summary[0]
     page = release.report()
-    assert "<strong>Likely</strong>" in page
-    assert 'class="n">likely</th>' in page
-    without = build_report(release.statement, measurements=release.measurements, codes=release.compared)
-    assert not any("likely" in line for line in without.summary)
+    assert "<strong>Bootstrap estimate of the error</strong>" in page
+    assert 'class="n">bootstrap estimate</th>' in page
+    without = build_report(
+        release.statement,
+        measurements=release.measurements,
+        intervals=release.intervals,
+        codes=release.compared_codes,
+    )
+    assert not any("bootstrap" in line for line in without.summary)
 
 
 def test_a_part_of_the_rows_is_not_guessed_at(tmp_path: Path) -> None:
@@ -216,4 +225,4 @@ def test_a_part_of_the_rows_is_not_guessed_at(tmp_path: Path) -> None:
     told = fit_and_draw(measured, RowRequest(seed=1, where="sex == 'female'"))
     shown = told.document()
     assert all(column.comparison.likely is None for column in shown.columns)
-    assert "nothing here judges the released rows" in shown.summary[0]
+    assert "It does not assess the released rows" in shown.summary[0]

@@ -49,7 +49,7 @@ def test_what_reads_as_lost_was_said_to_be_possible() -> None:
         mechanism = DiscreteLaplace(scale=Fraction(1)) if rng.random() < 0.5 else None
         found = measured({"a": counts}, variance=variance, domain=Domain({"a": size}), mechanism=mechanism)
         ((_, _, comparison),) = compare_all(found, codes={"a": codes.astype(np.uint8)}, total=total)
-        if comparison.reading is Quality.LOST:
+        if comparison.quality is Quality.LOST:
             lost += 1
             assert can_lose_most_tables(found, total=total, rows=rows)
     assert lost > 750
@@ -74,13 +74,13 @@ def test_more_than_half_must_be_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     readings = [Quality.LOST] * lost + [Quality.CLOSE] * (4 - lost)
-    seen = [(None, None, SimpleNamespace(reading=each)) for each in readings]
+    seen = [(None, None, SimpleNamespace(quality=each)) for each in readings]
     monkeypatch.setattr(compare, "compare_all", lambda *_, **__: seen)
     monkeypatch.setattr(compare, "can_lose_most_tables", lambda *_, **__: may)
     release = SimpleNamespace(
         selection=SimpleNamespace(where="a = 1") if chosen else None,
         synthetic=SimpleNamespace(num_rows=10),
-        compared={},
+        compared_codes={},
         measurements=SimpleNamespace(schema=SimpleNamespace(columns={}), released_rows=None),
         intervals=SimpleNamespace(of=lambda: SimpleNamespace(estimate=10.0)),
     )

@@ -145,11 +145,11 @@ def test_statement_and_report_tell_it_first_and_nothing_is_called_close(tmp_path
     assert "outside the domain of “sex”: they hold a value that the schema does not declare" in warning
     document = release.document()
     assert document.summary[0].startswith("Many rows lie outside the domain of sex")
-    readings = {column.name: column.comparison.reading for column in document.columns}
+    readings = {column.name: column.comparison.quality for column in document.columns}
     assert readings == {"sex": Quality.OUTSIDE, "age": Quality.CLOSE}
-    assert [pair.comparison.reading for pair in document.pairs] == [Quality.OUTSIDE] * len(document.pairs)
+    assert [pair.comparison.quality for pair in document.pairs] == [Quality.OUTSIDE] * len(document.pairs)
     page = release.report()
-    assert page.index("outside the domain of “sex”") < page.index("How far to trust these rows")
+    assert page.index("outside the domain of “sex”") < page.index("Accuracy at a glance")
     release.save(tmp_path / "out", report=False)
     assert warning in (tmp_path / "out" / "statement.md").read_text(encoding="utf-8")
     assert pp.verify(tmp_path / "out").passed

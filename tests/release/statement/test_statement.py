@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from populace.api.measure import measure
 from populace.core.marginals import Marginal
+from populace.core.number_format import format_exact
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -40,7 +41,6 @@ from populace.release.statement.statement import (
     bound_membership_power,
     compute_statement,
     describe_guarantee,
-    format_exact,
     round_down_to_float,
 )
 from populace.release.statement.statement_markdown import render_markdown

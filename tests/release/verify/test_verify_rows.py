@@ -20,7 +20,7 @@ from populace.cli.main import main
 from populace.core.errors import LedgerError, NotBooked, ReleaseError
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
-from populace.release import bundle
+from populace.release import release_files
 from populace.release.bundle import Release, write_release
 from populace.release.manifest import digest_file, dump_json
 from populace.release.table_files import TableFormat, encode_table, write_table
@@ -199,7 +199,7 @@ def test_books_before_the_folder_takes_its_name(
         assert not (tmp_path / "out").exists()
         raise LedgerError("the ledger is full.", hint="")
 
-    monkeypatch.setattr(bundle, "book_digests", book)
+    monkeypatch.setattr(release_files, "book_digests", book)
     with pytest.raises(LedgerError):
         release.save(tmp_path / "out", report=False)
     assert {"manifest.json", "synthetic.csv", "model.npz"} <= seen[0]

@@ -108,7 +108,8 @@ def split_coarse_tables(
     plain: list[Measurement] = []
     tables: dict[Marginal, list[Measurement]] = {}
     for item in measurements:
-        names = _coarsened_columns(item.marginal, groupings)
+        names = {own.column for own in item.marginal.groupings if own != groupings.get(own.column)}
+        names = names if len(item.marginal.clique) > 1 else set()
         plain.append(_sum_to(item, [n for n in item.marginal.clique if n not in names]) if names else item)
         clique = sorted(item.marginal.clique, key=order.index)
         for size in range(2, len(clique) + 1) if names else ():
@@ -135,12 +136,6 @@ def _mean_coarse_table(
         values=values / precision,
         variance=1 / precision,
     )
-
-
-def _coarsened_columns(marginal: Marginal, groupings: Mapping[str, Grouping]) -> set[str]:
-    if len(marginal.clique) < 2:
-        return set()
-    return {own.column for own in marginal.groupings if own != groupings.get(own.column)}
 
 
 def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:

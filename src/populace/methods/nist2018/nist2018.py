@@ -49,7 +49,7 @@ NIST2018_CONFIG = Nist2018Config()
 MAX_QUERY_CELLS = 2**25
 
 
-def measure_nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_nist2018(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, merge codes that are lost in their noise, and measure marginals of the compressed columns.
 
     The weights of a round say how its share is parted: twice the weight, half the deviation of the noise. The marginals

@@ -18,10 +18,7 @@ from populace.schema.schema import Schema
 
 
 def measure_stability(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it tells rows, whatever is wanted)
-    progress: Progress,
+    oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement | ReleasedRows, ...]:
     """Measure the number of rows, then tell the rows whose count with Laplace noise exceeds a threshold.
 

@@ -19,15 +19,14 @@ MAX_BARS = 24
 class Bar:
     """One bar: the share of the rows in some codes, as estimated from all measurements and as synthesized.
 
-    `reach` is how far 19 of 20 true shares are from the estimate at most.
-
+    `margin` is the 95 % margin of error of the estimate.
     `special` bars stand for a code of missing values or for empty cells.
     """
 
     label: str
     special: bool
     measured: float
-    reach: float
+    margin: float
     synthetic: float
 
 
@@ -41,7 +40,7 @@ class BarCodes:
 
 
 def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCodes, ...]:
-    """Return slots for ordered codes: runs of neighbours where there are many, special codes on their own.
+    """Return groups of ordered codes: runs of neighbours where there are many, special codes on their own.
 
     The first `values` codes are ordered; the rest are codes for missing and for everything else.
 
@@ -60,7 +59,7 @@ def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCod
 
 
 def group_largest_codes(ends: Sequence[BinEnds], *, values: int, counts: Counts) -> tuple[BarCodes, ...]:
-    """Return slots for unordered codes: the largest in their own order, one for the others together, special codes."""
+    """Return groups of unordered codes: the largest in their own order, one for the others together, special codes."""
     special = _special_codes(ends, values=values)
     room = max(MAX_BARS - len(special), 2)
     if values <= room:
@@ -85,7 +84,7 @@ def _special_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCodes, .
 def make_bars(
     found: CountIntervals, name: str, *, slots: Sequence[BarCodes], synthetic: Counts, total: float
 ) -> tuple[Bar, ...]:
-    """Return one bar per slot; the codes of a slot are estimated together, with the interval of their sum."""
+    """Return one bar per group of codes; those of a group are estimated together, with the interval of their sum."""
     rows = max(int(synthetic.sum()), 1)
     places = [(code, place) for place, slot in enumerate(slots) for code in slot.codes]
     grouping = Grouping(name, tuple(place for _, place in sorted(places)))
@@ -95,7 +94,7 @@ def make_bars(
             label=slot.label,
             special=slot.special,
             measured=float(interval.estimate[place]) / total,
-            reach=float(interval.half_width[place]) / total,
+            margin=float(interval.half_width[place]) / total,
             synthetic=float(synthetic[list(slot.codes)].sum()) / rows,
         )
         for place, slot in enumerate(slots)

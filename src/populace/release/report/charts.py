@@ -8,40 +8,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from populace.core.number_format import format_percent
+from populace.core.number_format import format_percent, format_percent_bound
 from populace.release.report.bars import Bar
+from populace.release.report.chart_labels import cut_middle, shorten_labels
 from populace.release.report.document import ColumnSummary, PairSummary
+from populace.release.report.palette import colour
 from populace.release.statement.cost import BudgetStage
 
 Spec = dict[str, Any]
 
-INK = "#1f2933"
-GRID = "#e4e7eb"
-SYNTHETIC = "#9fb8d6"
-SYNTHETIC_EDGE = "#3f6797"
-SPENT_FILL = "#3f6797"
-UNSPENT_FILL = "#ffffff"
-ERROR_BOUND_FILL = "#dfe7f1"
+INK = colour("ink")
+BAR, BAR_EDGE = colour("bar"), colour("bar-edge")
+ACCENT = colour("accent")
+BOUND, BOUND_EDGE = colour("bound"), colour("bound-edge")
 # Slanted labels of more bars than this would touch.
 MAX_LABELS = 16
+# Letters of a label: below a bar, beside a row on a wide page and on a phone, above a stage of the budget.
+BAR_LETTERS, ROW_LETTERS, PHONE_LETTERS, STAGE_LETTERS = 15, 44, 17, 58
+# A page narrower than this many pixels is a phone's.
+PHONE_WIDTH = 480
 # Shares beyond the whole say no more than shares at its ends.
 MAX_SHARE = 1.0
-# A place in order stands before every name on an axis, so that equal names stay apart; this cuts it off again.
-NAME_ONLY = "slice(datum.label, 4)"
+# Percentages on axes and in tooltips, as the tables have them.
+PERCENT_EXPR = "replace(format(datum.value, '.2~%'), '%', ' %')"
+# Labels of an axis are told apart by their place in order; behind it come the wide and the narrow spelling.
+_BREAK, _LINE = "\x1f", "\x1e"
+LABEL_EXPR = f"split(split(slice(datum.label, 3), '{_BREAK}')[width < {PHONE_WIDTH} ? 1 : 0], '{_LINE}')"
 
 CONFIG: Spec = {
-    "background": "#ffffff",
+    "background": "transparent",
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
     "view": {"stroke": None},
+    "title": {"color": INK},
+    "legend": {"labelColor": INK, "titleColor": INK},
     "axis": {
         "labelColor": INK,
         "titleColor": INK,
         "labelFontSize": 11,
         "titleFontSize": 11,
         "titleFontWeight": "normal",
-        "gridColor": GRID,
-        "domainColor": "#9aa5b1",
-        "tickColor": "#9aa5b1",
+        "gridColor": colour("grid"),
+        "domainColor": colour("axis"),
+        "tickColor": colour("axis"),
     },
 }
 
@@ -51,150 +59,146 @@ def budget_chart(stages: Sequence[BudgetStage]) -> Spec:
     rows: list[Spec] = []
     start = 0.0
     for stage in stages:
-        end = start + stage.share
-        told = f"{stage.noise} ({stage.mechanism})"
-        rows.append(
-            {
-                "stage": stage.label,
-                "start": start,
-                "end": end,
-                "text": format_percent(stage.share),
-                "noise": told,
-            }
-        )
-        start = end
+        noise = f"{stage.noise} ({stage.mechanism})" if stage.mechanism else stage.noise
+        rows.append({"stage": stage.label, "start": start, "end": start + stage.share, "noise": noise})
+        start += stage.share
     if start < 0.9995:
-        rows.append(
-            {"stage": "not used", "start": start, "end": 1.0, "text": format_percent(1 - start), "noise": "–"}
-        )
+        rows.append({"stage": "not used", "start": start, "end": 1.0, "noise": "–"})
     for place, row in enumerate(rows):
-        row["place"] = place
-    share = {"type": "quantitative", "scale": {"domain": [0, 1]}, "title": "share of the privacy budget"}
+        share = format_percent(row["end"] - row["start"])
+        row |= {
+            "place": place,
+            "text": share,
+            "line": f"{share}  ·  {row['stage']}",
+            "short": f"{share}  ·  {cut_middle(row['stage'], STAGE_LETTERS)}",
+        }
     tooltip = [
-        {"field": "stage", "title": "for"},
+        {"field": "stage", "title": "question"},
         {"field": "text", "title": "share"},
         {"field": "noise", "title": "noise"},
     ]
     unused = "datum.stage === 'not used'"
-    return _spec(
+    return make_spec(
         f"Waterfall of the privacy budget over {len(stages)} stages.",
-        height=44 * len(rows),
-        data={"values": rows},
-        encoding={"y": {"field": "place", "type": "ordinal", "axis": None}},
-        layer=[
-            {
-                "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": SPENT_FILL, "strokeWidth": 1},
-                "encoding": {
-                    "x": {"field": "start", **share, "axis": {"format": "%", "tickCount": 5}},
-                    "x2": {"field": "end"},
-                    "fill": {"condition": {"test": unused, "value": UNSPENT_FILL}, "value": SPENT_FILL},
-                    "strokeDash": {"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
-                    "tooltip": tooltip,
+        {
+            "height": 44 * len(rows),
+            "data": {"values": rows},
+            "encoding": {"y": {"field": "place", "type": "ordinal", "axis": None}},
+            "layer": [
+                {
+                    "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": ACCENT, "strokeWidth": 1},
+                    "encoding": {
+                        "x": {
+                            "field": "start",
+                            "type": "quantitative",
+                            "scale": {"domain": [0, 1]},
+                            "title": "share of the privacy budget",
+                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 5},
+                        },
+                        "x2": {"field": "end"},
+                        "fill": {"condition": {"test": unused, "value": colour("paper")}, "value": ACCENT},
+                        "strokeDash": {"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
+                        "tooltip": tooltip,
+                    },
                 },
-            },
-            {
-                "mark": {
-                    "type": "text",
-                    "align": "left",
-                    "baseline": "middle",
-                    "dy": -10,
-                    "x": 0,
-                    "color": INK,
-                    # A phone is just wide enough for the longest of our labels in small print.
-                    "fontSize": {"expr": "width < 420 ? 10.5 : 12"},
+                {
+                    "mark": {
+                        "type": "text",
+                        "align": "left",
+                        "baseline": "middle",
+                        "dy": -10,
+                        "x": 0,
+                        "color": INK,
+                        "fontSize": {"expr": f"width < {PHONE_WIDTH} ? 10.5 : 12"},
+                    },
+                    "transform": [
+                        {"calculate": f"width < {PHONE_WIDTH} ? datum.short : datum.line", "as": "shown"}
+                    ],
+                    "encoding": {"text": {"field": "shown"}},
                 },
-                "transform": [{"calculate": "datum.text + '  ·  ' + datum.stage", "as": "line"}],
-                "encoding": {"text": {"field": "line"}},
-            },
-        ],
+            ],
+        },
     )
 
 
 def column_chart(shown: ColumnSummary) -> Spec:
     """Return one small multiple: bars of synthetic shares, diamonds of estimated ones with their intervals."""
+    names = shorten_labels([bar.label for bar in shown.bars], BAR_LETTERS)
+    places = [_order_key(place, name) for place, name in enumerate(names)]
     values = [
         {
-            "place": _order_key(place, bar.label),
+            "place": place,
             "label": bar.label,
             "synthetic": _round_digits(bar.synthetic),
             "measured": _round_digits(bar.measured),
-            "low": _round_digits(bar.measured - bar.reach),
-            "high": _round_digits(bar.measured + bar.reach),
+            "low": _round_digits(bar.measured - bar.margin),
+            "high": _round_digits(bar.measured + bar.margin),
+            "told_synthetic": format_percent(bar.synthetic),
+            "told_measured": f"{format_percent(bar.measured)} ± {format_percent_bound(bar.margin)}",
         }
-        for place, bar in enumerate(shown.bars)
+        for place, bar in zip(places, shown.bars, strict=True)
     ]
     tooltip = [
         {"field": "label", "title": shown.name},
-        {"field": "synthetic", "title": "synthetic", "format": ".2%"},
-        {"field": "measured", "title": "estimated", "format": ".2%"},
-        {"field": "low", "title": "19 of 20 from", "format": ".2%"},
-        {"field": "high", "title": "19 of 20 to", "format": ".2%"},
+        {"field": "told_synthetic", "title": "synthetic"},
+        {"field": "told_measured", "title": "estimated, 95 % margin of error"},
     ]
     scale = {"domain": [-MAX_SHARE, MAX_SHARE], "clamp": True} if is_clipped(shown) else {}
     upright = shown.kind == "categorical" and len(values) > MAX_LABELS
-    return _spec(
+    return make_spec(
         f"Shares of the values of {shown.name}: synthetic as bars, estimated with intervals.",
-        height=150,
-        data={"values": values},
-        encoding={
-            "x": {
-                "field": "place",
-                "type": "nominal",
-                "sort": None,
-                "title": None,
-                "axis": {
-                    "labelExpr": NAME_ONLY,
-                    "values": [
-                        _order_key(place, shown.bars[place].label) for place in choose_labels(shown.bars)
-                    ]
-                    if not upright
-                    else None,
-                    "labelAngle": -90 if upright else -40,
-                    "labelLimit": 84,
-                    "labelFontSize": 9 if upright else 10,
-                    "labelOverlap": False,
-                    "grid": False,
+        {
+            "height": 150,
+            "data": {"values": values},
+            "encoding": {
+                "x": {
+                    "field": "place",
+                    "type": "nominal",
+                    "sort": None,
+                    "title": None,
+                    "axis": {
+                        "labelExpr": LABEL_EXPR,
+                        "values": None if upright else [places[place] for place in choose_labels(shown.bars)],
+                        "labelAngle": -90 if upright else -40,
+                        "labelLimit": 0,
+                        "labelFontSize": 9 if upright else 10,
+                        "labelOverlap": False,
+                        "grid": False,
+                    },
                 },
+                "tooltip": tooltip,
             },
-            "tooltip": tooltip,
+            "layer": [
+                {
+                    "mark": {"type": "bar", "fill": BAR, "stroke": BAR_EDGE, "strokeWidth": 0.75},
+                    "encoding": {
+                        "y": {
+                            "field": "synthetic",
+                            "type": "quantitative",
+                            "title": None,
+                            "scale": scale,
+                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 4},
+                        }
+                    },
+                },
+                {
+                    "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
+                    "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
+                },
+                {
+                    # What lies beyond the axis is not drawn at its end, where it would look like a value.
+                    "transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}],
+                    "mark": diamond(26),
+                    "encoding": {"y": {"field": "measured", "type": "quantitative"}},
+                },
+            ],
         },
-        layer=[
-            {
-                "mark": {"type": "bar", "fill": SYNTHETIC, "stroke": SYNTHETIC_EDGE, "strokeWidth": 0.75},
-                "encoding": {
-                    "y": {
-                        "field": "synthetic",
-                        "type": "quantitative",
-                        "title": None,
-                        "scale": scale,
-                        "axis": {"format": "%", "tickCount": 4},
-                    }
-                },
-            },
-            {
-                "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
-                "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
-            },
-            {
-                # What lies beyond the axis is not drawn at its end, where it would look like a value.
-                "transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}],
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "filled": True,
-                    "size": 26,
-                    "color": INK,
-                    "opacity": 1,
-                },
-                "encoding": {"y": {"field": "measured", "type": "quantitative"}},
-            },
-        ],
     )
 
 
 def is_clipped(shown: ColumnSummary) -> bool:
-    """Say whether the noise of a column reaches beyond all of the rows, where its axis is cut."""
-    return any(abs(bar.measured) + bar.reach > MAX_SHARE for bar in shown.bars)
+    """Say whether the intervals of a column go beyond all of the rows, where its axis is cut."""
+    return any(abs(bar.measured) + bar.margin > MAX_SHARE for bar in shown.bars)
 
 
 def choose_labels(bars: Sequence[Bar]) -> list[int]:
@@ -212,97 +216,117 @@ def choose_labels(bars: Sequence[Bar]) -> list[int]:
 
 
 def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
-    """Return a row per pair: a band as far as the truth may be, a dot at its distance, a tick at noise alone.
+    """Return a row per pair: a band up to the error bound, a dot at the distance, a tick at noise alone.
 
-    A diamond is where the truth likely is.
+    A diamond is the bootstrap estimate of the error.
     """
     values = [
         {
-            "place": _order_key(place, " × ".join(pair.columns)),
-            "pair": " × ".join(pair.columns),
+            "place": place,
+            "pair": pair.name,
             "distance": _round_digits(pair.comparison.distance),
             "noise": _round_digits(pair.comparison.noise_alone),
-            "truth": _round_digits(pair.comparison.truth_within),
-            "told": format_percent(pair.comparison.distance),
-            "told_noise": format_percent(pair.comparison.noise_alone),
-            "told_truth": format_percent(pair.comparison.truth_within),
+            "bound": _round_digits(pair.comparison.error_bound),
             "likely": None if pair.comparison.likely is None else _round_digits(pair.comparison.likely),
+            "told_distance": format_percent(pair.comparison.distance),
+            "told_noise": format_percent(pair.comparison.noise_alone),
+            "told_bound": format_percent_bound(pair.comparison.error_bound),
             "told_likely": "–" if pair.comparison.likely is None else format_percent(pair.comparison.likely),
-            "reading": pair.comparison.reading,
+            "quality": pair.comparison.quality,
         }
-        for place, pair in enumerate(shown)
+        for place, pair in zip(_label_pairs(shown), shown, strict=True)
     ]
-    farthest = max(pair.comparison.truth_within for pair in shown)
+    farthest = max(pair.comparison.error_bound for pair in shown)
     tooltip = [
         {"field": "pair", "title": "pair"},
-        {"field": "told_truth", "title": "truth within"},
-        {"field": "told_likely", "title": "likely"},
-        {"field": "told", "title": "measured to synthetic"},
-        {"field": "told_noise", "title": "noise alone"},
-        {"field": "reading", "title": "reading"},
+        {"field": "told_bound", "title": "error bound"},
+        {"field": "told_likely", "title": "bootstrap estimate"},
+        {"field": "told_distance", "title": "distance from noisy counts"},
+        {"field": "told_noise", "title": "expected from noise alone"},
+        {"field": "quality", "title": "quality"},
     ]
-    return _spec(
-        f"How far measured and synthetic shares are apart for {len(shown)} pairs, beside noise alone.",
-        height=30 * len(values),
-        data={"values": values},
-        encoding={
-            "y": {
-                "field": "place",
-                "type": "nominal",
-                "sort": None,
-                "title": None,
-                "axis": {
-                    # On a phone a pair takes two lines, one for each column.
-                    "labelExpr": f"width < 480 ? split({NAME_ONLY}, ' × ') : {NAME_ONLY}",
-                    "labelOffset": {"expr": "width < 480 ? -6 : 0"},
-                    "labelLimit": 300,
-                    "ticks": False,
-                    "domain": False,
-                    "labelPadding": 8,
-                    "grid": False,
-                },
-            },
-            "tooltip": tooltip,
-        },
-        layer=[
-            {
-                "mark": {"type": "bar", "color": ERROR_BOUND_FILL, "height": 18},
-                "encoding": {
-                    "x": {
-                        "field": "truth",
-                        "type": "quantitative",
-                        "title": "share of rows that would have to change",
-                        "scale": {"domain": [0, min(MAX_SHARE, 1.05 * farthest)], "clamp": True},
-                        "axis": {"format": ".1~%", "tickCount": 4},
+    return make_spec(
+        f"Error bounds of {len(shown)} pairs, beside their distances from noisy counts and those of noise alone.",
+        {
+            "height": 30 * len(values),
+            "data": {"values": values},
+            "encoding": {"y": row_axis(lines=2), "tooltip": tooltip},
+            "layer": [
+                {
+                    "mark": {
+                        "type": "bar",
+                        "color": BOUND,
+                        "height": 18,
+                        "stroke": BOUND_EDGE,
+                        "strokeWidth": 0.75,
+                    },
+                    "encoding": {
+                        "x": {
+                            "field": "bound",
+                            "type": "quantitative",
+                            "title": "total variation, share of rows",
+                            "scale": {"domain": [0, min(MAX_SHARE, 1.05 * farthest)], "clamp": True},
+                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 4},
+                        },
                     },
                 },
-            },
-            {
-                "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 18},
-                "encoding": {"x": {"field": "noise", "type": "quantitative"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 70, "color": SPENT_FILL, "opacity": 1},
-                "encoding": {"x": {"field": "distance", "type": "quantitative"}},
-            },
-            {
-                "transform": [{"filter": "datum.likely !== null"}],
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "filled": False,
-                    "size": 90,
-                    "color": INK,
-                    "opacity": 1,
+                {
+                    "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 18},
+                    "encoding": {"x": {"field": "noise", "type": "quantitative"}},
                 },
-                "encoding": {"x": {"field": "likely", "type": "quantitative"}},
-            },
-        ],
+                {
+                    "mark": {"type": "point", "filled": True, "size": 70, "color": ACCENT, "opacity": 1},
+                    "encoding": {"x": {"field": "distance", "type": "quantitative"}},
+                },
+                {
+                    "transform": [{"filter": "datum.likely !== null"}],
+                    "mark": {**diamond(90), "filled": False},
+                    "encoding": {"x": {"field": "likely", "type": "quantitative"}},
+                },
+            ],
+        },
     )
 
 
-def _spec(description: str, **parts: Any) -> Spec:
-    return make_spec(description, parts)
+def diamond(size: int) -> Spec:
+    """Return the mark of an estimate."""
+    return {"type": "point", "shape": "diamond", "filled": True, "size": size, "color": INK, "opacity": 1}
+
+
+def row_axis(*, lines: int = 1) -> Spec:
+    """Return the vertical axis of a chart with a named row for each value, which takes so many lines on a phone."""
+    return {
+        "field": "place",
+        "type": "nominal",
+        "sort": None,
+        "title": None,
+        "axis": {
+            "labelExpr": LABEL_EXPR,
+            "labelLimit": 0,
+            "labelOffset": {"expr": f"width < {PHONE_WIDTH} ? {6 - 6 * lines} : 0"},
+            "ticks": False,
+            "domain": False,
+            "labelPadding": 8,
+            "grid": False,
+        },
+    }
+
+
+def label_rows(names: Sequence[str]) -> list[str]:
+    """Return the values of `row_axis`: every name cut to a wide and to a narrow page, in their order."""
+    wide, narrow = shorten_labels(names, ROW_LETTERS), shorten_labels(names, PHONE_LETTERS)
+    return [_order_key(place, *both) for place, both in enumerate(zip(wide, narrow, strict=True))]
+
+
+def _label_pairs(pairs: Sequence[PairSummary]) -> list[str]:
+    """Return the values of `row_axis` for pairs: on a phone each column has its own line."""
+    wide = shorten_labels([pair.name for pair in pairs], ROW_LETTERS)
+    names = sorted({name for pair in pairs for name in pair.columns})
+    narrow = dict(zip(names, shorten_labels(names, PHONE_LETTERS), strict=True))
+    return [
+        _order_key(place, name, f" ×{_LINE}".join(narrow[column] for column in pair.columns))
+        for place, (name, pair) in enumerate(zip(wide, pairs, strict=True))
+    ]
 
 
 def make_spec(description: str, parts: Spec) -> Spec:
@@ -316,8 +340,8 @@ def make_spec(description: str, parts: Spec) -> Spec:
     }
 
 
-def _order_key(place: int, name: str) -> str:
-    return f"{place:03d} {name}"
+def _order_key(place: int, wide: str, narrow: str | None = None) -> str:
+    return f"{place:03d}{wide}{_BREAK}{wide if narrow is None else narrow}"
 
 
 def _round_digits(share: float) -> float:

@@ -1,4 +1,4 @@
-"""Noisy counts against synthetic counts, and how far apart noise alone would put them."""
+"""Noisy counts against synthetic counts, and the distance that noise alone would put between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +18,28 @@ from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialC
 from populace.release.statement.domain_fit import find_out_of_domain
 
 CodeColumns = Mapping[str, npt.NDArray[Any]]
-Shares = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """A law of noise in units of its standard deviation: its mean absolute value, 95 % reach and fourth moment."""
+    """A noise distribution in units of its standard deviation: mean absolute value and fourth moment."""
 
     mean: float
-    reach: float
     fourth: float
 
 
-GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), reach=1.96, fourth=3.0)
-LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), reach=math.log(20) * math.sqrt(1 / 2), fourth=6.0)
+GAUSSIAN = NoiseShape(mean=math.sqrt(2 / math.pi), fourth=3.0)
+LAPLACE = NoiseShape(mean=math.sqrt(1 / 2), fourth=6.0)
 
 
 class Quality(StrEnum):
-    """How far the truth may be, in a word or two."""
+    """The class of an error bound, in a word or two."""
 
     CLOSE = "close"
     ROUGH = "rough"
     WEAK = "weak"
-    LOST = "lost in noise"
-    FAR = "far off"
+    LOST = "dominated by noise"
+    FAR = "poor fit"
     OUTSIDE = "outside its domain"
 
 
@@ -57,38 +55,42 @@ class Comparison:
 
     `distance` is the total variation between noisy and synthetic shares, half the sum of absolute differences;
     `noise_alone` is its expectation if the synthetic rows were the real ones. `beyond_noise` says that noise and the
-    drawing of a finite number of rows do not suffice to explain the distance: the model misses something. `likely` is
-    how far the truth probably is, where that could be rehearsed. `outside` says that many rows lie outside the domain
-    of one of the columns: the shares may agree, and yet say little about the real values.
+    drawing of a finite number of rows do not suffice to explain the distance: the model does not fit. `likely` is the
+    bootstrap estimate of the error, where there is one. `outside` says that many rows lie outside the domain of one of
+    the columns: the shares may agree, and yet say little about the real values.
     """
 
     distance: float
     noise_alone: float
     beyond_noise: bool
-    deviation: float
     likely: float | None = None
     outside: bool = False
 
+    derived: ClassVar = ("error_bound", "quality")
+
     @property
-    def truth_within(self) -> float:
-        """About how far the synthetic shares may be from the real ones, by the triangle inequality."""
+    def error_bound(self) -> float:
+        """A bound on the total variation between synthetic and real shares, by the triangle inequality.
+
+        It holds on average over the noise.
+        """
         return self.distance + self.noise_alone
 
     def with_likely(self, error: float | None) -> Comparison:
-        """Return the same with a rehearsed error; there is none where noise, or the model, hides the table."""
-        hidden = self.reading in (Quality.LOST, Quality.FAR)
-        return self if error is None or hidden else replace(self, likely=min(error, self.truth_within))
+        """Return the same with a bootstrap estimate; there is none where noise, or the model, hides the table."""
+        hidden = self.quality in (Quality.LOST, Quality.FAR)
+        return self if error is None or hidden else replace(self, likely=min(error, self.error_bound))
 
     @property
-    def reading(self) -> Quality:
-        """The truth within, in a word."""
-        for start, reading in (
+    def quality(self) -> Quality:
+        """The class of the error bound."""
+        for start, quality in (
             (MIN_ROUGH_ERROR, Quality.CLOSE),
             (MIN_WEAK_ERROR, Quality.ROUGH),
             (MIN_LOST_ERROR, Quality.WEAK),
         ):
-            if self.truth_within < start:
-                return Quality.OUTSIDE if self.outside else reading
+            if self.error_bound < start:
+                return Quality.OUTSIDE if self.outside else quality
         return Quality.FAR if self.beyond_noise else Quality.LOST
 
 
@@ -108,7 +110,6 @@ def compare_marginal(item: Measurement, *, synthetic: Counts, total: float, shap
         distance=distance,
         noise_alone=noise_alone,
         beyond_noise=distance > noise_alone + 3 * spread + drawing,
-        deviation=math.sqrt(item.variance),
     )
 
 
@@ -143,9 +144,9 @@ def compare_all(
 
 
 def can_lose_most_tables(measurements: Measurements, *, total: float, rows: int) -> bool:
-    """Say whether more than half of what would be compared could read as lost, whatever the synthetic rows are.
+    """Say whether more than half of what would be compared could be dominated by noise, whatever the rows are.
 
-    A table that is lost is `MIN_LOST_ERROR` away or more, and no farther than noise and drawing explain; what
+    Such a table is `MIN_LOST_ERROR` away or more, and no farther than noise and drawing explain; what
     drawing can do
     is most where all cells are equal.
     """
@@ -168,7 +169,7 @@ def _comparable_items(measurements: Measurements) -> list[Measurement]:
 
 
 def find_noise_shape(measurements: Measurements) -> NoiseShape:
-    """Return the law of noise in a run's counts."""
+    """Return the shape of the noise in a run's counts."""
     laws = (charged.spend.mechanism for charged in measurements.record.spends)
     return (
         LAPLACE

@@ -1,29 +1,28 @@
-"""The report of a release of estimates: what was found, how sure it is, and where its error comes from."""
+"""The report of a release of estimates: the numbers, their errors, and where these come from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from populace.core.number_format import format_percent
-from populace.release.estimates_bundle import Estimates
+from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
-from populace.release.report.html_templates import embed_json, make_environment
-from populace.release.report.vega_scripts import load_scripts
+from populace.release.report.html_templates import render_page
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
+from populace.survey.design.design import Design
 from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Query, Statistic
+from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
 
-ESTIMATES_REPORT_FORMAT = "populace report of estimates 1"
+ESTIMATES_REPORT_FORMAT = "populace report of estimates 2"
 # More intervals than these are not drawn at once.
 MAX_INTERVALS_DRAWN = 60
 # More stages than these are told in the table alone.
@@ -65,6 +64,11 @@ class QueryEstimates:
         return dict(zip(notes, NOTE_MARKS, strict=False))
 
     @property
+    def headline(self) -> EstimateLine | None:
+        """The estimate of a query that has one alone."""
+        return self.lines[0] if len(self.lines) == 1 and self.lines[0].estimate is not None else None
+
+    @property
     def drawn(self) -> tuple[EstimateLine, ...]:
         """The estimates that have an interval to draw."""
         return tuple(line for line in self.lines if line.low is not None and line.high is not None)[
@@ -89,64 +93,62 @@ class EstimatesDocument:
         """The number of estimates."""
         return sum(len(answer.lines) for answer in self.answers)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the document as plain JSON values, floats to six significant digits."""
-        return {part.name: _to_plain(getattr(self, part.name)) for part in fields(self)}
 
+def build_estimates_report(
+    statement: Statement,
+    *,
+    plan: QueryPlan,
+    rows: Sequence[Estimate],
+    people: tuple[float, float] | None,
+) -> EstimatesDocument:
+    """Return the report of a release of estimates: their statement, what was asked and answered.
 
-def build_estimates_report(found: Estimates) -> EstimatesDocument:
-    """Return the report of a release of estimates."""
-    statement = found.statement
-    rows: dict[str, list[Estimate]] = {query.name: [] for query in found.queries}
-    for row in found.rows:
-        rows[row.query].append(row)
-    answers = tuple(_summarize_query(query, rows[query.name], schema=found.schema) for query in found.queries)
+    `people` is the estimated size of the population and the standard deviation of its noise, where a query gives it.
+    """
+    design, queries = plan.design, plan.queries
+    found: dict[str, list[Estimate]] = {query.name: [] for query in queries}
+    for row in rows:
+        found[row.query].append(row)
+    answers = tuple(_summarize_query(query, found[query.name], schema=design.schema) for query in queries)
+    asked = {row.query for row in rows if row.note != PUBLIC_TOTAL}
     return EstimatesDocument(
         format=ESTIMATES_REPORT_FORMAT,
         promise=describe_guarantee(statement),
         summary=(
             *_summarize([line for answer in answers for line in answer.lines]),
-            *_describe_population(found),
+            *_describe_population(people, design=design),
         ),
         statement=statement,
-        design=_describe_design(found),
+        design=_describe_design(design),
         answers=answers,
-        stages=_budget_stages(found),
+        stages=_budget_stages(statement, plan=plan, asked=asked),
     )
 
 
 def render_estimates_report(document: EstimatesDocument) -> str:
-    """Return the report as one HTML file that opens offline. The same document gives the same bytes."""
+    """Return the report of estimates as HTML."""
     specs = {
         f"query-{place}": interval_chart(answer)
         for place, answer in enumerate(document.answers, start=1)
         if answer.drawn
     }
     specs["budget"] = charts.budget_chart(document.stages[:MAX_STAGES_DRAWN])
-    page = make_environment({"told": format_with_error, "percent": format_percent}).get_template(
-        "estimates.html"
-    )
-    return page.render(
-        document=document,
-        statement=document.statement,
-        specs_json=embed_json(specs),
-        document_json=embed_json(document.to_json()),
-        script=load_scripts(),
-        most_drawn=MAX_INTERVALS_DRAWN,
-    )
+    return render_page("estimates.html", document, charts=specs, more={"max_drawn": MAX_INTERVALS_DRAWN})
 
 
 def interval_chart(answer: QueryEstimates) -> charts.Spec:
-    """Return a row for each estimate: a band for its interval, a darker one for sampling alone, and a dot."""
+    """Return a row for each estimate: a band for its interval, a darker one for sampling alone, and a diamond."""
     values = []
-    for place, line in enumerate(answer.drawn):
+    for place, line in zip(
+        charts.label_rows([line.group for line in answer.drawn]), answer.drawn, strict=True
+    ):
         if line.estimate is None or line.low is None or line.high is None:
             continue
-        # Where noise hides the sampling error, nobody knows what the interval would be without it.
+        # Where the sampling variance is not estimable, nobody knows what the interval would be without noise.
         share = 0.0 if line.note == VARIANCE_NOT_ESTIMABLE else math.sqrt(line.parts[0] + line.parts[1])
         values.append(
             {
-                "place": f"{place:03d} {line.group}",
+                "place": place,
                 "group": line.group,
                 "estimate": _round_digits(line.estimate),
                 "low": _round_digits(line.low),
@@ -160,82 +162,43 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
     tooltip = [
         {"field": "group", "title": answer.name},
         {"field": "told", "title": "estimate"},
-        {"field": "interval", "title": "interval, about 95 %"},
+        {"field": "interval", "title": "95 % confidence interval"},
     ]
-    parts: charts.Spec = {
-        "height": 26 * len(values) + 6,
-        "data": {"values": values},
-        "encoding": {
-            "y": {
-                "field": "place",
-                "type": "nominal",
-                "sort": None,
-                "title": None,
-                "axis": {
-                    "labelExpr": charts.NAME_ONLY,
-                    "labelLimit": {"expr": "width < 420 ? 110 : 260"},
-                    "ticks": False,
-                    "domain": False,
-                    "labelPadding": 8,
-                    "grid": False,
-                },
-            },
-            "tooltip": tooltip,
-        },
-        "layer": [
-            {
-                "mark": {
-                    "type": "bar",
-                    "color": charts.ERROR_BOUND_FILL,
-                    "height": 14,
-                    "stroke": "#b8c6d8",
-                    "strokeWidth": 0.75,
-                },
-                "encoding": {
-                    "x": {
-                        "field": "low",
-                        "type": "quantitative",
-                        "title": answer.unit or None,
-                        "scale": {"zero": False, "nice": True},
-                        "axis": {"tickCount": 6, "labelExpr": THOUSANDS_EXPR},
+    band = {"color": charts.BOUND, "height": 14, "stroke": charts.BOUND_EDGE, "strokeWidth": 0.75}
+    return charts.make_spec(
+        f"Estimates of {answer.name} with their confidence intervals.",
+        {
+            "height": 26 * len(values) + 6,
+            "data": {"values": values},
+            "encoding": {"y": charts.row_axis(), "tooltip": tooltip},
+            "layer": [
+                {
+                    "mark": {"type": "bar", **band},
+                    "encoding": {
+                        "x": {
+                            "field": "low",
+                            "type": "quantitative",
+                            "title": answer.unit or None,
+                            "scale": {"zero": False, "nice": True},
+                            "axis": {
+                                "tickCount": {"expr": "width < 480 ? 3 : 6"},
+                                "labelExpr": THOUSANDS_EXPR,
+                            },
+                        },
+                        "x2": {"field": "high"},
                     },
-                    "x2": {"field": "high"},
                 },
-            },
-            {
-                "mark": {"type": "bar", "color": charts.SYNTHETIC, "height": 8},
-                "encoding": {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}},
-            },
-            {
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "filled": True,
-                    "size": 46,
-                    "color": charts.INK,
-                    "opacity": 1,
+                {
+                    "mark": {"type": "bar", "color": charts.BAR, "height": 8},
+                    "encoding": {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}},
                 },
-                "encoding": {"x": {"field": "estimate", "type": "quantitative"}},
-            },
-        ],
-    }
-    return charts.make_spec(f"Estimates of {answer.name} with their intervals.", parts)
-
-
-def format_with_error(value: float | None, error: float | None) -> str:
-    """Return a number to as many digits as its error leaves it, two of the error, thousands apart.
-
-    >>> format_with_error(1234.5678, 0.123).split(), format_with_error(28734.2, 310.0).split()
-    (['1', '234.57'], ['28', '730'])
-    >>> format_with_error(None, None)
-    '–'
-    """
-    if value is None:
-        return "–"
-    places = 2 if not error else 1 - math.floor(math.log10(error))
-    rounded = round(value, max(places, -12))
-    shown = f"{rounded:,.{max(0, min(places, 8))}f}"
-    return shown.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "\N{MINUS SIGN}")
+                {
+                    "mark": charts.diamond(46),
+                    "encoding": {"x": {"field": "estimate", "type": "quantitative"}},
+                },
+            ],
+        },
+    )
 
 
 def _summarize_query(query: Query, rows: Sequence[Estimate], *, schema: Schema) -> QueryEstimates:
@@ -278,92 +241,71 @@ def _label_group(name: str, value: str, *, schema: Schema) -> str:
 
 
 def _summarize(lines: Sequence[EstimateLine]) -> tuple[str, ...]:
-    """Return how sure the estimates are in all, and where their errors come from."""
+    """Return how precise the estimates are in all, and where their errors come from."""
     known = [line for line in lines if line.estimate is not None]
-    lost = len(lines) - len(known)
-    sampled = [line for line in known if line.sampling is not None]
+    suppressed = len(lines) - len(known)
+    sampled = [line for line in known if line.sampling is not None and line.note != VARIANCE_NOT_ESTIMABLE]
+    hidden = sum(line.sampling is not None for line in known) - len(sampled)
     found = []
-    unknown = [line for line in sampled if line.note == VARIANCE_NOT_ESTIMABLE]
-    sampled = [line for line in sampled if line.note != VARIANCE_NOT_ESTIMABLE]
     if sampled:
         less = sum(line.parts[2] <= 0.5 for line in sampled)
-        clear = " whose sampling error stands out of the noise" if unknown else ""
+        which = " whose sampling variance is estimable" if hidden else ""
         found.append(
-            f"Of {len(sampled)} estimates about the population{clear}, {less} {'has' if less == 1 else 'have'} a "
-            "smaller error from the privacy noise than from sampling and missing answers, "
-            f"{len(sampled) - less} a larger one."
+            f"Of {len(sampled)} population estimates{which}, {less} {'has' if less == 1 else 'have'} a privacy error "
+            f"below the error of sampling and imputation, {len(sampled) - less} a larger one."
         )
-        widest = max(line.parts[2] for line in sampled)
-        typical = sorted(line.parts[2] for line in sampled)[len(sampled) // 2]
+        shares = sorted(line.parts[2] for line in sampled)
         found.append(
-            f"Noise makes the typical standard error {_inflation(typical)} what it would be without "
-            "protection, and the "
-            f"worst {_inflation(widest)}."
+            f"Privacy noise multiplies the standard error by {_inflation(shares[len(shares) // 2])} at the median, and "
+            f"by {_inflation(shares[-1])} at most."
         )
-    if lost:
+    if suppressed:
+        found.append(f"{suppressed} suppressed: indistinguishable from noise.")
+    if hidden:
         found.append(
-            f"{lost} {'is' if lost == 1 else 'are'} too small a group to say anything beside the noise."
-        )
-    if unknown:
-        found.append(
-            f"Of {len(unknown)}, noise hides the sampling error itself. Their intervals are wide enough for whatever "
-            "it can hide: they hold the truth about 95 % of the time or more often, and would be shorter without "
-            "protection, by how much nobody can tell."
+            f"For {hidden}, the sampling variance is not estimable at this ε. Their intervals are conservative: they "
+            "cover the truth about 95 % of the time or more often."
         )
     return tuple(found) or ("All numbers are of the sample itself.",)
 
 
-def _describe_population(found: Estimates) -> list[str]:
-    """Return whom the rows stand for, beside what the design says: weights that are off show here first."""
-    counted = found.people
-    if counted is None:
+def _describe_population(people: tuple[float, float] | None, *, design: Design) -> list[str]:
+    """Return the size of the population that the weights add up to, beside that of the design: an early check."""
+    if people is None:
         return []
-    people, error = (format_with_error(each, counted[1]) for each in counted)
-    known = found.design.population
-    beside = (
-        ""
-        if known is None
-        else f"; the design says {format_with_error(float(known), None).removesuffix('.00')}"
-    )
-    return [
-        f"The rows that answered stand for about {people} of the population (± {error} by noise){beside}."
-    ]
+    total, error = (format_with_error(each, people[1]) for each in people)
+    known = design.population
+    beside = "" if known is None else f"; the design declares {format_number(float(known))}"
+    return [f"The respondents represent about {total} of the population (± {error}, privacy noise){beside}."]
 
 
 def _inflation(share: float) -> str:
-    return f"{1 / math.sqrt(1 - share):.2f} times" if share < 0.999999 else "many times"
+    return f"{1 / math.sqrt(1 - share):.2f}" if share < 0.999999 else "far more"
 
 
-def _describe_design(found: Estimates) -> str:
-    design = found.design
+def _describe_design(design: Design) -> str:
     if design.replicates is not None:
         return f"{len(design.replicates.columns)} replicate weights"
     strata = "" if design.strata is None else f"{len(design.strata_values)} strata"
-    psus = f"{len(design.psu_list)} psus" if design.clustered else "rows"
-    return f"{psus} in {strata}" if strata else f"{psus} drawn directly" if psus == "rows" else psus
+    units = f"{len(design.psu_list)} PSUs" if design.clustered else "rows"
+    return f"{units} in {strata}" if strata else f"{units} drawn directly" if units == "rows" else units
 
 
-def _budget_stages(found: Estimates) -> tuple[BudgetStage, ...]:
+def _budget_stages(statement: Statement, *, plan: QueryPlan, asked: set[str]) -> tuple[BudgetStage, ...]:
     """Return what each query took, where it can be told apart for the estimate and for its sampling error."""
-    plan = found.plan.sums
-    questions = {} if plan is None else {question.query.name: question for question in plan.questions}
-    used = found.statement["used"]["share"]
+    questions = {} if plan.sums is None else {each.query.name: each for each in plan.sums.questions}
+    every = zip(plan.queries, plan.queries.shares, strict=True)
+    shares = {query: share for query, share in every if query.name in asked}
     stages = []
-    asked = {row.query for row in found.rows if row.note != PUBLIC_TOTAL}
-    shares = {
-        query: share
-        for query, share in zip(found.queries, found.queries.shares, strict=True)
-        if query.name in asked
-    }
     for query, share in shares.items():
         uses = _split_by_use(questions[query.name]) if query.name in questions else {"": Fraction(1)}
         for use, part in uses.items():
             stages.append(
                 BudgetStage(
                     label=f"{query.name}: {use}" if use else query.name,
-                    noise="see estimates.json",
-                    mechanism="all laws are there",
-                    share=float(part * share / sum(shares.values())) * used,
+                    noise="every sum with its noise distribution: estimates.json",
+                    mechanism="",
+                    share=float(part * share / sum(shares.values())) * statement["used"]["share"],
                 )
             )
     return tuple(stages)
@@ -379,13 +321,3 @@ def _split_by_use(question: SumQuestion) -> dict[str, Fraction]:
 
 def _round_digits(value: float) -> float:
     return float(f"{value:.6g}")
-
-
-def _to_plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: _to_plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, dict):
-        return value  # the statement: its numbers are promises and stay as they are
-    if isinstance(value, list | tuple):
-        return [_to_plain(inner) for inner in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value

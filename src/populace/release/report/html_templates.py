@@ -1,17 +1,40 @@
-"""What every page shares: templates, and JSON that a page may hold."""
+"""What every page shares: templates, the formats of numbers, and JSON that a page may hold."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from populace.core.number_format import (
+    format_exact,
+    format_number,
+    format_percent,
+    format_percent_bound,
+    format_with_error,
+)
+from populace.release.report.palette import DARK, LIGHT
+from populace.release.report.vega_scripts import load_scripts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+FORMATS: Mapping[str, Callable[..., str]] = {
+    "number": format_number,
+    "percent": format_percent,
+    "bound": format_percent_bound,
+    "with_error": format_with_error,
+    "exact": format_exact,
+    "unbroken": lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%"),
+}
 
-def make_environment(filters: Mapping[str, Callable[..., Any]]) -> Environment:
-    """Return the templates of this package, with filters by their names."""
+
+@cache
+def load_templates() -> Environment:
+    """Return the templates of all pages; the formats of numbers are filters, and `palette` has the colours."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -21,19 +44,43 @@ def make_environment(filters: Mapping[str, Callable[..., Any]]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update({"number": format_number, **filters})
+    made.filters.update(FORMATS, ceiling=math.ceil)
+    made.globals["palette"] = {"light": LIGHT, "dark": DARK}
     return made
 
 
-def format_number(value: float) -> str:
-    """Return a number for reading: three significant digits, thousands apart.
+def render_page(template: str, document: Any, *, charts: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+    """Return a report as one HTML file that opens offline. The same document gives the same bytes.
 
-    >>> format_number(12345.6).split(), format_number(0.01234), format_number(7.0)
-    (['12', '346'], '0.0123', '7')
+    The scripts come from the installed vl-convert package; nothing is fetched, then or when it is read.
     """
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return f"{value:.3g}"
+    return (
+        load_templates()
+        .get_template(template)
+        .render(
+            document=document,
+            statement=document.statement,
+            specs_json=embed_json(charts),
+            document_json=embed_json(to_plain(document)),
+            script=load_scripts(),
+            **more,
+        )
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Return a document as plain JSON values, floats to six significant digits.
+
+    A dataclass may name properties that belong to it as `derived`.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [*(part.name for part in fields(value)), *getattr(value, "derived", ())]
+        return {name: to_plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return value  # the statement: its numbers are promises and stay as they are
+    if isinstance(value, list | tuple):
+        return [to_plain(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def embed_json(value: Any) -> str:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
 
+from populace.core.number_format import format_exact
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.accounting.privacy_loss import Currency, cap
 from populace.privacy.accounting.spend_record import SpendRecord
@@ -232,16 +233,6 @@ def round_down_to_float(value: Fraction) -> float:
     while Fraction(repr(number)) > value:
         number = math.nextafter(number, 0.0)
     return number
-
-
-def format_exact(value: Fraction) -> str:
-    """Return a number exactly: as a decimal where a short one exists, else as a fraction.
-
-    >>> format_exact(Fraction("0.1")), format_exact(Fraction("1e-9")), format_exact(Fraction(1, 3))
-    ('0.1', '1e-9', '1/3')
-    """
-    short = f"{float(value):.12g}".replace("e-0", "e-")
-    return short if Fraction(short) == value else str(value)
 
 
 def describe_guarantee(statement: Statement) -> str:

@@ -8,10 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from populace.core.errors import PopulaceError, ReleaseError, ResourceError
+from populace.core.errors import PopulaceError, ResourceError
 from populace.core.untrusted_files import altered_error, check_regular, is_out_of_memory, out_of_memory_error
-from populace.core.untrusted_files import read_json as read_any_json
-from populace.core.untrusted_files import read_text as read_any_text
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.manifest import MANIFEST_FILE, Manifest
 
@@ -116,34 +114,16 @@ def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], some
         (listed - set(always) - set(sometimes), "has no place in a release"),
     ):
         if names:
-            raise altered_release(
+            raise altered_error(
                 f"{min(names)!a} {what}" if not min(names).isprintable() else f"{min(names)} {what}"
             )
     for name in sorted(present):
         check_regular(folder / name)
 
 
-def read_release_json(path: Path, *, inner: str) -> tuple[Any, Any]:
-    """Return a JSON file that holds an object, and the part of it that everything else hangs on."""
-    told = read_any_json(path)
-    if not isinstance(told, dict) or inner not in told:
-        raise altered_release(f"{path.name} lacks “{inner}”")
-    return told, told[inner]
-
-
-def read_release_text(path: Path) -> str:
-    """Return a text file of a release; carriage returns inside quotes stay what they are."""
-    return read_any_text(path)
-
-
 def check_budget(record: RunRecord) -> str:
     """Refuse a run that is not closed, or that booked something too cheaply."""
     record.check()
     if not record.finished:
-        raise altered_release("the run was not closed: it could still spend")
+        raise altered_error("the run was not closed: it could still spend")
     return f"{len(record.spends)} spends come to {float(record.used / record.cap):.1%} of the budget"
-
-
-def altered_release(message: str) -> ReleaseError:
-    """Return the refusal of a folder that is not as it was written."""
-    return altered_error(message)

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from populace.core.untrusted_files import same_json
+from populace.core.untrusted_files import altered_error, read_object, read_text, same_json
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.bundle import Release
-from populace.release.codebook import build_codebook
-from populace.release.folder.release_booking import check_booked
+from populace.release.bundle import Release, state_release
 from populace.release.manifest import (
     OPTIONAL_FILES,
     REQUIRED_ESTIMATE_FILES,
@@ -30,28 +28,24 @@ from populace.release.manifest import (
     TABLE_FILES,
     Manifest,
     digest_file,
-    dump_json,
     link_parents,
     list_table_files,
     write_synth_command,
 )
-from populace.release.row_selection import MAX_IMPLICATES, RowCountOrigin, expected_row_count
+from populace.release.release_files import write_statement_texts
+from populace.release.row_selection import MAX_IMPLICATES, RowCountOrigin
 from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import Statement, compute_statement
-from populace.release.statement.statement_markdown import render_markdown
+from populace.release.statement.statement import Statement
 from populace.release.table_files import write_table
 from populace.release.verify.checks import (
     CheckOutcome,
     CheckResult,
     Verdict,
-    altered_release,
     check_budget,
     check_files,
-    read_release_json,
-    read_release_text,
     run_check,
 )
-from populace.release.verify.compare_wording import check_markdown, find_difference, is_same_codebook
+from populace.release.verify.verify_booking import check_booked
 from populace.release.verify.verify_bytes import REPORT_FILE, check_report, check_rewritten, skip_report
 from populace.release.verify.verify_intervals import check_intervals, read_intervals
 from populace.release.verify.verify_rows import (
@@ -63,6 +57,7 @@ from populace.release.verify.verify_rows import (
     skip_redrawing,
 )
 from populace.release.verify.verify_spends import check_domains_paid, check_measurements_paid
+from populace.release.verify.verify_statement import check_codebook, check_noise, check_statement
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -116,14 +111,14 @@ def _check_contents(
     parts, rows = loaded[0], _SyntheticTables(folder=folder, manifest=manifest, parts=loaded[0])
     report = REPORT_FILE in manifest.files
     checks = [
-        run_check("real noise", lambda: _check_noise(manifest, parts)),
-        run_check("parents", lambda: _check_parents(manifest, parts)),
-        run_check("statement", lambda: _check_statement(manifest, parts)),
+        run_check("real noise", parts.check_noise),
+        run_check("parents", parts.check_parents),
+        run_check("statement", parts.check_statement),
         run_check("budget", lambda: check_budget(parts.record)),
         run_check("measurements", lambda: check_measurements_paid(parts.measurements)),
         run_check("intervals", lambda: check_intervals(folder, measurements=parts.measurements)),
         run_check("domains", lambda: check_domains_paid(parts.schema, record=parts.record)),
-        run_check("codebook", lambda: _check_codebook(manifest, parts)),
+        run_check("codebook", parts.check_codebook),
         run_check("rows", rows.check),
     ]
     if all(check.passed for check in checks):
@@ -139,6 +134,8 @@ def _check_contents(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _ReleaseParts:
+    """The files of a folder but its tables, and what should be in them."""
+
     manifest: Manifest
     statement: Statement
     page: str
@@ -151,19 +148,14 @@ class _ReleaseParts:
     @cached_property
     def expected(self) -> Statement:
         """The statement that follows from the record."""
-        rows, selection = self.statement["total"]["rows"], self.manifest.selection
-        return compute_statement(
+        return state_release(
             self.record,
             schema=self.schema,
             answers=MeasuredContent.of(self.measurements),
-            rows=rows,
-            rows_from=RowCountOrigin.of(
-                self.schema,
-                asked=self.manifest.rows_asked,
-                some=selection is not None,
-                cut=0 < rows < expected_row_count(self.schema, self.model.total, selection=selection),
-            ),
-            selection=selection,
+            total=self.model.total,
+            rows=self.statement["total"]["rows"],
+            rows_asked=self.manifest.rows_asked,
+            selection=self.manifest.selection,
             implicates=self.manifest.implicates,
             form=self.manifest.number,
         )
@@ -171,26 +163,24 @@ class _ReleaseParts:
     @cached_property
     def texts(self) -> dict[str, str]:
         """The texts that follow from the record, as they are written."""
-        measured = [item.marginal for item in self.measurements.items]
-        version = self.manifest.versions["populace"]
-        book = build_codebook(self.schema, statement=self.expected, form=self.manifest.number)
-        return {
-            "statement.json": dump_json(self.expected),
-            "statement.md": render_markdown(self.expected, measured=measured, version=version),
-            "codebook.json": dump_json(book),
-        }
+        return write_statement_texts(
+            self.expected,
+            schema=self.schema,
+            measured=[item.marginal for item in self.measurements.items],
+            version=self.manifest.versions["populace"],
+        )
 
     @classmethod
     def load(cls, folder: Path, manifest: Manifest) -> _ReleaseParts:
-        statement, record = read_release_json(folder / "statement.json", inner="record")
-        book, text = read_release_json(folder / "codebook.json", inner="schema")
+        statement, record = read_object(folder / "statement.json", inner="record")
+        book, text = read_object(folder / "codebook.json", inner="schema")
         total = statement.get("total")
         if not isinstance(total, dict) or not isinstance(total.get("rows"), int) or not isinstance(text, str):
-            raise altered_release("statement.json or codebook.json is not one that populace writes")
+            raise altered_error("statement.json or codebook.json is not one that populace writes")
         found = cls(
             manifest=manifest,
             statement=statement,
-            page=read_release_text(folder / "statement.md"),
+            page=read_text(folder / "statement.md"),
             codebook=book,
             schema=Schema.parse(text, released=True),
             record=RunRecord.from_json(record),
@@ -198,13 +188,65 @@ class _ReleaseParts:
             model=Model.read_files(folder),
         )
         # Written again, they must be what they are: nothing more, nothing less, and no number spelt as something else.
-        model = {"gradual": False, **read_release_json(folder / "model.json", inner="total")[0]}
-        measured = read_release_json(folder / "measurements.json", inner="schema")[0]
+        model = {"gradual": False, **read_object(folder / "model.json", inner="total")[0]}
+        measured = read_object(folder / "measurements.json", inner="schema")[0]
         if not same_json(model, found.model.to_json()):
-            raise altered_release("model.json is not one that populace writes")
+            raise altered_error("model.json is not one that populace writes")
         if not same_json({**measured, "schema": ""}, {**found.measurements.to_json(), "schema": ""}):
-            raise altered_release("measurements.json is not one that populace writes")
+            raise altered_error("measurements.json is not one that populace writes")
         return found
+
+    def check_noise(self) -> str:
+        stamps = (self.manifest.stamp, self.statement.get("stamp"), self.codebook.get("stamp"))
+        return check_noise(*stamps, rehearsal=self.record.rehearsal or self.model.rehearsal)
+
+    def check_statement(self) -> str:
+        return check_statement(
+            self.statement,
+            expected=self.expected,
+            page=self.page,
+            expected_page=self.texts["statement.md"],
+            manifest=self.manifest,
+            expected_manifest=self._expected_manifest,
+        )
+
+    def check_codebook(self) -> str:
+        return check_codebook(
+            self.codebook, schema=self.schema, statement=self.expected, form=self.manifest.number
+        )
+
+    def check_parents(self) -> str:
+        told, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
+        for found, expected, what in (
+            (
+                # The budget was reserved under the schema as it was before domains were learnt.
+                self.schema.declared.digest,
+                self.record.schema_digest,
+                "the codebook's schema is not the one that was paid for",
+            ),
+            (told.schema.digest, self.schema.digest, "the measurements have another schema"),
+            (told.record, self.record, "the measurements come from another run than the statement"),
+            (self.model.measurements, told.digest, "the model was fitted to other measurements"),
+            (self.manifest.parents, parents, "the manifest names other parents"),
+            (self.statement["ledger_entry"], self.record.digest, "the statement names another ledger entry"),
+        ):
+            if found != expected:
+                raise altered_error(what)
+        return "schema → ledger entry → measurements → model → release"
+
+    @property
+    def _expected_manifest(self) -> Manifest:
+        """The manifest with everything that follows from the statement written anew."""
+        statement, seed = self.expected, self.manifest.sampling_seed
+        table = next(name for name in TABLE_FILES if name in self.manifest.files)
+        chosen = RowCountOrigin(statement["total"]["origin"]) is RowCountOrigin.CURATOR
+        rows = statement["total"]["rows"] if chosen else None
+        if seed is None:
+            raise altered_error("the manifest has no seed of the rows")
+        command = write_synth_command(
+            statement, seed=seed, rows_asked=rows, table_format=Path(table).suffix[1:]
+        )
+        return replace(self.manifest, dataset=statement["dataset"], rows_asked=rows, command=command)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,7 +284,7 @@ class _SyntheticTables:
     def rebuild_report(self) -> CheckResult:
         found, told = self.manifest, self.parts
         if found.sampling_seed is None:
-            raise altered_release("the manifest has no seed of the rows")
+            raise altered_error("the manifest has no seed of the rows")
         release = Release(
             synthetic=self.tables[0],
             measurements=told.measurements,
@@ -260,82 +302,20 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
         check_files(folder, manifest, always=REQUIRED_ESTIMATE_FILES, sometimes=(REPORT_FILE,))
         return f"{len(manifest.files)} files, none missing, none added"
     if not 1 <= manifest.implicates <= MAX_IMPLICATES:
-        raise altered_release(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
+        raise altered_error(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
     listed = set(manifest.files)
     first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
     further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
     if lacking := sorted(further - listed):
-        raise altered_release(f"{lacking[0]} holds one of the implicates and is not listed")
+        raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
     check_files(folder, manifest, always=REQUIRED_FILES, sometimes=(*OPTIONAL_FILES, *further))
     if len(listed & set(TABLE_FILES)) != 1:
-        raise altered_release("there is not exactly one synthetic table")
+        raise altered_error("there is not exactly one synthetic table")
     return f"{len(listed)} files, none missing, none added"
 
 
 def _check_digests(folder: Path, manifest: Manifest) -> str:
     for name, expected in manifest.files.items():
         if digest_file(folder / name) != expected:
-            raise altered_release(f"{name} was altered")
+            raise altered_error(f"{name} was altered")
     return "every file is as the manifest has it"
-
-
-def _check_noise(manifest: Manifest, parts: _ReleaseParts) -> str:
-    stamps = (manifest.stamp, parts.statement.get("stamp"), parts.codebook.get("stamp"))
-    if parts.record.rehearsal or parts.model.rehearsal or any(stamps):
-        raise altered_release("a rehearsal: its noise was repeatable, so nothing in it is private")
-    return "not a rehearsal"
-
-
-def _check_parents(manifest: Manifest, parts: _ReleaseParts) -> str:
-    told = parts.measurements
-    for found, expected, what in (
-        (
-            # The budget was reserved under the schema as it was before domains were learnt.
-            parts.schema.declared.digest,
-            parts.record.schema_digest,
-            "the codebook's schema is not the one that was paid for",
-        ),
-        (told.schema.digest, parts.schema.digest, "the measurements have another schema"),
-        (told.record, parts.record, "the measurements come from another run than the statement"),
-        (parts.model.measurements_digest, told.digest, "the model was fitted to other measurements"),
-        (
-            manifest.parents,
-            link_parents(parts.statement, files=manifest.files),
-            "the manifest names other parents",
-        ),
-        (parts.statement["ledger_entry"], parts.record.digest, "the statement names another ledger entry"),
-    ):
-        if found != expected:
-            raise altered_release(what)
-    return "schema → ledger entry → measurements → model → release"
-
-
-def _check_statement(manifest: Manifest, parts: _ReleaseParts) -> str:
-    expected = parts.expected
-    differing = find_difference(parts.statement, expected, form=manifest.number)
-    if differing is not None:
-        raise altered_release(f"“{differing[:60]}” does not follow from the record")
-    check_markdown(parts.page, expected=parts.texts["statement.md"], statement=expected, form=manifest.number)
-    if manifest != _restate_manifest(manifest, expected):
-        raise altered_release("the manifest does not say what the statement says")
-    return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
-
-
-def _restate_manifest(manifest: Manifest, statement: Statement) -> Manifest:
-    """Return the manifest with everything that follows from the statement told anew."""
-    table = next(name for name in TABLE_FILES if name in manifest.files)
-    chosen = RowCountOrigin(statement["total"]["origin"]) is RowCountOrigin.CURATOR
-    rows = statement["total"]["rows"] if chosen else None
-    if manifest.sampling_seed is None:
-        raise altered_release("the manifest has no seed of the rows")
-    words = write_synth_command(
-        statement, seed=manifest.sampling_seed, rows_asked=rows, table_format=Path(table).suffix[1:]
-    )
-    return replace(manifest, dataset=statement["dataset"], rows_asked=rows, command=words)
-
-
-def _check_codebook(manifest: Manifest, parts: _ReleaseParts) -> str:
-    expected = build_codebook(parts.schema, statement=parts.expected, form=manifest.number)
-    if not is_same_codebook(parts.codebook, expected, form=manifest.number):
-        raise altered_release("the codebook does not say what its schema says")
-    return f"{len(parts.schema.columns)} columns as the schema has them"

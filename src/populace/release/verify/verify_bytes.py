@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from populace.core.errors import ResourceError
-from populace.core.untrusted_files import check_plain_parquet, open_regular, refuse_parse_errors
+from populace.core.untrusted_files import (
+    altered_error,
+    check_plain_parquet,
+    open_regular,
+    read_text,
+    refuse_parse_errors,
+)
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json, list_versions
 from populace.release.statement.statement import RELEASE_FORMAT
-from populace.release.verify.checks import (
-    CheckOutcome,
-    CheckResult,
-    altered_release,
-    read_release_text,
-    run_check,
-)
+from populace.release.verify.checks import CheckOutcome, CheckResult, run_check
 
 CHECK_NAME = "written"
 REPORT_FILE = "report.html"
@@ -44,11 +44,11 @@ def check_rewritten(
         if write is not None:
             found |= _rewrite(write, folder=folder)
         differing = [name for name in sorted(found) if found[name] != manifest.files[name]]
-        if read_release_text(folder / MANIFEST_FILE) != dump_json(manifest.to_json()):
+        if read_text(folder / MANIFEST_FILE) != dump_json(manifest.to_json()):
             differing.append(MANIFEST_FILE)
         for name in differing:
             if manifest.number == RELEASE_FORMAT and _has_one_spelling(name, manifest):
-                raise altered_release(f"{name} is not written as populace writes what it holds")
+                raise altered_error(f"{name} is not written as populace writes what it holds")
         unsure.extend(differing)
         return "written again, every file has the same bytes"
 
@@ -74,7 +74,7 @@ def check_report(folder: Path, manifest: Manifest, *, build: Callable[[], str], 
     unsure: list[str] = []
 
     def compare() -> str:
-        page, again = read_release_text(folder / REPORT_FILE), build()
+        page, again = read_text(folder / REPORT_FILE), build()
         if page == again:
             return "built again from the folder, it is the same"
         if manifest.number != RELEASE_FORMAT:
@@ -84,7 +84,7 @@ def check_report(folder: Path, manifest: Manifest, *, build: Callable[[], str], 
         elif _differs_in_script_only(page, again):
             unsure.append("it holds the scripts of another version of vl-convert")
         else:
-            raise altered_release("report.html is not the report of this folder")
+            raise altered_error("report.html is not the report of this folder")
         return ""
 
     done = run_check("report", compare)
@@ -115,7 +115,7 @@ def _rewrite(write: Callable[[Path], None], *, folder: Path) -> dict[str, str]:
                 elif path.suffix == ".npz" and _archive_overhead(path) != _archive_overhead(
                     folder / path.name
                 ):
-                    raise altered_release(f"{path.name} holds more than its arrays")
+                    raise altered_error(f"{path.name} holds more than its arrays")
             return {path.name: digest_file(path) for path in Path(made).iterdir()}
     except OSError as failure:
         raise ResourceError(

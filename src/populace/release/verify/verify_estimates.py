@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from populace.core.untrusted_files import refuse_parse_errors, same_json
+from populace.core.untrusted_files import (
+    altered_error,
+    read_object,
+    read_text,
+    refuse_parse_errors,
+    same_json,
+)
 from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Mechanism, mechanism_from_json
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.codebook import build_codebook
 from populace.release.estimates_bundle import Estimates
-from populace.release.manifest import Manifest, dump_json, link_estimate_parents, write_estimate_command
-from populace.release.statement.statement_markdown import render_markdown
-from populace.release.verify.checks import (
-    CheckOutcome,
-    CheckResult,
-    altered_release,
-    check_budget,
-    read_release_json,
-    read_release_text,
-    run_check,
-)
-from populace.release.verify.compare_wording import check_markdown, find_difference, is_same_codebook
+from populace.release.manifest import Manifest, link_estimate_parents, write_estimate_command
+from populace.release.release_files import write_statement_texts
+from populace.release.statement.statement import Statement
+from populace.release.verify.checks import CheckOutcome, CheckResult, check_budget, run_check
 from populace.release.verify.verify_bytes import REPORT_FILE, check_report, check_rewritten, skip_report
 from populace.release.verify.verify_rows import describe_differences
+from populace.release.verify.verify_statement import check_codebook, check_noise, check_statement
 from populace.survey.answer_queries import answer_queries
 from populace.survey.estimate_result import Estimate
 from populace.survey.survey_transcript import SurveyReplay
@@ -52,39 +51,28 @@ def check_estimates(
     folder: Path, manifest: Manifest, *, quick: bool
 ) -> tuple[RunRecord | None, list[CheckResult]]:
     """Check what the files of a folder say, after their names and digests."""
-    loaded: list[tuple[Estimates, Any, Any, Any, dict[str, str]]] = []
+    loaded: list[_EstimateParts] = []
 
     def load() -> str:
-        statement, _ = read_release_json(folder / "statement.json", inner="record")
-        book, _ = read_release_json(folder / "codebook.json", inner="schema")
-        told, _ = read_release_json(folder / "estimates.json", inner="answers")
-        texts = {name: read_release_text(folder / name) for name in ("statement.md", "estimates.csv")}
-        found = Estimates.load(folder)
-        with refuse_parse_errors("estimates.json"):
-            if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
-                raise altered_release("estimates.json is not one that populace writes")
-        loaded.append((found, statement, book, told, texts))
+        loaded.append(_EstimateParts.load(folder, manifest))
         return "every file can be read"
 
     first = run_check("contents", load)
     if not first.passed:
         return None, [first]
-    found, statement, book, told, texts = loaded[0]
+    parts, found = loaded[0], loaded[0].found
     checks = [
-        run_check(
-            "real noise", lambda: _check_noise(manifest, found, stamps=[told.get("stamp"), book.get("stamp")])
-        ),
-        run_check("parents", lambda: _check_parents(manifest, found, told)),
-        run_check(
-            "statement", lambda: _check_statement(manifest, found, statement, page=texts["statement.md"])
-        ),
+        run_check("real noise", parts.check_noise),
+        run_check("parents", parts.check_parents),
+        run_check("statement", parts.check_statement),
         run_check("budget", lambda: check_budget(found.record)),
         run_check("answers", lambda: _check_answers(found)),
-        run_check("estimates", lambda: _check_recomputed(found, table=texts["estimates.csv"])),
-        run_check("codebook", lambda: _check_codebook(manifest, found, book)),
+        run_check("estimates", lambda: _check_recomputed(found, table=parts.table)),
+        run_check("codebook", parts.check_codebook),
     ]
     if all(check.passed for check in checks):
-        checks.append(check_rewritten(folder, manifest, texts=_expected_texts(manifest, found)))
+        texts = found.estimate_texts() | parts.statement_texts
+        checks.append(check_rewritten(folder, manifest, texts=texts))
     if REPORT_FILE in manifest.files and quick:
         checks.append(skip_report())
     elif REPORT_FILE in manifest.files and all(check.outcome is not CheckOutcome.FAILED for check in checks):
@@ -94,59 +82,100 @@ def check_estimates(
     return found.record, checks
 
 
-def _expected_texts(manifest: Manifest, found: Estimates) -> dict[str, str]:
-    """Return all texts of a folder, as they are written."""
-    statement = found.state(form=manifest.number)
-    return {
-        "estimates.csv": found.to_csv(),
-        "estimates.json": dump_json(found.to_json()),
-        "statement.json": dump_json(statement),
-        "statement.md": render_markdown(statement, measured=[], version=manifest.versions["populace"]),
-        "codebook.json": dump_json(build_codebook(found.schema, statement=statement, form=manifest.number)),
-    }
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _EstimateParts:
+    """The files of a folder of estimates, and what should be in them."""
 
+    manifest: Manifest
+    found: Estimates
+    statement: Any
+    codebook: Any
+    told: dict[str, Any]
+    page: str
+    table: str
 
-def _check_noise(manifest: Manifest, found: Estimates, *, stamps: list[object]) -> str:
-    if found.record.rehearsal or manifest.stamp or any(stamps):
-        raise altered_release("a rehearsal: its noise was repeatable, so nothing in it is private")
-    return "not a rehearsal"
+    @classmethod
+    def load(cls, folder: Path, manifest: Manifest) -> _EstimateParts:
+        statement, _ = read_object(folder / "statement.json", inner="record")
+        codebook, _ = read_object(folder / "codebook.json", inner="schema")
+        told, _ = read_object(folder / "estimates.json", inner="answers")
+        page, table = (read_text(folder / name) for name in ("statement.md", "estimates.csv"))
+        found = Estimates.load(folder)
+        with refuse_parse_errors("estimates.json"):
+            if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
+                raise altered_error("estimates.json is not one that populace writes")
+        return cls(
+            manifest=manifest,
+            found=found,
+            statement=statement,
+            codebook=codebook,
+            told=told,
+            page=page,
+            table=table,
+        )
 
+    @cached_property
+    def expected(self) -> Statement:
+        """The statement that follows from the record."""
+        return self.found.state(form=self.manifest.number)
 
-def _check_parents(manifest: Manifest, found: Estimates, told: dict[str, Any]) -> str:
-    record, schema = found.record, found.schema
-    for one, other, what in (
-        (schema.digest, record.schema_digest, "the codebook's schema is not the one that was paid for"),
-        (told.get("schema_digest"), schema.digest, "the estimates have another schema"),
-        (told.get("ledger_entry"), record.digest, "the estimates come from another run than the statement"),
-        (manifest.parents, link_estimate_parents(found.statement), "the manifest names other parents"),
-    ):
-        if one != other:
-            raise altered_release(what)
-    return "schema → ledger entry → estimates"
+    @cached_property
+    def statement_texts(self) -> dict[str, str]:
+        """The texts that follow from the record, as they are written."""
+        return write_statement_texts(
+            self.expected, schema=self.found.schema, version=self.manifest.versions["populace"]
+        )
 
+    def check_noise(self) -> str:
+        stamps = (self.manifest.stamp, self.told.get("stamp"), self.codebook.get("stamp"))
+        return check_noise(*stamps, rehearsal=self.found.record.rehearsal)
 
-def _check_statement(manifest: Manifest, found: Estimates, statement: Any, *, page: str) -> str:
-    expected = found.state(form=manifest.number)
-    differing = find_difference(statement, expected, form=manifest.number)
-    if differing is not None:
-        raise altered_release(f"“{differing[:60]}” does not follow from the record")
-    written = render_markdown(expected, measured=[], version=manifest.versions["populace"])
-    check_markdown(page, expected=written, statement=expected, form=manifest.number)
-    wanted = replace(
-        manifest,
-        dataset=expected["dataset"],
-        command=write_estimate_command(expected),
-        # No rows were drawn.
-        sampling_seed=None,
-        rows_asked=None,
-        selection=None,
-        implicates=1,
-        drawing=None,
-        arithmetic=None,
-    )
-    if manifest != wanted:
-        raise altered_release("the manifest does not say what the statement says")
-    return f"ε = {expected['epsilon_exact']}, δ = {expected['delta_exact']} follow from the record"
+    def check_statement(self) -> str:
+        expected_manifest = replace(
+            self.manifest,
+            dataset=self.expected["dataset"],
+            command=write_estimate_command(self.expected),
+            # No rows were drawn.
+            sampling_seed=None,
+            rows_asked=None,
+            selection=None,
+            implicates=1,
+            drawing=None,
+            arithmetic=None,
+        )
+        return check_statement(
+            self.statement,
+            expected=self.expected,
+            page=self.page,
+            expected_page=self.statement_texts["statement.md"],
+            manifest=self.manifest,
+            expected_manifest=expected_manifest,
+        )
+
+    def check_codebook(self) -> str:
+        return check_codebook(
+            self.codebook, schema=self.found.schema, statement=self.expected, form=self.manifest.number
+        )
+
+    def check_parents(self) -> str:
+        record, schema = self.found.record, self.found.schema
+        for one, other, what in (
+            (schema.digest, record.schema_digest, "the codebook's schema is not the one that was paid for"),
+            (self.told.get("schema_digest"), schema.digest, "the estimates have another schema"),
+            (
+                self.told.get("ledger_entry"),
+                record.digest,
+                "the estimates come from another run than the statement",
+            ),
+            (
+                self.manifest.parents,
+                link_estimate_parents(self.expected),
+                "the manifest names other parents",
+            ),
+        ):
+            if one != other:
+                raise altered_error(what)
+        return "schema → ledger entry → estimates"
 
 
 def _check_answers(found: Estimates) -> str:
@@ -156,16 +185,16 @@ def _check_answers(found: Estimates) -> str:
     for charged in found.record.spends:
         spend = charged.spend
         if spend.l1 < spend.steps * unit:
-            raise altered_release(f"{spend} is booked for less than one {found.record.unit.name} can move")
+            raise altered_error(f"{spend} is booked for less than one {found.record.unit.name} can move")
         booked[spend.verb, spend.steps, spend.mechanism] += spend.answers
     try:
         told = Counter(
             (*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in found.transcript
         )
     except (KeyError, TypeError, ValueError) as failure:
-        raise altered_release("an answer has no law") from failure
+        raise altered_error("an answer has no noise distribution") from failure
     if told != booked:
-        raise altered_release("the answers are not those that were booked, with just their noise")
+        raise altered_error("the answers are not those that were booked, with just their noise")
     return f"{sum(told.values())} noisy answers, all booked with their noise"
 
 
@@ -175,9 +204,9 @@ def _check_recomputed(found: Estimates, *, table: str) -> str:
     again = answer_queries(player, plan=found.plan)
     player.finish()
     if len(again) != len(found.rows) or not all(map(_are_same, again, found.rows)):
-        raise altered_release("the estimates do not follow from the noisy answers")
+        raise altered_error("the estimates do not follow from the noisy answers")
     if table != found.to_csv():
-        raise altered_release("estimates.csv does not say what estimates.json says")
+        raise altered_error("estimates.csv does not say what estimates.json says")
     return f"{len(again)} estimates follow from the noisy answers"
 
 
@@ -190,10 +219,3 @@ def _are_close(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
     return bool(one == other)
-
-
-def _check_codebook(manifest: Manifest, found: Estimates, book: Any) -> str:
-    expected = build_codebook(found.schema, statement=found.statement, form=manifest.number)
-    if not is_same_codebook(book, expected, form=manifest.number):
-        raise altered_release("the codebook does not say what its schema says")
-    return f"{len(found.schema.columns)} columns as the schema has them"

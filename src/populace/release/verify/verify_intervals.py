@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.untrusted_files import read_parquet
+from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.measurements import Measurements
-from populace.release.verify.checks import altered_release
 
 # They are written to a thousandth of a row; machines differ in the last digits that they compute.
 _TOLERANCE = 0.002
@@ -25,7 +24,7 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
         again = np.concatenate([table.ravel() for table in tables])
         rounded = np.array_equal(written[name], written[name].round(3))
         if not rounded or not np.allclose(written[name], again, rtol=1e-7, atol=_TOLERANCE):
-            raise altered_release(f"“{name}” of measurements.parquet does not follow from the counts")
+            raise altered_error(f"“{name}” of measurements.parquet does not follow from the counts")
     return f"the intervals of {len(next(iter(written.values())))} counts follow from all counts together"
 
 

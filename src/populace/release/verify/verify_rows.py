@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from populace.core.untrusted_files import check_memory
+from populace.core.untrusted_files import altered_error, check_memory
 from populace.inference.constraints.conditional_model import ConditionalModel, condition_model
 from populace.inference.model import Model
 from populace.release.manifest import TABLE_FILES, Manifest, list_table_files, list_versions
 from populace.release.row_selection import RowSelection
 from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic, draw_tables
 from populace.release.table_files import read_table
-from populace.release.verify.checks import CheckOutcome, CheckResult, altered_release, run_check
+from populace.release.verify.checks import CheckOutcome, CheckResult, run_check
 from populace.release.verify.verify_values import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.row_filter import RowFilter
@@ -41,16 +41,16 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     rules: Mapping[str, int] = {}
     for name, table in zip(list_tables(manifest), tables, strict=True):
         if table.num_rows != rows:
-            raise altered_release(f"{name} does not have the number of rows that the statement gives")
+            raise altered_error(f"{name} does not have the number of rows that the statement gives")
         outside = find_column_outside(table, schema=schema)
         if outside is not None:
-            raise altered_release(f"column {outside!r} of {name} holds values outside its codebook")
+            raise altered_error(f"column {outside!r} of {name} holds values outside its codebook")
         rules = TableCodec(schema).count_violations(table)
         broken = next((text for text, count in rules.items() if count), None)
         if broken is not None:
-            raise altered_release(f"rows of {name} break a rule of the codebook: {broken}")
+            raise altered_error(f"rows of {name} break a rule of the codebook: {broken}")
         if where is not None and not where.holds(table).all():
-            raise altered_release(f"rows of {name} are not where {where.text}")
+            raise altered_error(f"rows of {name} are not where {where.text}")
     kept = f" and keep its {len(rules)} rules" if rules else ""
     some = f", all where {where.text}" if where is not None else ""
     number = f"{manifest.implicates} tables of " if manifest.implicates > 1 else ""
@@ -68,7 +68,7 @@ def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema,
     def redraw() -> str:
         differing.extend(_find_differing(tables, manifest, schema=schema, model=model))
         if differing:
-            raise altered_release(f"{differing[0]} does not hold the rows that the model and the seed give")
+            raise altered_error(f"{differing[0]} does not hold the rows that the model and the seed give")
         return "model and seed give the same rows again"
 
     found = run_check("redrawn", redraw)
@@ -117,7 +117,7 @@ def _find_differing(
 ) -> Iterator[str]:
     """Yield the names of tables that are not what model and seed give."""
     if manifest.sampling_seed is None:
-        raise altered_release("the manifest has no seed of the rows")
+        raise altered_error("the manifest has no seed of the rows")
     given: ConditionalModel | None = None
     if manifest.selection is not None:
         where = RowFilter.of(manifest.selection.where, schema=schema)
@@ -131,7 +131,7 @@ def _find_differing(
         seed=manifest.sampling_seed,
     )
     for name, table, again in zip(list_tables(manifest), tables, drawn, strict=True):
-        if not again.equals(table):
+        if not again.table.equals(table):
             yield name
 
 
@@ -139,10 +139,10 @@ def _check_size(model: Model, *, schema: Schema) -> None:
     """Refuse a model that is not one of the schema, or whose tables no machine holds, before anything is computed."""
     domain = model.domain if model.recoding is None else model.recoding.domain
     if dict(domain) != dict(schema.domain):
-        raise altered_release("the model is not one of the codebook's columns")
+        raise altered_error("the model is not one of the codebook's columns")
     held = {name for clique in model.potentials for name in clique}
     if not set(model.hidden) <= held:
-        raise altered_release("the model has variables that nothing hangs on")
+        raise altered_error("the model has variables that nothing hangs on")
     cells = sum(math.prod(model.full_domain.shape(node)) for node in model.tree.nodes)
     check_memory("the model", size=8 * cells)
 
@@ -160,7 +160,7 @@ def _parse_filter(selection: RowSelection | None, *, schema: Schema, model: Mode
     where = RowFilter.of(selection.where, schema=schema)
     share = condition_model(model, where.rules, text=where.text).share
     if abs(share - selection.share) > SHARE_TOLERANCE * share:
-        raise altered_release(
+        raise altered_error(
             f"the model has another share of rows where {where.text} than the statement gives"
         )
     return where

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+from populace.core.untrusted_files import altered_error
 from populace.measurements.measurements import Measurements, describe_marginals
 from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
@@ -14,7 +15,6 @@ from populace.privacy.accounting.mechanisms import (
     PartitionSelection,
 )
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.verify.checks import altered_release
 from populace.schema.columns.column import Origin
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.schema import Schema
@@ -31,7 +31,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
             booked[spend.mechanism.variance] += spend.answers
     measured = Counter(item.variance for item in measurements.items)
     if measured - booked:
-        raise altered_release("a measurement has noise that was not booked")
+        raise altered_error("a measurement has noise that was not booked")
     told = measurements.released_rows
     laws = [
         each.spend.mechanism
@@ -39,12 +39,12 @@ def check_measurements_paid(measurements: Measurements) -> str:
         if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
     ]
     if (told is not None) is not bool(laws):
-        raise altered_release("rows were told that were not paid for, or paid for and not told")
+        raise altered_error("rows were told that were not paid for, or paid for and not told")
     least = max(
         (mechanism.threshold for mechanism in laws if isinstance(mechanism, PartitionSelection)), default=0
     )
     if told is not None and told.counts.min(initial=least + 1) <= least:
-        raise altered_release("a row was told that is not above the threshold")
+        raise altered_error("a row was told that is not above the threshold")
     rows = "" if told is None else f", {len(told.counts)} different rows"
     return f"{describe_marginals(item.marginal for item in measurements.items)}{rows}: all booked with their noise"
 
@@ -59,7 +59,5 @@ def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
     asked = {charged.spend.what for charged in record.spends if charged.spend.verb == "discover"}
     paid = {name for name in schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
     if told != paid:
-        raise altered_release(
-            f"the domain of {min(told ^ paid)!r} does not come from where the codebook says"
-        )
+        raise altered_error(f"the domain of {min(told ^ paid)!r} does not come from where the codebook says")
     return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"

@@ -79,6 +79,14 @@ class TableCodec:
         """Return rows in the schema's own values and types; inside a bin a value is drawn uniformly."""
         return pa.table({name: self._decode_column(name, codes, rng=rng) for name in self._schema.columns})
 
+    def normalize(self, codes: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return codes as encoding gives them: a special code of a split column has no remainder."""
+        found = dict(codes)
+        for column in self._columns.values():
+            if len(column.variables) > 1:
+                found |= split_variables(column, join_variables(column, found))
+        return found
+
     def count_violations(self, table: pa.Table) -> dict[str, int]:
         """Return for each rule and each function, in words, how many rows of a synthetic table break it."""
         codes = self._encode_cells({name: table[name] for name in self._columns})

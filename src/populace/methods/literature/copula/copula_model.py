@@ -15,8 +15,7 @@ from populace.inference.factor import Table
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
 from populace.inference.fit.group_shares import estimate_group_shares
-from populace.inference.fit.projection import project_to_simplex_weighted
-from populace.inference.gls.gls import GLSEstimate, estimate_gls
+from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
 from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
@@ -39,7 +38,6 @@ _TREE_CELLS, _MORE_PAIRS, _TARGET_CELLS = 2**16, 100, 2**24
 _EFFORT = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=False)
 # A share that noise has made 0 is next to 0, so that a condition can ask for it.
 _MIN_SHARE = 1e-12
-_MIN_VARIANCE = 1e-6
 _NEWTON = 5
 
 
@@ -97,7 +95,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
         [separable_part(o) for o in observed], domain=domain.grouped(groupings.values()), total=rows
     )
     total = max(1.0, effects.total)
-    counts = {name: _column_counts(name, effects, total=total) for name in domain}
+    counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
     groups = [counts[name] / total for name in domain]
     place = {name: number for number, name in enumerate(domain)}
     pairs = {(place[o.clique[0]], place[o.clique[1]]): o for o in observed if len(o.clique) == 2}
@@ -128,9 +126,9 @@ def conditional_shares(copula: GaussianCopula, *, groupings: Mapping[str, Groupi
     names = list(copula.shares)
     parts = {name: groupings[name].size if name in groupings else len(copula.shares[name]) for name in names}
     own = unique_variances(copula.matrix) * (1 - 1e-6)
-    points = _latent_points(
-        copula.matrix - np.diag(own), count=_point_count(sum(parts.values()), columns=len(names))
-    )
+    # As many points as memory allows, a power of two.
+    most = min(MAX_POINTS, max(MIN_POINTS, 4 * len(names), MAX_POINT_CELLS // sum(parts.values())))
+    points = _latent_points(copula.matrix - np.diag(own), count=2 ** (most.bit_length() - 1))
     found = {}
     for name, values, variance in zip(names, points.T, own, strict=True):
         order, deviation = copula.orders[name], float(variance) ** 0.5
@@ -217,8 +215,13 @@ def _correlation_matrix(
     *,
     noise: Mapping[tuple[int, int], float],
 ) -> Floats:
-    """Return the correlations of all columns: of least squares, drawn towards 0 as far as noise, and mended."""
-    cuts = [_thresholds(shares[rank]) for shares, rank in zip(groups, ranks, strict=True)]
+    """Return the correlations of all columns: of least squares, shrunk towards 0 as far as noise, and mended."""
+    from scipy.special import ndtri
+
+    cuts = [
+        ndtri(np.clip(np.cumsum(shares[rank])[:-1], 1e-6, 1 - 1e-6))
+        for shares, rank in zip(groups, ranks, strict=True)
+    ]
     raw, weights = np.eye(len(groups)), np.zeros((len(groups), len(groups)))
     measured_pairs = sorted(tables, key=lambda pair: (tables[pair].shape, pair))
     for _, same in groupby(measured_pairs, key=lambda pair: tables[pair].shape):
@@ -234,17 +237,6 @@ def _correlation_matrix(
     weights[one, other] = 1 / variance
     raw[other, one], weights[other, one] = raw[one, other], weights[one, other]
     return nearest_correlation_matrix(raw, weights=weights)
-
-
-def _thresholds(shares: Floats) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.clip(np.cumsum(shares)[:-1], 1e-6, 1 - 1e-6)))
-
-
-def _column_counts(name: str, effects: GLSEstimate, *, total: float) -> Floats:
-    variance = np.maximum(effects.variance((name,)), _MIN_VARIANCE)
-    return project_to_simplex_weighted(effects.marginal((name,)), variance, total=total)
 
 
 def _code_shares(
@@ -285,12 +277,6 @@ def _shares_in_groups(shares: Floats, grouping: Grouping) -> Floats:
     sums = np.bincount(grouping.lookup, weights=shares)[grouping.lookup]
     even_shares = 1 / np.bincount(grouping.lookup)[grouping.lookup]
     return np.where(sums > 0, np.divide(shares, sums, where=sums > 0, out=np.zeros_like(shares)), even_shares)
-
-
-def _point_count(cells: int, *, columns: int) -> int:
-    """Return how many points there are: as many as memory allows, a power of two."""
-    most = min(MAX_POINTS, max(MIN_POINTS, 4 * columns, MAX_POINT_CELLS // cells))
-    return 2 ** (most.bit_length() - 1) if most & (most - 1) else most
 
 
 def _latent_points(covariance: Floats, *, count: int) -> Floats:

@@ -35,7 +35,7 @@ class GemConfig:
 GEM_CONFIG = GemConfig()
 
 
-def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then in every round choose the wanted marginal that a generator answers worst, and measure.
 
     One exponential mechanism chooses, with the distance of a marginal's counts from the generator's answer as score,

@@ -1,0 +1,59 @@
+"""The files of a release folder: the texts that follow from its statement, and how a folder is written and booked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from populace.core.marginals import Marginal
+from populace.privacy.ledger.run_record import RunRecord
+from populace.release.codebook import build_codebook
+from populace.release.folder.destination import atomic_folder, sync_files
+from populace.release.folder.release_booking import book_digests
+from populace.release.manifest import MANIFEST_FILE, Manifest, dump_json
+from populace.release.statement.statement import Statement
+from populace.release.statement.statement_markdown import render_markdown
+from populace.schema.schema import Schema
+
+
+def write_statement_texts(
+    statement: Statement,
+    *,
+    schema: Schema,
+    version: str,
+    measured: Sequence[Marginal] = (),
+) -> dict[str, str]:
+    """Return the texts that every release holds, by the names of their files.
+
+    `version` is that of the populace that made the release.
+    """
+    return {
+        "statement.json": dump_json(statement),
+        "statement.md": render_markdown(statement, measured=measured, version=version),
+        "codebook.json": dump_json(build_codebook(schema, statement=statement)),
+    }
+
+
+def save_folder(
+    folder: Path,
+    *,
+    texts: Mapping[str, str],
+    describe: Callable[[Path], Manifest],
+    record: RunRecord,
+    ledger: Path | None,
+    write: Callable[[Path], None] | None = None,
+) -> None:
+    """Write a release folder: into a hidden folder beside it, to disk and into a ledger, then under its own name.
+
+    It holds `texts`, whatever `write` puts there, and last the manifest that `describe` makes of all this.
+    """
+    with atomic_folder(folder) as place:
+        if write is not None:
+            write(place)
+        for name, text in texts.items():
+            (place / name).write_text(text, encoding="utf-8", newline="\n")
+        manifest = describe(place)
+        (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
+        if ledger is not None:
+            sync_files(place)
+            book_digests(place, manifest=manifest, record=record, ledger=ledger)
