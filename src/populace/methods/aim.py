@@ -1,4 +1,4 @@
-"""`measure_aim`: round after round, the marginal in which the model is furthest from the rows."""
+"""`aim`: round after round, the marginal in which the model is furthest from the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`measure_independent`: the number of rows and every 1-way marginal, nothing about how columns go together."""
+"""`independent`: the number of rows and every 1-way marginal, nothing about how columns go together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`measure_mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
+"""`mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def pair_candidates(
         possible = known.possible(clique)
         again = np.zeros(estimate.shape)
         again[possible] = project_to_simplex(noisy[possible], total=total)
-        marginals.append(Marginal.grouped(clique, space.groupings))
+        marginals.append(Marginal.with_groupings(clique, space.groupings))
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))

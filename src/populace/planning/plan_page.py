@@ -21,8 +21,8 @@ from populace.release.statement.cost import BudgetStage
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MAX_PAIRS_SHOWN, MAX_POINTS = 10, 2000
-# Points with a label: so many of the smallest errors and of the largest, at places of their own.
-LABELLED = 3
+# Points with a label: so many of the smallest errors and of the largest, each so many times the one before.
+LABELLED, LABEL_GAP = 3, 1.5
 # Pixels of a chart on wide pages and on phones, and letters of its labels.
 WIDTHS = {"wide": 760, "phone": 340}
 LETTERS = {760: 30, 340: 16}
@@ -134,12 +134,15 @@ def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
 
 
 def _choose_labels(plan: Plan, *, letters: int) -> dict[Clique, str]:
-    """Return the names of pairs of the smallest and of the largest errors, one at each place of the chart."""
-    places: dict[tuple[int, float], Clique] = {}
+    """Return the names of some pairs of the smallest and of the largest errors, so far apart that names do not touch."""
+    chosen: list[Clique] = []
+    last = 0.0
     for pair, error in plan.by_pair.items():
-        places.setdefault((error.cells, error.error.mean), pair)
-    pairs = list(places.values())
-    chosen = pairs if len(pairs) <= 2 * LABELLED else pairs[:LABELLED] + pairs[-LABELLED:]
+        if error.error.mean > LABEL_GAP * last:
+            chosen.append(pair)
+            last = error.error.mean
+    if len(chosen) > 2 * LABELLED:
+        chosen = chosen[:LABELLED] + chosen[-LABELLED:]
     names = shorten_labels([" × ".join(pair) for pair in chosen], letters)
     return dict(zip(chosen, names, strict=True))
 

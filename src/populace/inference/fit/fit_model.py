@@ -56,7 +56,7 @@ def fit_model(
     enter a junction tree of limited size: its model is the first guess at everything. Then every measured table is
     cleaned once more beside that model, and kept as a target for the rows. A table that sees a column in fewer groups
     than others do is cleaned in its own groups and spread over theirs as the model has them.
-    Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
+    Single columns are shrunk towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
     A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
@@ -149,7 +149,7 @@ class _Tables:
                 fine = found.get(clique)
                 if fine is None:
                     fine = rake_to_parts(estimator.table(clique), clique, known=known)
-                baseline = each.summed(fine)
+                baseline = each.sum_to_coarse(fine)
                 table = denoise(
                     each.values,
                     baseline=baseline,

@@ -106,7 +106,7 @@ class GLSEstimate:
 
     @cached_property
     def _grouped(self) -> dict[str, tuple[Table, Table, Table]]:
-        return {name: column.grouped() for name, column in self.columns.items()}
+        return {name: column.by_group() for name, column in self.columns.items()}
 
     def _check(self, clique: Clique) -> None:
         if not self.covers(clique):

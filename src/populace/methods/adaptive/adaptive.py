@@ -1,4 +1,4 @@
-"""`measure_adaptive`: single columns, one noisy look at all pairs, then a batch of those that are worth their noise."""
+"""`adaptive`: single columns, one noisy score of every pair, then a batch of those that are worth their noise."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _measure_columns_and_pairs(
     each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
     # No column is left out at first, however small beside others.
     each = np.maximum(each, each.max() / 100)
-    one_ways = [Marginal((name,)) for name in names]
-    first = measure_batch(oracle, one_ways, each, share=CONFIG.first_share)
+    columns_alone = [Marginal((name,)) for name in names]
+    first = measure_batch(oracle, columns_alone, each, share=CONFIG.first_share)
     screen = PairScreen(oracle, first)
     pairs = screen.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
@@ -75,7 +75,7 @@ def _measure_columns_and_pairs(
         errors = screen.costs(pairs, deviation=deviation) * deviation
         pairs = [p for p, error in zip(pairs, errors, strict=True) if screen.max_distance(p) > error]
     if not pairs:
-        return first + measure_batch(oracle, one_ways, each, share=1 - CONFIG.first_share), nothing
+        return first + measure_batch(oracle, columns_alone, each, share=1 - CONFIG.first_share), nothing
     progress("scoring pairs", 0.2)
     scores, doubts, taken = score_pairs(oracle, screen, pairs)
     trusted = screen.trusted
@@ -91,7 +91,7 @@ def _measure_columns_and_pairs(
     own = _plan_batch(taken_pairs, costs[chosen], screen=screen, columns=columns, budget=budget).own
     share = round_down_share(float(own.sum()) / budget) * left if chosen.size else left
     progress("measuring columns", 0.5)
-    measured = first + measure_batch(oracle, one_ways, own, share=share)
+    measured = first + measure_batch(oracle, columns_alone, own, share=share)
     if share == left:
         return measured, trusted
     progress("measuring pairs", 0.8)
@@ -99,7 +99,7 @@ def _measure_columns_and_pairs(
     asked = list(filter(screen.is_informative, taken_pairs))
     rest = left - share
     if not asked:
-        return measured + measure_batch(oracle, one_ways, each, share=rest), trusted
+        return measured + measure_batch(oracle, columns_alone, each, share=rest), trusted
     budget = float(rest) * precision
     deviation = math.sqrt(len(asked) / budget)
     columns = screen.columns(weights, deviation=deviation)
@@ -231,7 +231,7 @@ def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
 def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.bool_]:
     """Say which pairs are nearer to the public table than to independence, from noisy differences of the distances.
 
-    A difference that noise could explain is drawn towards the mean of all, less a deviation of it: most public tables
+    A difference that noise could explain is shrunk towards the mean of all, less a deviation of it: most public tables
     are right, or wrong, as a whole.
 
     >>> trust_public_pairs(np.array([90.0, 110.0, 100.0, -20.0]), variance=2500.0)

@@ -1,4 +1,4 @@
-"""`measure_dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
+"""`dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`measure_histogram`: one table of counts over all columns, with pure noise in every bin."""
+"""`histogram`: one table of counts over all columns, with pure noise in every bin."""
 
 from __future__ import annotations
 

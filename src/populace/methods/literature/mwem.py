@@ -1,4 +1,4 @@
-"""`measure_mwem`: round after round, the wanted marginal that multiplicative weights answer worst."""
+"""`mwem`: round after round, the wanted marginal that multiplicative weights answer worst."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`measure_pmw`: wanted marginals asked one after the other, measured only where the estimate is far off."""
+"""`pmw`: wanted marginals asked one after the other, measured only where the estimate is far off."""
 
 from __future__ import annotations
 

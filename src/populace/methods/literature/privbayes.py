@@ -1,4 +1,4 @@
-"""`measure_privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
+"""`privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`measure_nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
+"""`nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def group_rare_columns(
     found = {}
     for item in columns:
         name, size = item.marginal.clique[0], item.counts.size
-        asked, coarse = rounds.column(name), rounds.coarsened(name)
+        asked, coarse = rounds.column(name), rounds.coarse_groupings(name)
         known = [oracle.rules.classes[name]] if name in oracle.rules.classes else []
         apart = (
             common_refinement([*known, *coarse]).lookup if known or coarse else np.zeros(size, dtype=np.int64)

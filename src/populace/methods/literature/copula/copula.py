@@ -1,4 +1,4 @@
-"""`measure_copula`: all columns, and a coarse table of every pair from which correlations of a normal law follow."""
+"""`copula`: all columns, and a coarse table of every pair from which correlations of a normal distribution follow."""
 
 from __future__ import annotations
 

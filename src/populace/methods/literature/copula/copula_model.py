@@ -31,7 +31,7 @@ from populace.methods.literature.copula.optimal_scaling import Order, optimal_or
 
 # Codes of a column beyond so many share groups of neighbours in its order.
 MAX_GROUPS = 64
-# Points of the latent normal law, and the cells of all tables of points by groups.
+# Points of the latent normal distribution, and the cells of all tables of points by groups.
 MIN_POINTS, MAX_POINTS, MAX_POINT_CELLS = 2**10, 2**14, 2**22
 # Under rules: the junction tree's cells, the pairs that are tried for it beyond a forest, and the cells of all targets.
 _TREE_CELLS, _MORE_PAIRS, _TARGET_CELLS = 2**16, 100, 2**24
@@ -43,9 +43,9 @@ _NEWTON = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianCopula:
-    """A normal law behind all columns: a row's codes are the parts of each column's shares that its values fall into.
+    """A normal distribution behind all columns: a row's codes are those whose shares its values fall into.
 
-    `shares` are those of codes, `optimal_orders` the codes of every column from lowest to highest, and
+    `shares` are those of codes, `orders` the codes of every column from lowest to highest, and
     `matrix` holds the
     correlations, columns in the order of `shares`. `total` is the number of rows.
     """
@@ -65,10 +65,10 @@ def copula_model(
     """Return the model of a copula fitted to columns and coarse pairs of them.
 
     Without rules and totals it is the copula itself, as a mixture: the correlation matrix is a matrix L plus a variance
-    of each column's own, so given a point of the normal law with covariance L the columns are independent. A hidden
-    variable numbers such points, and every column follows from it. Under rules or totals the copula's tables of pairs,
-    cut to what the rules allow and scaled to its columns, are fitted on a junction tree of limited size, and rows are
-    fitted to all of them. Where no pair was measured, columns are all that is known.
+    of each column's own, so given a point of the normal distribution with covariance L the columns are independent.
+    A hidden variable numbers such points, and every column follows from it. Under rules or totals the copula's
+    tables of pairs, cut to what the rules allow and scaled to its columns, are fitted on a junction tree of limited
+    size, and rows are fitted to all of them. Where no pair was measured, columns are all that is known.
     """
     if not any(len(item.marginal.clique) == 2 for item in items):
         return fit_model(items, space=space, progress=progress)
@@ -92,7 +92,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
     effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.grouped(groupings.values()), total=rows
+        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
     )
     total = max(1.0, effects.total)
     counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
@@ -280,7 +280,7 @@ def _shares_in_groups(shares: Floats, grouping: Grouping) -> Floats:
 
 
 def _latent_points(covariance: Floats, *, count: int) -> Floats:
-    """Return points of a normal law with exactly this covariance: multiples of roots of primes, and their mirror image.
+    """Return points of a normal distribution with exactly this covariance: multiples of roots of primes, mirrored.
 
     Source: Richtmyer 1951 for the sequence. The directions of largest variance take the first primes.
     """

@@ -1,4 +1,4 @@
-"""`measure_gem`: a generator network, taught round after round the wanted marginal that it answers worst."""
+"""`gem`: a generator network, trained round after round the wanted marginal that it answers worst."""
 
 from __future__ import annotations
 
