@@ -79,8 +79,8 @@ class CodeSemantics:
         """
         variable = column.variables[0]
         if variable.size > LIMITS.max_rule_codes:
-            raise SchemaError(
-                f"column {column.name!r} has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
+            raise column.error(
+                f"has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
                 hint="give it a width",
             )
         return cls(column=column, variable=variable, intervals=_value_intervals(column))
@@ -194,8 +194,8 @@ class CodeSemantics:
         if code is None:
             raise self._no_value_error(literal)
         if self.count(code) != 1:
-            raise SchemaError(
-                f"column {self.column.name!r} cannot be compared with {literal}: "
+            raise self.column.error(
+                f"cannot be compared with {literal}: "
                 f"its code for {self.describe(code)} stands for other values too.",
                 hint=f"give {literal.text} a bin of its own, or compare with < and >= at the edges of bins",
             )
@@ -216,8 +216,8 @@ class CodeSemantics:
 
     def _ordered_intervals(self) -> ValueIntervals:
         if self.intervals is None:
-            raise SchemaError(
-                f"column {self.column.name!r} is categorical: its values have no order.",
+            raise self.column.error(
+                "is categorical: its values have no order.",
                 hint='compare with == or in, or declare it as kind = "ordinal"',
             )
         return self.intervals
@@ -232,8 +232,8 @@ class CodeSemantics:
             found = self.column.value(literal.text) if isinstance(self.column, RangeColumn) else None
             value, lack = found, f"is no {self._kind}"
         if value is None:
-            raise SchemaError(
-                f"column {self.column.name!r} cannot be compared with {literal}, which {lack}.",
+            raise self.column.error(
+                f"cannot be compared with {literal}, which {lack}.",
                 hint=f"compare with a {self._kind}, or with == where it is a special code",
             )
         return value
@@ -280,7 +280,9 @@ def _value_intervals(column: Column) -> ValueIntervals | None:
         return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
         return _step_intervals(column)
-    return _unknown(column) if isinstance(column, UnknownBins) else None
+    if isinstance(column, UnknownBins):
+        return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
+    return None
 
 
 def _step_intervals(column: StepColumn) -> ValueIntervals:
@@ -323,10 +325,6 @@ def _decimal_intervals(column: DecimalColumn) -> ValueIntervals:
     if top:
         last[-1] = math.inf
     return ValueIntervals(first=first, last=last, open_first=open_first, open_last=open_last)
-
-
-def _unknown(column: UnknownBins) -> ValueIntervals:
-    return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
 
 
 def _closed_intervals(first: Numbers, last: Numbers) -> ValueIntervals:
