@@ -134,7 +134,7 @@ def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
 
 
 def _choose_labels(plan: Plan, *, letters: int) -> dict[Clique, str]:
-    """Return the names of some pairs of the smallest and of the largest errors, so far apart that names do not touch."""
+    """Return the names of some pairs of the smallest and of the largest errors, far enough apart to be read."""
     chosen: list[Clique] = []
     last = 0.0
     for pair, error in plan.by_pair.items():
