@@ -40,18 +40,16 @@ def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Gene
     column = fill_unknown_domain(column)
     codes = np.asarray(codes).astype(np.int64)
     kind = arrow_type(column)
-    specials = _to_type([_special_value(column, text, kind) for text in column.specials] or [None], kind)
+    specials = [_special_value(column, text, kind) for text in column.specials] or [None]
     if isinstance(column, CategoricalColumn):
-        values = pa.concat_arrays(
-            [_to_type([_special_value(column, value, kind) for value in column.values], kind), specials]
-        )
-        return pc.take(values, pa.array(codes))
+        values = [*(_special_value(column, value, kind) for value in column.values), *specials]
+        return pc.take(_to_type(values, kind), to_arrow(codes))
     inside = codes < column.levels
     drawn = draw_values(column, np.where(inside, codes, 0), rng=rng)
     written = _format_numbers(column, drawn) if pa.types.is_string(kind) else _to_type(drawn, kind)
     if inside.all():
         return written
-    outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
+    outside = pc.take(_to_type(specials, kind), to_arrow(np.where(inside, 0, codes - column.levels)))
     return pc.if_else(pa.array(inside), written, outside)
 
 

@@ -14,8 +14,10 @@ from populace.schema.codec.cell_texts import (
     Floats,
     Integers,
     find_distinct,
+    from_arrow,
     is_number_type,
     pc,
+    texts_to_arrow,
     to_floats,
     to_texts,
     trim_texts,
@@ -105,13 +107,13 @@ class _TextLookup:
     """Texts with their codes."""
 
     def __init__(self, codes: dict[str, int]) -> None:
-        self._keys = pa.array(list(codes), pa.string())
+        self._keys = texts_to_arrow(list(codes))
         self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
 
     def __call__(self, written: Array) -> Integers:
         found = pc.fill_null(pc.index_in(written, value_set=self._keys), -1)
-        places: Integers = found.to_numpy(zero_copy_only=False)
-        return self._codes[places]
+        codes: Integers = self._codes[from_arrow(found)]
+        return codes
 
 
 class BinLookup:
@@ -188,7 +190,7 @@ def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
     codes = {text: first + place for place, text in enumerate(known)}
     if not known:
         return codes
-    for text, form in zip(known, trim_texts(pa.array(known, pa.string())).to_pylist(), strict=True):
+    for text, form in zip(known, trim_texts(texts_to_arrow(known)).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
     values = [parse_number(text) for text in known]
     floats = pa.array([None if value is None else float(value) for value in values], pa.float64())
