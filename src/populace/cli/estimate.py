@@ -134,7 +134,7 @@ def print_expected(
         emit_json({"rows": rows, "row_weight": weight, "expected": [each.to_json() for each in found]})
         return
     width = max(len(each.query) for each in found)
-    emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  too few to say")
+    emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
     for each in found:
         told = [
             f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.middle, each.worst)
