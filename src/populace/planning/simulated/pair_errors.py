@@ -24,7 +24,8 @@ from populace.inference.fit.projection import project_to_simplex
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.observations import common_groupings
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Measurement, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.methods.selection.merge_rare_codes import merge_rare_codes
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv
 from populace.planning.simulated.column_shares import entropy_bits, fill_shares
