@@ -115,7 +115,7 @@ def estimate_request(
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
     rows: tuple[Estimate, ...] = ()
 
-    def collected() -> Mapping[str, Any]:
+    def collect() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
         if not rows:
             return {"answers": oracle.transcript}
@@ -128,7 +128,7 @@ def estimate_request(
             return {"answers": oracle.transcript, "estimates": made}
         return {"answers": oracle.transcript}
 
-    current_state().paid = collected
+    current_state().paid = collect
     rows = answer_queries(oracle, plan=plan)
     run.finish()
     return Estimates(
