@@ -69,8 +69,8 @@ def note_unread_columns(data: Path, schema: Schema) -> None:
     known = {*wanted, *schema.columns}
     more = [name for name in names if name not in known]
     # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
-    sure = can_be_header(names) and not all(map(is_like_value, wanted))
-    if more and set(wanted) <= set(names) and sure:
+    is_header = can_be_header(names) and not all(map(is_like_value, wanted))
+    if more and set(wanted) <= set(names) and is_header:
         say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
 
 
@@ -94,7 +94,7 @@ def note_capped_rows(release: Release) -> None:
     from populace.release.row_selection import RowCountOrigin
 
     total = release.statement["total"]
-    if total["origin"] == RowCountOrigin.ROOM.value:
+    if total["origin"] == RowCountOrigin.MEMORY.value:
         say(
             f"note: the noisy count asks for more rows than there is memory for; {total['rows']} were drawn (hint: so "
             "large a count is mostly noise; declare max_rows, give --rows, or ask with a larger epsilon)"

@@ -125,14 +125,14 @@ def advise(
     for codes in VERDICT.coarse_sizes:
         long = [name for name in worst if sizes[name] > codes and name not in fixed]
 
-        def coarsened(count: int, *, codes: int = codes, long: Sequence[str] = long) -> PlanOutcome:
+        def predict_coarser(count: int, *, codes: int = codes, long: Sequence[str] = long) -> PlanOutcome:
             return predict(dict.fromkeys(long[:count], codes), ())
 
-        count = find_fewest_steps(lambda steps: coarsened(steps).verdict in goal, most=len(long))
+        count = find_fewest_steps(lambda steps: predict_coarser(steps).verdict in goal, most=len(long))
         if count is not None:
-            return _advice(dict.fromkeys(long[:count], codes), coarsened(count), suffices=True)
+            return _advice(dict.fromkeys(long[:count], codes), predict_coarser(count), suffices=True)
         if codes == VERDICT.coarse_sizes[-1] and long:
-            found = coarsened(len(long))
+            found = predict_coarser(len(long))
             if found.error < VERDICT.max_error_left * now.error:
                 coarsen, after = dict.fromkeys(long, codes), found
     # Budget is shared by all columns, so each that goes helps those that stay: the longest first.
@@ -141,18 +141,18 @@ def advise(
     def keep(drop: Sequence[str]) -> dict[str, int]:
         return {name: codes for name, codes in coarsen.items() if name not in drop}
 
-    def dropped(count: int) -> PlanOutcome:
+    def predict_without(count: int) -> PlanOutcome:
         return predict(keep(order[:count]), tuple(order[:count]))
 
     count = find_fewest_steps(
-        lambda steps: dropped(steps).verdict in goal, most=len(order) - VERDICT.min_columns
+        lambda steps: predict_without(steps).verdict in goal, most=len(order) - VERDICT.min_columns
     )
     if count is None:
         return _advice(coarsen, after, suffices=False)
     drop = tuple(order[:count])
     left = keep(drop)
     error = predict(left, ()).error if left else now.error
-    return _advice(left, dropped(count), drop=drop, error_coarsened=error, suffices=True)
+    return _advice(left, predict_without(count), drop=drop, error_coarsened=error, suffices=True)
 
 
 def _advice(

@@ -50,17 +50,17 @@ def redact_errors(kind: Kind) -> Kind:
 
 def _redact_method(method: Callable[P, R]) -> Callable[P, R]:
     @wraps(method)
-    def _asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def _ask(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
         except BaseException as failure:
             if os.environ.get("POPULACE_DEBUG") == "1":
                 raise
-            told = _redact(failure)
+            redacted = _redact(failure)
         # Out here nothing is being handled, so nothing becomes the context of what is raised.
-        raise told
+        raise redacted
 
-    return _asked
+    return _ask
 
 
 def _redact(failure: BaseException) -> BaseException:

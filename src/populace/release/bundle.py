@@ -85,12 +85,12 @@ class Release:
     drawn: SyntheticRows | None = None
 
     def __repr__(self) -> str:
-        told = self.statement
-        stamp = f"\n  {told['stamp']}" if told["stamp"] else ""
+        statement = self.statement
+        stamp = f"\n  {statement['stamp']}" if statement["stamp"] else ""
         return (
-            f"Release of “{told['dataset']}”: {self._tables}{told['total']['rows']} synthetic rows, "
-            f"{len(told['domains'])} columns\n"
-            f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
+            f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} synthetic rows, "
+            f"{len(statement['domains'])} columns\n"
+            f"  ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']} for one {statement['unit']}{stamp}"
         )
 
     def _repr_html_(self) -> str:

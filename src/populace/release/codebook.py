@@ -51,13 +51,13 @@ def _entry(column: Column, *, outside: str) -> dict[str, Any]:
 
 def _relations(column: Column) -> dict[str, Any]:
     """Return how a column hangs together with others, as far as it does."""
-    told = {
+    entry = {
         "universe": column.universe,
         "not_in_universe": column.outside,
         "function_of": list(column.function_of) or None,
         "parent": column.parent,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _domain(column: Column) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def _within_bins(column: Column) -> dict[str, Any]:
     """Return how values are drawn inside bins where that was learnt: nothing where they are drawn evenly."""
     if not isinstance(column, RangeColumn) or column.density is None:
         return {}
-    law = column.density
-    return {"inside": {"origin": "learnt", "stretches": len(law.starts), "steps": list(law.steps)}}
+    density = column.density
+    return {"inside": {"origin": "learnt", "stretches": len(density.starts), "steps": list(density.steps)}}
 
 
 def _codes(bottom: Any, top: Any) -> dict[str, Any]:

@@ -84,11 +84,11 @@ class Estimates:
         return self.design.schema
 
     def __repr__(self) -> str:
-        told = self.statement
-        stamp = f"\n  {told['stamp']}" if told["stamp"] else ""
+        saved = self.statement
+        stamp = f"\n  {saved['stamp']}" if saved["stamp"] else ""
         return (
-            f"Estimates from “{told['dataset']}”: {len(self.rows)} numbers of {len(self.queries)} queries\n"
-            f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
+            f"Estimates from “{saved['dataset']}”: {len(self.rows)} numbers of {len(self.queries)} queries\n"
+            f"  ε = {saved['epsilon_exact']}, δ = {saved['delta_exact']} for one {saved['unit']}{stamp}"
         )
 
     def _repr_html_(self) -> str:
@@ -147,12 +147,12 @@ class Estimates:
         """The estimates as a table: a row for each, empty where there is nothing to say."""
         import pyarrow as pa
 
-        told = [row.to_json() for row in self.rows]
-        columns: dict[str, list[Any]] = {"query": [row["query"] for row in told]}
+        saved = [row.to_json() for row in self.rows]
+        columns: dict[str, list[Any]] = {"query": [row["query"] for row in saved]}
         for name in self.groups:
-            columns[self._heading(name)] = [row["group"].get(name) for row in told]
+            columns[self._heading(name)] = [row["group"].get(name) for row in saved]
         types = {name: pa.float64() for name in NUMBER_COLUMNS}
-        columns |= {name: [row[name] for row in told] for name in (*NUMBER_COLUMNS, "note")}
+        columns |= {name: [row[name] for row in saved] for name in (*NUMBER_COLUMNS, "note")}
         return pa.table(
             {name: pa.array(held, types.get(name, pa.string())) for name, held in columns.items()}
         )
@@ -226,20 +226,20 @@ class Estimates:
         folder = Path(folder)
         if not Manifest.load(folder).estimated:
             raise altered_error(f"{MANIFEST_FILE} in {folder} lists no estimates")
-        told, _ = read_object(folder / "estimates.json", inner="estimates")
+        saved, _ = read_object(folder / "estimates.json", inner="estimates")
         _, text = read_object(folder / "codebook.json", inner="schema")
         _, record_json = read_object(folder / "statement.json", inner="record")
         with refuse_parse_errors("estimates.json"):
-            form = 1 if told["format"] == "populace estimates 1" else ESTIMATES_FORMAT
-            told = read_first_format(told) if form == 1 else told
+            form = 1 if saved["format"] == "populace estimates 1" else ESTIMATES_FORMAT
+            saved = read_first_format(saved) if form == 1 else saved
             schema = Schema.parse(require_text(text), released=True)
             record = RunRecord.from_json(record_json)
-            design = decode_json(Design, told["design"], {"schema": schema})
-            queries = tuple(decode_json(Query, each) for each in told["queries"])
+            design = decode_json(Design, saved["design"], {"schema": schema})
+            queries = tuple(decode_json(Query, each) for each in saved["queries"])
             return cls(
                 plan=QueryPlan.of(design, Queries(schema=schema, queries=queries), budget=record.budget),
-                rows=tuple(Estimate.from_json(row) for row in told["estimates"]),
-                transcript=tuple(AnswerRecord.from_json(each) for each in told["answers"]),
+                rows=tuple(Estimate.from_json(row) for row in saved["estimates"]),
+                transcript=tuple(AnswerRecord.from_json(each) for each in saved["answers"]),
                 record=record,
                 form=form,
             )

@@ -101,9 +101,9 @@ class Manifest:
         """Read the manifest of a release folder, of this format or of an older one."""
         if not os.path.lexists(folder / MANIFEST_FILE):
             raise _no_manifest(folder)
-        told = read_json(folder / MANIFEST_FILE)
+        saved = read_json(folder / MANIFEST_FILE)
         with refuse_parse_errors(f"{MANIFEST_FILE} in {folder}"):
-            form = told["format"]
+            form = saved["format"]
             if form not in [format_name(number) for number in range(1, RELEASE_FORMAT + 1)]:
                 raise ReleaseError(
                     f"{MANIFEST_FILE} in {folder} has format {str(form)[:60]!r}; this version reads "
@@ -111,33 +111,33 @@ class Manifest:
                     "older ones.",
                     hint="use the version of populace that wrote it",
                 )
-            found = cls._parse(told, number=int(form.rpartition(" ")[2]))
-            if not same_json(_complete_first_format(told) if found.number == 1 else told, found.to_json()):
+            found = cls._parse(saved, number=int(form.rpartition(" ")[2]))
+            if not same_json(_complete_first_format(saved) if found.number == 1 else saved, found.to_json()):
                 raise ValueError("more, or less, than a manifest holds")
             return found
 
     @classmethod
-    def _parse(cls, told: Mapping[str, Any], *, number: int) -> Self:
-        where = told.get("where")
+    def _parse(cls, saved: Mapping[str, Any], *, number: int) -> Self:
+        where = saved.get("where")
         return cls(
             number=number,
-            stamp=None if told["stamp"] is None else require_text(told["stamp"]),
-            dataset=require_text(told["dataset"]),
-            command=require_text(told["command"]),
-            sampling_seed=None if told["sampling_seed"] is None else require_int(told["sampling_seed"]),
-            rows_asked=None if told["rows_asked"] is None else require_int(told["rows_asked"]),
+            stamp=None if saved["stamp"] is None else require_text(saved["stamp"]),
+            dataset=require_text(saved["dataset"]),
+            command=require_text(saved["command"]),
+            sampling_seed=None if saved["sampling_seed"] is None else require_int(saved["sampling_seed"]),
+            rows_asked=None if saved["rows_asked"] is None else require_int(saved["rows_asked"]),
             selection=None
             if where is None
-            else RowSelection(where=require_text(where), share=_parse_share(told["share"])),
+            else RowSelection(where=require_text(where), share=_parse_share(saved["share"])),
             # Older releases hold all rows of the model, once.
-            implicates=require_int(told.get("implicates", 1)),
-            drawing=None if number == 1 or told["drawing"] is None else require_int(told["drawing"]),
+            implicates=require_int(saved.get("implicates", 1)),
+            drawing=None if number == 1 or saved["drawing"] is None else require_int(saved["drawing"]),
             arithmetic=None
-            if number == 1 or told["arithmetic"] is None
-            else _parse_shape(told["arithmetic"], _ARITHMETIC),
-            versions={name: _parse_shape(told["versions"][name], _VERSION) for name in list_versions()},
-            parents={name: dict(digests) for name, digests in told["parents"].items()},
-            files={name: require_text(digest) for name, digest in told["files"].items()},
+            if number == 1 or saved["arithmetic"] is None
+            else _parse_shape(saved["arithmetic"], _ARITHMETIC),
+            versions={name: _parse_shape(saved["versions"][name], _VERSION) for name in list_versions()},
+            parents={name: dict(digests) for name, digests in saved["parents"].items()},
+            files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
 
 
@@ -146,9 +146,9 @@ def format_name(number: int = RELEASE_FORMAT) -> str:
     return f"populace release {number}"
 
 
-def _complete_first_format(told: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_first_format(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest of the first format with all of its keys: its earliest releases had fewer."""
-    return {"where": None, "share": None, "implicates": 1, **told}
+    return {"where": None, "share": None, "implicates": 1, **saved}
 
 
 def _parse_shape(value: object, shape: re.Pattern[str]) -> str:

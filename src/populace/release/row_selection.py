@@ -38,7 +38,7 @@ class RowCountOrigin(Enum):
     """How the number of synthetic rows was obtained. The real number is private."""
 
     NOISE = "noisy"
-    ROOM = "noisy, and cut to what memory holds"
+    MEMORY = "noisy, and cut to what memory holds"
     CURATOR = "chosen by the curator"
     TOTALS = "declared public"
     NONE = "none were made"
@@ -56,7 +56,7 @@ class RowCountOrigin(Enum):
             return cls.CURATOR
         if schema.totals and not some:
             return cls.TOTALS
-        return cls.ROOM if cut else cls.NOISE
+        return cls.MEMORY if cut else cls.NOISE
 
 
 class SelectionLine(TypedDict):
@@ -81,7 +81,7 @@ def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection
         return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
-    if rows_from is RowCountOrigin.ROOM:
+    if rows_from is RowCountOrigin.MEMORY:
         return (
             f"The {rows} synthetic rows are as many as the machine that drew them has memory for. The noisy count asks "
             "for more: it is mostly noise. The real number of rows is protected."

@@ -117,11 +117,11 @@ def _cap_shares(shares: Floats, *, most: float) -> Floats:
     most = max(most, total / count)
     for _ in range(count):
         over = float(np.maximum(shares - most, 0.0).sum())
-        room = shares < most
-        if over <= 1e-12 or not room.any():
+        is_below = shares < most
+        if over <= 1e-12 or not is_below.any():
             break
         shares = np.minimum(shares, most)
-        shares[room] += over / room.sum()
+        shares[is_below] += over / is_below.sum()
     return shares
 
 

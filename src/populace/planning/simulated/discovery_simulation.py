@@ -57,9 +57,9 @@ def simulate_discovery(
     budget = replace(Budget.of(terms.epsilon, terms.delta - keys, unit=schema.unit), keys=keys)
     rng = np.random.default_rng([*seed, 1])
 
-    def opened(draft: Schema) -> DiscoveryOracle:
+    def open_oracle(draft: Schema) -> DiscoveryOracle:
         # The same rows each time, whatever is asked about them.
         population = read_public_population(data, schema=draft, rows=rows, rng=np.random.default_rng(seed))
         return DiscoveryOracle(data=data, population=population, budget=budget, rng=rng)
 
-    return discover_domains(opened, bare, grids=build_grids(bare), progress=silent)
+    return discover_domains(open_oracle, bare, grids=build_grids(bare), progress=silent)

@@ -42,7 +42,7 @@ class Thresholds(Sequence[int]):
     """
 
     def __init__(self, distribution: Distribution, *, bits: int) -> None:
-        self._law = distribution
+        self._distribution = distribution
         self._bits = bits
         self._floors: dict[int, int] = {}
         self._top = distribution.tail_cutoff(bits)
@@ -50,7 +50,7 @@ class Thresholds(Sequence[int]):
 
     @cached_property
     def _balls(self) -> Sequence[arb]:
-        return self._law.balls(bits=self._bits, guard=_GUARD_BITS)
+        return self._distribution.balls(bits=self._bits, guard=_GUARD_BITS)
 
     def __len__(self) -> int:
         return self._top - self.low + 1
@@ -68,11 +68,11 @@ class Thresholds(Sequence[int]):
         if k >= 0:
             return self._floor(k)
         # A symmetric distribution has F(−k − 1) = 1 − F(k); the others have F(−1) = 0.
-        return (1 << self._bits) - 1 - self._floor(-k - 1) if self._law.symmetric else 0
+        return (1 << self._bits) - 1 - self._floor(-k - 1) if self._distribution.symmetric else 0
 
     def from_zero(self) -> list[int]:
         """Return the thresholds of 0, 1, … up to the last."""
-        quick = self._law.floors(bits=self._bits, guard=_GUARD_BITS)
+        quick = self._distribution.floors(bits=self._bits, guard=_GUARD_BITS)
         found = [self._floor(k) if floor is None else floor for k, floor in enumerate(quick)]
         return [*found, self._floor(self._top)]
 
@@ -92,7 +92,7 @@ class Thresholds(Sequence[int]):
             if guard > _GUARD_LIMIT:
                 # 2^b·F(k) would have to be a whole number. No noise is better than noise of another distribution.
                 raise PopulaceError("a noise threshold cannot be decided.", hint="change the budget slightly")
-            floor = self._law.balls(bits=self._bits, guard=guard)[k].floor().unique_fmpz()
+            floor = self._distribution.balls(bits=self._bits, guard=guard)[k].floor().unique_fmpz()
         return int(floor)
 
 

@@ -128,7 +128,9 @@ class NearestNeighbours:
             taken = len(each.whole)
             found[each.rows, :taken] = each.whole
             if each.take:
-                chosen = self._chosen(complete.labels[each.block], incomplete.labels[each.rows], each.take)
+                chosen = self._choose_donors(
+                    complete.labels[each.block], incomplete.labels[each.rows], each.take
+                )
                 found[each.rows, taken : taken + each.take] = each.block[chosen]
         return found
 
@@ -154,7 +156,7 @@ class NearestNeighbours:
         )
         return everywhere + near.most()
 
-    def _chosen(self, block: Ints, labels: Ints, take: int) -> Ints:
+    def _choose_donors(self, block: Ints, labels: Ints, take: int) -> Ints:
         """Return which of a block's labels, in order, come first for rows with these labels."""
         start = (
             np.searchsorted(block, labels, side="right")
@@ -309,7 +311,7 @@ class _NewDonor:
 
     def _last_labels(self, each: _Recipients) -> Ints:
         block = self.complete.labels[each.block]
-        chosen = self.scheme._chosen(block, self.incomplete.labels[each.rows], each.take)
+        chosen = self.scheme._choose_donors(block, self.incomplete.labels[each.rows], each.take)
         return block[chosen[:, -1]]
 
 

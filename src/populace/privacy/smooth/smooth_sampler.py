@@ -131,17 +131,17 @@ class _LogNormalProduct:
 
 
 def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> _Variate:
-    def signed(magnitude: Callable[[Fraction, Fraction], arb]) -> _Signed:
+    def pick_side(magnitude: Callable[[Fraction, Fraction], arb]) -> _Signed:
         return _Signed(magnitude, _Uniform(entropy), bool(entropy.words(1)[0] >> 63))
 
     if isinstance(distribution, Cauchy):
-        return signed(PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile)
+        return pick_side(PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile)
     if isinstance(distribution, Student):
         inner = PowerTail(power=Fraction(2), exponent=(distribution.degrees + 1) / 2)
-        return signed(lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high))
+        return pick_side(lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high))
     if isinstance(distribution, PolyPlace):
-        return signed(lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high))))
-    return _LogNormalProduct(signed(_laplace_quantile), signed(_normal_quantile), distribution.sigma)
+        return pick_side(lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high))))
+    return _LogNormalProduct(pick_side(_laplace_quantile), pick_side(_normal_quantile), distribution.sigma)
 
 
 def _laplace_quantile(low: Fraction, high: Fraction) -> arb:

@@ -135,24 +135,24 @@ def _is_ledger(path: Path, about: os.stat_result) -> bool:
 
 
 def _classify_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Leftover | None:
-    def told(fate: Fate, detail: str) -> Leftover:
+    def make_leftover(fate: Fate, detail: str) -> Leftover:
         return Leftover(path=path, what="unfinished folder", fate=fate, detail=detail)
 
     if not _is_mine(about):
-        return told(Fate.OTHERS, "it belongs to somebody else")
+        return make_leftover(Fate.OTHERS, "it belongs to somebody else")
     try:
         with _open_folder(path) as handle:
             if not _is_marked(handle):
-                return _classify_unmarked(_list_entries(handle), about, told=told)
+                return _classify_unmarked(_list_entries(handle), about, make_leftover=make_leftover)
             # The marker is written under the lock: whoever is still at work has it by now.
             if not try_lock(handle):
-                return told(Fate.IN_USE, "another process may be writing it")
-            return _classify_marked(path, handle, told=told, remove=remove)
+                return make_leftover(Fate.IN_USE, "another process may be writing it")
+            return _classify_marked(path, handle, make_leftover=make_leftover, remove=remove)
     except PermissionError:
-        return told(Fate.OTHERS, "it may not be read")
+        return make_leftover(Fate.OTHERS, "it may not be read")
 
 
-def _classify_marked(path: Path, handle: int, *, told: LeftoverFactory, remove: bool) -> Leftover:
+def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory, remove: bool) -> Leftover:
     outside = _list_entries(handle)
     with ExitStack() as stack:
         inner, inside = -1, {}
@@ -160,12 +160,14 @@ def _classify_marked(path: Path, handle: int, *, told: LeftoverFactory, remove: 
             inner = stack.enter_context(_open_folder(CONTENT, within=handle))
             inside = _list_entries(inner)
         if strange := _find_foreign(outside, inside):
-            return told(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
+            return make_leftover(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
         if any(map(_is_recent, [os.fstat(handle), *outside.values(), *inside.values()])):
-            return told(Fate.IN_USE, "it was written a moment ago")
+            return make_leftover(Fate.IN_USE, "it was written a moment ago")
         moved = find_moved_files(path)
         if moved is None or not all(_is_written_by_us(each.name) for each in moved):
-            return told(Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since")
+            return make_leftover(
+                Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since"
+            )
         if remove:
             for each in moved:
                 each.unlink()
@@ -177,16 +179,18 @@ def _classify_marked(path: Path, handle: int, *, told: LeftoverFactory, remove: 
             for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
                 os.unlink(name, dir_fd=handle)
             path.rmdir()
-    return told(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
+    return make_leftover(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
 
 
-def _classify_unmarked(entries: Entries, about: os.stat_result, *, told: LeftoverFactory) -> Leftover | None:
+def _classify_unmarked(
+    entries: Entries, about: os.stat_result, *, make_leftover: LeftoverFactory
+) -> Leftover | None:
     """Judge a folder without a marker: it is never removed, and listed if it may well be ours."""
     if not all(name in (MARKER, CONTENT, JOURNAL) or _is_written_by_us(name) for name in entries):
         return None
     if any(map(_is_recent, [about, *entries.values()])):
-        return told(Fate.IN_USE, "it was written a moment ago")
-    return told(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
+        return make_leftover(Fate.IN_USE, "it was written a moment ago")
+    return make_leftover(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
 
 
 @contextmanager

@@ -61,11 +61,11 @@ def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCod
 def group_largest_codes(ends: Sequence[BinEnds], *, values: int, counts: Counts) -> tuple[BarCodes, ...]:
     """Return groups of unordered codes: the largest in their own order, one for the others together, special codes."""
     special = _special_codes(ends, values=values)
-    room = max(MAX_BARS - len(special), 2)
-    if values <= room:
+    max_shown = max(MAX_BARS - len(special), 2)
+    if values <= max_shown:
         return (*(_single_code(ends, code) for code in range(values)), *special)
     by_size = np.argsort(-counts[:values], kind="stable")
-    kept, rest = np.sort(by_size[: room - 1]), np.sort(by_size[room - 1 :])
+    kept, rest = np.sort(by_size[: max_shown - 1]), np.sort(by_size[max_shown - 1 :])
     return (
         *(_single_code(ends, int(code)) for code in kept),
         BarCodes(label=f"{len(rest)} others", codes=tuple(int(code) for code in rest)),

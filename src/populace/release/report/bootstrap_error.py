@@ -104,10 +104,10 @@ def _bootstrap_error(
 
 
 def add_simulated_noise(
-    counts: Table | Counts, variance: float, law: NoiseShape, *, rng: np.random.Generator
+    counts: Table | Counts, variance: float, shape: NoiseShape, *, rng: np.random.Generator
 ) -> Counts:
     """Return counts with noise of a variance, for rehearsals on rows that nobody has to protect."""
     deviation = variance**0.5
-    if law is LAPLACE:
+    if shape is LAPLACE:
         return np.rint(counts + rng.laplace(0.0, deviation / 2**0.5, counts.shape)).astype(np.int64)
     return np.rint(counts + rng.normal(0.0, deviation, counts.shape)).astype(np.int64)

@@ -171,10 +171,10 @@ def _comparable_items(measurements: Measurements) -> list[Measurement]:
 
 def find_noise_shape(measurements: Measurements) -> NoiseShape:
     """Return the shape of the noise in a run's counts."""
-    laws = (charged.spend.mechanism for charged in measurements.record.spends)
+    mechanisms = (charged.spend.mechanism for charged in measurements.record.spends)
     return (
         LAPLACE
-        if any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in laws)
+        if any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in mechanisms)
         else GAUSSIAN
     )
 

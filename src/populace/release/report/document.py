@@ -217,9 +217,9 @@ def _summarize(
     return tuple(lines)
 
 
-def _summarize_released_rows(told: ReleasedRows, *, total: float) -> tuple[str, ...]:
+def _summarize_released_rows(released_rows: ReleasedRows, *, total: float) -> tuple[str, ...]:
     """Return what rows that were released one by one are, of all rows there may be."""
-    count, rows = len(told.counts), int(told.counts.sum())
+    count, rows = len(released_rows.counts), int(released_rows.counts.sum())
     if not count:
         return ("No row was frequent enough to be released.",)
     share = format_percent(min(1.0, rows / total))

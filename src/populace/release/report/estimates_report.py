@@ -212,7 +212,7 @@ def _summarize_query(query: Query, rows: Sequence[Estimate], *, schema: Schema) 
 
 
 def _summarize_estimate(row: Estimate, *, times: float, schema: Schema) -> EstimateLine:
-    def scaled(value: float | None) -> float | None:
+    def scale_to_axis(value: float | None) -> float | None:
         return None if value is None else times * value
 
     squares = [(part or 0.0) ** 2 for part in (row.sampling_error, row.imputation_error, row.privacy_error)]
@@ -221,13 +221,13 @@ def _summarize_estimate(row: Estimate, *, times: float, schema: Schema) -> Estim
     return EstimateLine(
         group=" · ".join(_label_group(name, value, schema=schema) for name, value in row.group)
         or "everybody",
-        estimate=scaled(row.estimate),
-        sampling=scaled(row.sampling_error),
-        imputation=scaled(row.imputation_error),
-        privacy=scaled(row.privacy_error),
-        total=scaled(row.total_error),
-        low=scaled(row.low),
-        high=scaled(row.high),
+        estimate=scale_to_axis(row.estimate),
+        sampling=scale_to_axis(row.sampling_error),
+        imputation=scale_to_axis(row.imputation_error),
+        privacy=scale_to_axis(row.privacy_error),
+        total=scale_to_axis(row.total_error),
+        low=scale_to_axis(row.low),
+        high=scale_to_axis(row.high),
         note=row.note,
         parts=(first, second, third),
     )

@@ -42,7 +42,7 @@ class _Group:
     """Spends of one kind, with their laws and the cliques that their answers are about."""
 
     verb: str
-    laws: tuple[Mechanism, ...]
+    mechanisms: tuple[Mechanism, ...]
     lines: tuple[SpendLine, ...]
     cliques: tuple[Clique, ...]
     step: int = 1
@@ -55,20 +55,20 @@ class _Group:
     @property
     def kind(self) -> tuple[str, str, frozenset[int]]:
         """What spends have in common that are told together: verb, law's name and how many columns tables have."""
-        return self.verb, type(self.laws[0]).__name__, frozenset(map(len, self.cliques))
+        return self.verb, type(self.mechanisms[0]).__name__, frozenset(map(len, self.cliques))
 
     def joins(self, other: _Group) -> bool:
         """Say whether the next spend goes on with this one: tables of the same kind, none of them again."""
         if self.step != other.step:
             return False
         if self.verb != "measure" or not self.cliques or not other.cliques:
-            return self.verb == other.verb and (self.laws[0] == other.laws[0] or self.step > 1)
+            return self.verb == other.verb and (self.mechanisms[0] == other.mechanisms[0] or self.step > 1)
         return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
 
     def with_(self, other: _Group) -> _Group:
         return _Group(
             verb=self.verb,
-            laws=self.laws + other.laws,
+            mechanisms=self.mechanisms + other.mechanisms,
             lines=self.lines + other.lines,
             cliques=self.cliques + other.cliques,
             step=self.step,
@@ -113,9 +113,9 @@ def margin_of_error(
 
 
 def _group_spends(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
-    laws = [mechanism_from_json(told["law"]) for told in statement["record"]["spends"]]
+    mechanisms = [mechanism_from_json(text["law"]) for text in statement["record"]["spends"]]
     waiting = [marginal.clique for marginal in measured]
-    for place, (line, mechanism) in enumerate(zip(statement["spends"], laws, strict=True)):
+    for place, (line, mechanism) in enumerate(zip(statement["spends"], mechanisms, strict=True)):
         verb = line["verb"]
         # The tables by which bins were learnt stand among the measurements; keys are not counted again.
         kept = verb == "measure" or (verb == "discover" and not isinstance(mechanism, PartitionSelection))
@@ -123,7 +123,7 @@ def _group_spends(statement: Statement, measured: Sequence[Marginal]) -> Iterato
         cliques = tuple(waiting[:answers]) if verb == "measure" else ()
         summed = verb == "measure" and statement["record"]["spends"][place]["l1"] >= STEPS
         step = STEPS if summed else 1
-        yield _Group(verb=verb, laws=(mechanism,), lines=(line,), cliques=cliques, step=step)
+        yield _Group(verb=verb, mechanisms=(mechanism,), lines=(line,), cliques=cliques, step=step)
         waiting = waiting[answers:]
 
 
@@ -168,11 +168,11 @@ def _describe_tables(group: _Group, *, seen: set[Clique]) -> str:
     sizes = Counter(map(len, distinct))
     before = Counter(len(clique) for clique in distinct if clique in seen)
     twice = Counter(len(clique) for clique, times in distinct.items() if times > 1)
-    told = [
+    text = [
         describe_count(number, columns=size) + _describe_repeats(before[size], twice[size], of=number)
         for size, number in sizes.items()
     ]
-    return ", and ".join(told) if any("," in each for each in told) else " and ".join(told)
+    return ", and ".join(text) if any("," in each for each in text) else " and ".join(text)
 
 
 def _describe_repeats(before: int, twice: int, *, of: int) -> str:
@@ -197,24 +197,24 @@ def _describe_choice(group: _Group, *, later: Sequence[_Group]) -> str:
         chosen += [len(clique) for clique in following.cliques if len(clique) > 1]
     one = "pair" if set(chosen) <= {2} else "combination of columns"
     many = "pairs" if one == "pair" else "combinations of columns"
-    told = f"choose {times} one {one}" + (" or none" if or_none else "")
+    text = f"choose {times} one {one}" + (" or none" if or_none else "")
     if not any(following.cliques for following in later):
-        return told
+        return text
     if not chosen:
-        return f"{told}; none was chosen"
-    return f"{told}; {len(chosen)} {one if len(chosen) == 1 else many} {'was' if len(chosen) == 1 else 'were'} chosen"
+        return f"{text}; none was chosen"
+    return f"{text}; {len(chosen)} {one if len(chosen) == 1 else many} {'was' if len(chosen) == 1 else 'were'} chosen"
 
 
 def _describe_mechanism(group: _Group) -> str:
     """Return the law as the ledger tells it; of several, the least and the most noise."""
-    laws = {
+    mechanisms = {
         mechanism: margin_of_error(mechanism)
-        for mechanism in group.laws
+        for mechanism in group.mechanisms
         if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
     }
-    if len(laws) < 2:
+    if len(mechanisms) < 2:
         return group.lines[0]["law"]
-    least, most = min(laws, key=laws.__getitem__), max(laws, key=laws.__getitem__)
+    least, most = min(mechanisms, key=mechanisms.__getitem__), max(mechanisms, key=mechanisms.__getitem__)
     last = most.variance if isinstance(most, DiscreteGaussian) else most.scale
     return f"{least} to {float(last):.6g}"
 
@@ -228,7 +228,7 @@ def _describe_noise(group: _Group) -> str:
         return "follows a bound on the rows, which is private"
     if group.lines[0]["what"].startswith(BOUND_QUESTION):
         return "its logarithm, with noise"
-    for mechanism in group.laws:
+    for mechanism in group.mechanisms:
         if not isinstance(
             mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
         ):
@@ -247,9 +247,9 @@ def _describe_sum_noise(group: _Group) -> str:
     """Return how far sums are off, in multiples of the most that one row can add to them."""
     near = [
         margin_of_error(mechanism) / group.step
-        for mechanism in group.laws
+        for mechanism in group.mechanisms
         if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
     ]
     least, most = (f"{end:.3g}" for end in (min(near), max(near)))
-    told = least if least == most else f"{least} to {most}"
-    return f"± {told} times the most that one row can add, 19 of 20 times"
+    text = least if least == most else f"{least} to {most}"
+    return f"± {text} times the most that one row can add, 19 of 20 times"

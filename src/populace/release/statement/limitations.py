@@ -51,7 +51,7 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
 def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
     """Return what a method leaves out by its nature, and what it never asked the private table."""
     unseen = [name for name in schema.domain if not any(name in clique for clique in answers.measured)]
-    if answers.lent and unseen:
+    if answers.public_cliques and unseen:
         return [
             f"Of the private table only {_describe_counts(answers.widest)} was measured. All that is here about "
             f"{quote_in_text(unseen)} comes from the public table and says nothing about any "
@@ -60,18 +60,18 @@ def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredConten
     method = METHODS.get(record.method)
     if method is not None and (found := method.limitations(schema, record.public is not None)):
         return found
-    laws = [charged.spend.mechanism for charged in record.spends if charged.spend.what == WHOLE_ROWS]
+    mechanisms = [charged.spend.mechanism for charged in record.spends if charged.spend.what == WHOLE_ROWS]
     return [
         (
             f"No row was told: with their noise, no more than {mechanism.threshold} were alike. The table is "
             "empty, however "
             "many rows were asked for."
-            if answers.told == 0
+            if answers.released_rows == 0
             else f"Rows are here only if, with their noise, more than {mechanism.threshold} are alike: "
             "all rarer ones are "
             "missing."
         )
-        for mechanism in laws
+        for mechanism in mechanisms
         if isinstance(mechanism, PartitionSelection)
     ]
 
@@ -104,34 +104,40 @@ def _public_table(record: RunRecord, schema: Schema, *, answers: MeasuredContent
         return []
     return [
         f"The table “{record.public.name}” was declared public by the curator and used without protection. "
-        f"{_describe_borrowed(record, schema, answers=answers)} "
+        f"{_describe_public_use(record, schema, answers=answers)} "
         "Whoever has rows in it is not protected by this release as far as these rows go, and rows of the private "
         "table in it would not be protected at all."
     ]
 
 
-def _describe_borrowed(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:
+def _describe_public_use(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:
     """Return in one sentence which counts, or which groups of columns, come from the public table."""
     method = METHODS.get(record.method)
-    found = None if method is None else method.describe_public_use(schema, answers.measured, answers.lent)
+    found = (
+        None
+        if method is None
+        else method.describe_public_use(schema, answers.measured, answers.public_cliques)
+    )
     if found is not None:
         return found
-    if not answers.lent:
+    if not answers.public_cliques:
         return "Nothing was taken from it: every table of counts here was measured in the private one."
-    return f"Taken from it: {_describe_public_marginals(answers.lent, columns=len(schema.domain))}."
+    return f"Taken from it: {_describe_public_marginals(answers.public_cliques, columns=len(schema.domain))}."
 
 
-def _describe_public_marginals(lent: Sequence[Clique], *, columns: int) -> str:
+def _describe_public_marginals(public_cliques: Sequence[Clique], *, columns: int) -> str:
     """Return which tables of counts were taken: all columns or pairs, or some by name."""
-    told = []
-    for size in sorted({len(clique) for clique in lent}):
-        names = [" × ".join(clique) for clique in lent if len(clique) == size]
+    sentences = []
+    for size in sorted({len(clique) for clique in public_cliques}):
+        names = [" × ".join(clique) for clique in public_cliques if len(clique) == size]
         possible = math.comb(columns, size)
         if len(names) == possible > 1:
-            told.append(f"all {describe_count(possible, columns=size)}")
+            sentences.append(f"all {describe_count(possible, columns=size)}")
         else:
-            told.append(f"{describe_count(len(names), columns=size)} of {possible}, {quote_in_text(names)}")
-    return "; ".join(["counts of " + told[0], *told[1:]])
+            sentences.append(
+                f"{describe_count(len(names), columns=size)} of {possible}, {quote_in_text(names)}"
+            )
+    return "; ".join(["counts of " + sentences[0], *sentences[1:]])
 
 
 def _describe_counts(cliques: Sequence[Clique]) -> str:

@@ -21,19 +21,19 @@ class MeasuredContent:
     """
 
     measured: tuple[Clique, ...] = ()
-    lent: tuple[Clique, ...] = ()
-    told: int | None = None
+    public_cliques: tuple[Clique, ...] = ()
+    released_rows: int | None = None
     survey: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, measurements: Measurements) -> MeasuredContent:
         """Return what measurements hold, each table once."""
-        public, told = measurements.public, measurements.released_rows
+        public, rows = measurements.public, measurements.released_rows
         return cls(
             measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
-            lent=() if public is None else tuple(public.tables),
-            told=None if told is None else len(told.counts),
+            public_cliques=() if public is None else tuple(public.tables),
+            released_rows=None if rows is None else len(rows.counts),
             outside=tuple(found.text for found in find_out_of_domain(measurements)),
         )
 

@@ -250,13 +250,13 @@ def describe_guarantee(statement: Statement) -> str:
         likely = "Everything here could also have come out, but with a clearly different probability,"
     else:
         likely = "Everything here would have come out with nearly the same probability"
-    told = f"{likely} {change} ({guarantee})."
+    text = f"{likely} {change} ({guarantee})."
     if Fraction(statement["delta_exact"]) > MAX_USUAL_DELTA:
-        told = f"With probability {statement['delta_exact']} nothing is promised; otherwise {told[0].lower()}{told[1:]}"
+        text = f"With probability {statement['delta_exact']} nothing is promised; otherwise {text[0].lower()}{text[1:]}"
     return (
-        f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
+        f"Nothing is promised: this is a rehearsal. A real run would say: {text}"
         if statement["stamp"]
-        else told
+        else text
     )
 
 
@@ -295,16 +295,16 @@ def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
 
 
 def _delta_parts(record: RunRecord) -> DeltaParts:
-    told = [
+    text = [
         charged.delta for charged in record.spends if isinstance(charged.spend.mechanism, PartitionSelection)
     ]
-    noise = record.used_delta_reserve - sum(told)
+    noise = record.used_delta_reserve - sum(text)
     rest = record.keys - noise
     return DeltaParts(
         noise=format_exact(record.guarantee[1] - rest),
-        keys=format_exact(rest) if told else "0",
-        keys_used=str(sum(told)),
-        unused="0" if told else format_exact(rest),
+        keys=format_exact(rest) if text else "0",
+        keys_used=str(sum(text)),
+        unused="0" if text else format_exact(rest),
     )
 
 

@@ -42,7 +42,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         *_workload(statement),
         *_public(statement),
         *([] if _has_estimates(statement) else [f"| synthetic rows | {_escape(_rows(statement))} |"]),
-        *_drawn(statement),
+        *_describe_rows(statement),
         "",
         *(
             line
@@ -142,11 +142,11 @@ def _workload(statement: Statement) -> list[str]:
     if wanted is None:
         return []
     words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
-    told = words.get(wanted, f"marginals that the curator named ({wanted})")
+    described = words.get(wanted, f"marginals that the curator named ({wanted})")
     method = METHODS.get(statement["method"])
     if method is None or not method.follows(wanted):
-        told += f"; {statement['method']} measures the same whatever is asked"
-    return [f"| asked to be accurate | {_escape(told)} |"]
+        described += f"; {statement['method']} measures the same whatever is asked"
+    return [f"| asked to be accurate | {_escape(described)} |"]
 
 
 def _public(statement: Statement) -> list[str]:
@@ -159,7 +159,7 @@ def _public(statement: Statement) -> list[str]:
     )
 
 
-def _drawn(statement: Statement) -> list[str]:
+def _describe_rows(statement: Statement) -> list[str]:
     """Return the lines about how rows were drawn, where it was not the usual way."""
     where, implicates = statement.get("where"), statement.get("implicates")
     return [
@@ -193,10 +193,10 @@ def _parts(statement: Statement) -> str:
         (parts["noise"], "for noise"),
         (parts["unused"], "set aside and not used"),
     ]
-    told = [(part, what) for part, what in words if part != "0"]
-    if len(told) == 1:
-        return f", all of it {told[0][1]}"
-    return ", of which " + ", and ".join(f"{part} {what}" for part, what in told)
+    described = [(part, what) for part, what in words if part != "0"]
+    if len(described) == 1:
+        return f", all of it {described[0][1]}"
+    return ", of which " + ", and ".join(f"{part} {what}" for part, what in described)
 
 
 def _unit(statement: Statement) -> str:

@@ -15,7 +15,7 @@ def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
     """Return what nobody may read into estimates, one sentence or two for each."""
     design = plan.design
     return (
-        _drawn(design),
+        _describe_sampling(design),
         *(
             [
                 f"That each {design.schema.unit.word} was drawn in secret is declared, and was not used: no price is "
@@ -24,7 +24,7 @@ def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
             if design.sampling is not None
             else []
         ),
-        *_repeated(design),
+        *_describe_repeats(design),
         *_weights(design),
         *_totals(design),
         _answers(design, plan.queries),
@@ -35,7 +35,7 @@ def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
     )
 
 
-def _drawn(design: Design) -> str:
+def _describe_sampling(design: Design) -> str:
     listed = []
     if design.strata is not None:
         listed.append(f"the strata (“{design.strata}”)")
@@ -45,9 +45,9 @@ def _drawn(design: Design) -> str:
         listed.append("the sizes of what was sampled from")
     if design.base is not None:
         listed.append("the base weights")
-    told = f": {_and(listed)}" if listed else ""
+    detail = f": {_and(listed)}" if listed else ""
     return (
-        f"The sampling design is treated as public{told}. Who was drawn is protected, but not what the design itself "
+        f"The sampling design is treated as public{detail}. Who was drawn is protected, but not what the design itself "
         "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
         "protection is not."
     )
@@ -79,7 +79,7 @@ def _few(design: Design) -> str:
     return ", and a little less often where few sampling units of very unlike sizes were drawn"
 
 
-def _repeated(design: Design) -> list[str]:
+def _describe_repeats(design: Design) -> list[str]:
     unit = design.schema.unit
     if unit.rows == 1 or design.clustered or design.replicates is not None:
         return []
@@ -136,9 +136,9 @@ def _answers(design: Design, queries: Queries) -> str:
         )
     if filled:
         parts.append(f"missing answers to {quote_in_text(filled)} were filled from rows that are alike")
-    told = f": {'; '.join(parts)}" if parts else ""
+    detail = f": {'; '.join(parts)}" if parts else ""
     return (
-        f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "
+        f"Non-response is handled as declared{detail}. Where those who do not answer differ from those who do in other "
         "ways, estimates are off, and no error here tells by how much."
     )
 

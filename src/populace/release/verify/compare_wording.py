@@ -20,24 +20,24 @@ _MAX_LENGTH_RATIO = 2
 _TEXT_KEYS = ("total", "where", "implicates")
 
 
-def find_difference(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
+def find_difference(stated: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
     """Return the first key by which a statement differs from the expected one, words aside in older formats."""
     if form != RELEASE_FORMAT:
-        if len(to_canonical_json(told)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
+        if len(to_canonical_json(stated)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
             return "format"
-        told, expected = _strip_sentences(told), _strip_sentences(expected)
-    keys = [key for key in {**expected, **told} if key not in told or key not in expected]
-    keys += [key for key in expected if key in told and not same_json(told[key], expected[key])]
+        stated, expected = _strip_sentences(stated), _strip_sentences(expected)
+    keys = [key for key in {**expected, **stated} if key not in stated or key not in expected]
+    keys += [key for key in expected if key in stated and not same_json(stated[key], expected[key])]
     return keys[0] if keys else None
 
 
-def is_same_codebook(told: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
+def is_same_codebook(stated: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
     """Say whether a codebook is the expected one, words aside in older formats."""
     if form != RELEASE_FORMAT:
-        if len(to_canonical_json(told)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
+        if len(to_canonical_json(stated)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
             return False
-        told, expected = _strip_column_sentences(told), _strip_column_sentences(expected)
-    return same_json(told, expected)
+        stated, expected = _strip_column_sentences(stated), _strip_column_sentences(expected)
+    return same_json(stated, expected)
 
 
 def check_markdown(page: str, *, expected: str, statement: Mapping[str, Any], form: int) -> None:
@@ -75,10 +75,10 @@ def _strip_column_sentences(codebook: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _strip_key(told: Any, key: str) -> Any:
-    if not isinstance(told, Mapping) or key not in told:
-        return told
-    return {**told, key: _strip_words(told[key])}
+def _strip_key(stated: Any, key: str) -> Any:
+    if not isinstance(stated, Mapping) or key not in stated:
+        return stated
+    return {**stated, key: _strip_words(stated[key])}
 
 
 def _strip_words(value: Any) -> Any:

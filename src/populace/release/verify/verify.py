@@ -224,7 +224,7 @@ class _ReleaseParts:
         )
 
     def check_parents(self) -> str:
-        told, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
+        released, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
         for found, expected, what in (
             (
                 # The budget was reserved under the schema as it was before domains were learnt.
@@ -232,9 +232,9 @@ class _ReleaseParts:
                 self.record.schema_digest,
                 "the codebook's schema is not the one that was paid for",
             ),
-            (told.schema.digest, self.schema.digest, "the measurements have another schema"),
-            (told.record, self.record, "the measurements come from another run than the statement"),
-            (self.model.measurements_digest, told.digest, "the model was fitted to other measurements"),
+            (released.schema.digest, self.schema.digest, "the measurements have another schema"),
+            (released.record, self.record, "the measurements come from another run than the statement"),
+            (self.model.measurements_digest, released.digest, "the model was fitted to other measurements"),
             (self.manifest.parents, parents, "the manifest names other parents"),
             (self.statement["ledger_entry"], self.record.digest, "the statement names another ledger entry"),
         ):
@@ -290,13 +290,13 @@ class _SyntheticTables:
             write_table(table, place / name)
 
     def rebuild_report(self) -> CheckResult:
-        found, told = self.manifest, self.parts
+        found, released = self.manifest, self.parts
         if found.sampling_seed is None:
             raise altered_error("the manifest has no seed of the rows")
         release = Release(
             synthetic=self.tables[0],
-            measurements=told.measurements,
-            model=told.model,
+            measurements=released.measurements,
+            model=released.model,
             seed=found.sampling_seed,
             rows_asked=found.rows_asked,
             selection=found.selection,

@@ -90,7 +90,7 @@ class _EstimateParts:
     found: Estimates
     statement: Any
     codebook: Any
-    told: dict[str, Any]
+    saved: dict[str, Any]
     page: str
     table: str
 
@@ -98,18 +98,18 @@ class _EstimateParts:
     def load(cls, folder: Path, manifest: Manifest) -> _EstimateParts:
         statement, _ = read_object(folder / "statement.json", inner="record")
         codebook, _ = read_object(folder / "codebook.json", inner="schema")
-        told, _ = read_object(folder / "estimates.json", inner="answers")
+        saved, _ = read_object(folder / "estimates.json", inner="answers")
         page, table = (read_text(folder / name) for name in ("statement.md", "estimates.csv"))
         found = Estimates.load(folder)
         with refuse_parse_errors("estimates.json"):
-            if not same_json({**told, **_DERIVED}, {**found.to_json(), **_DERIVED}):
+            if not same_json({**saved, **_DERIVED}, {**found.to_json(), **_DERIVED}):
                 raise altered_error("estimates.json is not one that populace writes")
         return cls(
             manifest=manifest,
             found=found,
             statement=statement,
             codebook=codebook,
-            told=told,
+            saved=saved,
             page=page,
             table=table,
         )
@@ -127,7 +127,7 @@ class _EstimateParts:
         )
 
     def check_noise(self) -> str:
-        stamps = (self.manifest.stamp, self.told.get("stamp"), self.codebook.get("stamp"))
+        stamps = (self.manifest.stamp, self.saved.get("stamp"), self.codebook.get("stamp"))
         return check_noise(*stamps, rehearsal=self.found.record.rehearsal)
 
     def check_statement(self) -> str:
@@ -161,9 +161,9 @@ class _EstimateParts:
         record, schema = self.found.record, self.found.schema
         for one, other, what in (
             (schema.digest, record.schema_digest, "the codebook's schema is not the one that was paid for"),
-            (self.told.get("schema_digest"), schema.digest, "the estimates have another schema"),
+            (self.saved.get("schema_digest"), schema.digest, "the estimates have another schema"),
             (
-                self.told.get("ledger_entry"),
+                self.saved.get("ledger_entry"),
                 record.digest,
                 "the estimates come from another run than the statement",
             ),
@@ -188,14 +188,14 @@ def _check_answers(found: Estimates) -> str:
             raise altered_error(f"{spend} is booked for less than one {found.record.unit.name} can move")
         booked[spend.verb, spend.steps, spend.mechanism] += spend.answers
     try:
-        told = Counter(
+        saved = Counter(
             (*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in found.transcript
         )
     except (KeyError, TypeError, ValueError) as failure:
         raise altered_error("an answer has no noise distribution") from failure
-    if told != booked:
+    if saved != booked:
         raise altered_error("the answers are not those that were booked, with just their noise")
-    return f"{sum(told.values())} noisy answers, all booked with their noise"
+    return f"{sum(saved.values())} noisy answers, all booked with their noise"
 
 
 def _check_recomputed(found: Estimates, *, table: str) -> str:

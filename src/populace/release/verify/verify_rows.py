@@ -98,18 +98,18 @@ def skip_redrawing() -> CheckResult:
 def describe_differences(manifest: Manifest) -> str:
     """Return in words what decided about the numbers of a release, where it is not what is here today."""
     mine = list_versions()
-    told = [
+    drawn_again = [
         f"{name} {manifest.versions[name]!r} instead of {mine[name]!r}"
         for name in DECISIVE_VERSIONS
         if manifest.versions[name] != mine[name]
     ]
     if manifest.estimated:
-        return "; ".join(told)
+        return "; ".join(drawn_again)
     if manifest.drawing != DRAWING_RULES:
-        told.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {DRAWING_RULES}")
+        drawn_again.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {DRAWING_RULES}")
     if manifest.arithmetic != digest_arithmetic():
-        told.append("another processor, or another number of threads")
-    return "; ".join(told)
+        drawn_again.append("another processor, or another number of threads")
+    return "; ".join(drawn_again)
 
 
 def _find_differing(

@@ -32,32 +32,35 @@ def check_measurements_paid(measurements: Measurements) -> str:
     measured = Counter(item.variance for item in measurements.items)
     if measured - booked:
         raise altered_error("a measurement has noise that was not booked")
-    told = measurements.released_rows
-    laws = [
+    released = measurements.released_rows
+    mechanisms = [
         each.spend.mechanism
         for each in measurements.record.spends
         if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
     ]
-    if (told is not None) is not bool(laws):
+    if (released is not None) is not bool(mechanisms):
         raise altered_error("rows were told that were not paid for, or paid for and not told")
     least = max(
-        (mechanism.threshold for mechanism in laws if isinstance(mechanism, PartitionSelection)), default=0
+        (mechanism.threshold for mechanism in mechanisms if isinstance(mechanism, PartitionSelection)),
+        default=0,
     )
-    if told is not None and told.counts.min(initial=least + 1) <= least:
+    if released is not None and released.counts.min(initial=least + 1) <= least:
         raise altered_error("a row was told that is not above the threshold")
-    rows = "" if told is None else f", {len(told.counts)} different rows"
+    rows = "" if released is None else f", {len(released.counts)} different rows"
     return f"{describe_marginals(item.marginal for item in measurements.items)}{rows}: all booked with their noise"
 
 
 def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
     """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
-    told = {
+    released = {
         name
         for name, column in schema.columns.items()
         if column.origin is Origin.LEARNT or as_declared(column) != column
     }
     asked = {charged.spend.what for charged in record.spends if charged.spend.verb == "discover"}
     paid = {name for name in schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
-    if told != paid:
-        raise altered_error(f"the domain of {min(told ^ paid)!r} does not come from where the codebook says")
-    return f"{len(told)} learnt domains, all paid for" if told else "none was learnt"
+    if released != paid:
+        raise altered_error(
+            f"the domain of {min(released ^ paid)!r} does not come from where the codebook says"
+        )
+    return f"{len(released)} learnt domains, all paid for" if released else "none was learnt"

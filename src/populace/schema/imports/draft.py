@@ -14,7 +14,7 @@ from populace.schema.imports.schema_document import SchemaDocument
 # So few whole numbers are taken for codes.
 _FEW = 20
 # A column of numbers may have so many words beside them, such as N or refused.
-_MOST_WORDS = 5
+_MAX_WORDS = 5
 
 NAMES_ONLY = """\
 A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
@@ -102,7 +102,7 @@ def _column(cells: ObservedCells) -> dict[str, Any]:
     if not values:
         return {"kind": "categorical", "values": ["(empty)"], "origin": "declared"}
     whole = all(value.denominator == 1 for value in numbers.values())
-    if len(numbers) > (_FEW if whole else 1) and len(words) <= _MOST_WORDS:
+    if len(numbers) > (_FEW if whole else 1) and len(words) <= _MAX_WORDS:
         low, high = min(numbers.values()), max(numbers.values())
         keys: dict[str, Any] = {"kind": "integer" if whole else "numeric"}
         keys |= integer_bins(int(low), int(high)) if whole else decimal_bins(low, high)

@@ -12,7 +12,7 @@ from populace.schema.writer import format_value
 # the numbers.
 MAX_SINGLE_CODES = 128
 MAX_EVEN_RANGE = 1000
-_MOST_EVEN = 40
+_MAX_EVEN = 40
 _LADDER = tuple(Fraction(tenths, 10) for tenths in (10, 12, 15, 20, 25, 30, 40, 50, 60, 80))
 _DECADES = 3
 
@@ -70,4 +70,4 @@ def lowest_number(keys: dict[str, Any]) -> str:
 def _round_width(span: int) -> int:
     """Return the smallest of 1, 2, 5, 10, 20, 50 … that makes few enough bins."""
     widths = (step * int(10**power) for power in range(20) for step in (1, 2, 5))
-    return next(width for width in widths if span <= _MOST_EVEN * width)
+    return next(width for width in widths if span <= _MAX_EVEN * width)
