@@ -15,6 +15,7 @@ import numpy as np
 
 from populace.api.request import as_schema, list_private_datasets, resolve_ledger
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.progress import Progress, silent
 from populace.methods.method import MAX_COLUMNS, Method
@@ -48,7 +49,6 @@ from populace.schema.schema import Schema
 PUBLIC_TABLE_RUNS = 2
 # Where an epsilon is looked for, in how many steps at most, and to which part of itself.
 MIN_EPSILON, MAX_EPSILON, MAX_STEPS, EPSILON_TOLERANCE = 0.001, 100.0, 12, 0.02
-MAX_PLANNED_CODES = 2**20
 WorkloadOf = Callable[[Schema], Workload]
 
 
@@ -363,7 +363,7 @@ def _check_size(schema: Schema) -> None:
     codes = sum(schema.domain.values())
     for count, what, most in (
         (len(schema.domain), "columns", MAX_COLUMNS),
-        (codes, "codes", MAX_PLANNED_CODES),
+        (codes, "codes", LIMITS.max_planned_codes),
     ):
         if count > most:
             raise UsageError(
