@@ -226,7 +226,7 @@ class _ReleaseParts:
             ),
             (told.schema.digest, self.schema.digest, "the measurements have another schema"),
             (told.record, self.record, "the measurements come from another run than the statement"),
-            (self.model.measurements, told.digest, "the model was fitted to other measurements"),
+            (self.model.measurements_digest, told.digest, "the model was fitted to other measurements"),
             (self.manifest.parents, parents, "the manifest names other parents"),
             (self.statement["ledger_entry"], self.record.digest, "the statement names another ledger entry"),
         ):
