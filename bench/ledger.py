@@ -11,6 +11,7 @@ its checkpoint. The ledgers lie in memory (/dev/shm where there is one), so that
 from __future__ import annotations
 
 import argparse
+import secrets
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -21,7 +22,7 @@ from tempfile import TemporaryDirectory
 from error import here
 
 from populace.privacy.accounting.mechanisms import Exponential, Spend
-from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.events import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger, Run
@@ -99,8 +100,9 @@ def history(entries: int) -> Iterator[Event]:
     left = entries
     number = 0
     while left > 0:
-        run = RunRecord.asked(
-            f"dataset {number % ACCOUNTS}",
+        run = RunRecord(
+            run=secrets.token_hex(16),
+            dataset=f"dataset {number % ACCOUNTS}",
             epsilon=Fraction(1),
             delta=Fraction(0),
             unit=PrivacyUnit(),
@@ -108,6 +110,8 @@ def history(entries: int) -> Iterator[Event]:
             schema_digest="0" * 64,
             rehearsal=False,
             plan=Adaptivity.ADAPTIVE,
+            currency=Currency.PURE,
+            cap=Fraction(1),
         )
         spend = SpendRecord(spend=SPEND, price=price(SPEND, currency=run.currency)).to_json()
         told = [(EventKind.RESERVE, run.reservation()), *[(EventKind.SPEND, spend)] * SPENDS]

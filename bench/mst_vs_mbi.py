@@ -105,7 +105,7 @@ def measure(
 def fit_by_mbi(items: list[Measurement], domain: Domain, groups: dict[str, Grouping]) -> dict[str, Any]:
     told = {
         "fine": dict(domain),
-        "grouped": dict(domain.grouped(groups.values())),
+        "grouped": dict(domain.group(groups.values())),
         "groups": {name: list(grouping.groups) for name, grouping in groups.items()},
         "cliques": [item.marginal.clique for item in items],
         "deviations": [float(item.variance) ** 0.5 for item in items],
@@ -145,7 +145,7 @@ def loss(
         (seen,) = observe([item], domain=domain, groupings=groups)
         order = [item.marginal.clique.index(name) for name in seen.clique]
         missed = (
-            table.reshape(item.marginal.shape(domain.grouped(groups.values()))).transpose(order) - seen.values
+            table.reshape(item.marginal.shape(domain.group(groups.values()))).transpose(order) - seen.values
         )
         found += 0.5 * float((missed**2 / seen.variance).sum())
     return found

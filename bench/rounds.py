@@ -70,7 +70,7 @@ def case(
 
     columns = [noisy(Marginal((name,))) for name in domain]
     groups = {g.column: g for g in merge_rare_codes(columns, ordered=(), classes={})}
-    grouped = domain.grouped(groups.values())
+    grouped = domain.group(groups.values())
     far: dict[Marginal, float] = {}
     for pair in combinations(domain, 2):
         marginal = Marginal(pair, tuple(groups[name] for name in pair if name in groups))

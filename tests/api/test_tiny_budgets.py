@@ -65,12 +65,12 @@ def test_the_least_budget_that_is_not_refused_runs_to_its_end(method, sizes, tmp
 
 
 class Guess:
-    domain, total = Domain({"a": 2**10}), 1e30
+    domain, groupings, total = Domain({"a": 2**10}), {}, 1e30
 
     def tables(self, cliques):
         return {clique: np.full(2**10, 1e27) for clique in cliques}
 
-    def fits(self, clique, *, room):
+    def fits(self, clique, *, max_cells):
         return True
 
 

@@ -254,7 +254,7 @@ def _candidates(change: Callable[[Any, Candidates], Candidates]) -> Iterator[Non
             return self._oracle.choose(change(self._behind, candidates), **options)
 
     def changed(method: Method) -> Method:
-        return replace(method, measure=lambda oracle, **asked: method.measure(Changing(oracle), **asked))
+        return replace(method, measure=lambda oracle, *asked: method.measure(Changing(oracle), *asked))
 
     methods = {name: changed(method) for name, method in METHODS.items()}
     with patch("populace.methods.registry.METHODS", methods):

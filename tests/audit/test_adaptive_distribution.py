@@ -28,7 +28,7 @@ THIRD = Fraction(1, 3)
 REACH = np.arange(-30, 31)
 
 
-def curious(oracle, *, workload, progress):
+def curious(oracle, workload, progress):
     """Count a column; after an even count look at the pair, after an odd one measure the pair and the other column."""
     noise = oracle.budget.measure_noise(THIRD, marginals=1)
     first = oracle.measure([Marginal(("a",))], noise=noise)

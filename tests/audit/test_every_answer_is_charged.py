@@ -356,7 +356,7 @@ def test_an_answer_for_nothing_is_seen(name, kind):
 
 
 def test_batches_of_sums_that_are_booked_alike_are_all_paid():
-    """Two batches of as many sums, under one law, look the same in the books: both are there."""
+    """Two batches of as many sums, under one distribution, look the same in the books: both are there."""
     once, asked = Asked(), Asked()
     once.door.sum_batches([([ROWS, AGES], WIDE)])
     asked.door.sum_batches([([ROWS, AGES], WIDE), ([AGES, ROWS], WIDE), ([ROWS, AGES], WIDE)])

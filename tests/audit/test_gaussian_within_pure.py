@@ -124,7 +124,7 @@ MOST = Fraction(9, 10)
 FIRST, LATER = np.arange(-25, 26), np.arange(-400, 401)
 
 
-def curious(oracle, *, workload, progress):
+def curious(oracle, workload, progress):
     """Count a column with most of ε and δ; the rest buys Gaussian noise after an even count, else Laplace noise."""
     budget, rest = oracle.budget, 1 - MOST
     noise = budget.measure_gaussian(MOST, marginals=1, delta=MOST * budget.keys)

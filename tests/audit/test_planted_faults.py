@@ -220,8 +220,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         'unit=unit):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
         'unit=PrivacyUnit()):\n        raise underpriced_error(f"run {run} booked {self.spend} below its part',
     ),
-    ("books", RunRecord.check_cap, "delta=self.delta - self.keys", "delta=self.delta"),
-    ("books", RunRecord.asked, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
+    ("books", RunRecord.check_cap, "self.delta - self.keys", "self.delta"),
+    ("books", Ledger.reserve, "cap(epsilon, delta - keys)", "cap(epsilon, delta)"),
     ("books", _min_sensitivity, "spend.steps * unit.score_shift", "spend.steps"),
     ("books", _min_sensitivity, "shift, shift**2", "shift, shift"),
     # Noise.

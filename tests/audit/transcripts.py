@@ -247,8 +247,8 @@ def whole_run(case: Case, table: Table, source: Any) -> Story:
         witnesses.append(Witness(Barrier(private, run=run, noise=noise, public=public), noise))
         return witnesses[-1]
 
-    def insistent(oracle: Any, **options: Any) -> Any:
-        found = method.measure(oracle, **options)
+    def insistent(oracle: Any, *options: Any) -> Any:
+        found = method.measure(oracle, *options)
         witnesses[-1].insist()
         return found
 

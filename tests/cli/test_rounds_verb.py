@@ -76,7 +76,7 @@ def test_in_stages_and_in_a_plan(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("queries", "method", "said"),
     [
-        (QUERIES.replace('"*"', '"10"'), "nist2018", "'10', which is no value"),
+        (QUERIES.replace('"*"', '"10"'), "nist2018", "'10', which is not a value"),
         (QUERIES.replace(', "*"]', "]"), "nist2018", "has no bin for"),
         (QUERIES.replace('"age"]', '"aeg"]'), "nist2018", "did you mean 'age'"),
         (QUERIES, "mst", "use nist2018"),

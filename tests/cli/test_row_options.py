@@ -119,7 +119,7 @@ def test_generate_draws_other_rows_from_a_release(
         main(["generate", workspace.path("release"), "--out", workspace.path("no"), "--where", "sex == 'x'"])
         == 2
     )
-    assert "'x' is no value of column 'sex'" in capsys.readouterr().err
+    assert "'x' is not a value of column 'sex'" in capsys.readouterr().err
 
 
 def test_an_empty_table_is_no_surprise(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:

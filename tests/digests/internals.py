@@ -46,7 +46,7 @@ def repeatable_noise(seed: int) -> ExactNoise:
 
 def write_split_key(path: Path, *, seed: int) -> None:
     """Write the key of a split that a seed repeats."""
-    SplitKey.kept(path, entropy=RehearsalEntropy(seed))
+    SplitKey.load_or_draw(path, entropy=RehearsalEntropy(seed))
 
 
 @contextmanager

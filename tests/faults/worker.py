@@ -88,7 +88,7 @@ def run(words: Sequence[str], *, folder: Path, kind: str, n: int, mode: str) -> 
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         calls = {each: SHIM.fault_count(number) for number, each in enumerate(KINDS)}
         # Asked with the fault gone: only the worker can tell what a run knew.
-        answered = any(state.answered() for state in states)
+        answered = any(state.collect_answers() for state in states)
         told = {"calls": calls, "imports": imports.seen, "answered": answered}
         (folder / "counts.json").write_text(json.dumps(told))
 

@@ -18,7 +18,7 @@ SHARES = np.array([0.25, 0.9, 0.75, 0.1])
 
 def grouped_model(seed=0):
     rng = np.random.default_rng(seed)
-    grouped = DOMAIN.grouped([GROUPING])
+    grouped = DOMAIN.group([GROUPING])
     cliques = [("a", "b"), ("b", "c")]
     return Model(
         domain=DOMAIN,

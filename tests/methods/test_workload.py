@@ -221,9 +221,9 @@ def asked(tmp_path: Path, **options: object) -> dict[str, object]:
 def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Workload] = []
 
-    def curious(oracle, *, workload, progress):  # type: ignore[no-untyped-def]
+    def curious(oracle, workload, progress):  # type: ignore[no-untyped-def]
         seen.append(workload)
-        return measure_independent(oracle, workload=workload, progress=progress)
+        return measure_independent(oracle, workload, progress)
 
     watched = replace(INDEPENDENT, name="curious", measure=curious)
     monkeypatch.setattr("populace.methods.registry.METHODS", {"curious": watched})
@@ -281,9 +281,9 @@ max = 2
 """)
     seen = []
 
-    def curious(oracle, *, workload, progress):  # type: ignore[no-untyped-def]
+    def curious(oracle, workload, progress):  # type: ignore[no-untyped-def]
         seen.append(workload)
-        return measure_independent(oracle, workload=workload, progress=progress)
+        return measure_independent(oracle, workload, progress)
 
     watched = replace(INDEPENDENT, name="mst", measure=curious)
     monkeypatch.setattr("populace.methods.registry.METHODS", {"mst": watched})

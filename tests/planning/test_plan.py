@@ -131,7 +131,7 @@ def test_errors_are_those_of_the_noise() -> None:
     found = SimulatedPopulation(schema=schema, codes=codes, rows=200_000, times=1.0)
     asked = terms(schema, method="independent")
     oracle = SimulatedOracle(population=found, budget=asked.budget, rng=np.random.default_rng(1))
-    items = asked.method.measure(oracle, workload=asked.workload, progress=lambda *_: None)
+    items = asked.method.measure(oracle, asked.workload, lambda *_: None)
     columns, pairs = compute_noise_errors(items, schema=schema, exact=found.exact)
     deviation = float(items[-1].variance) ** 0.5
     expected = deviation * (2 / np.pi) ** 0.5 * 400 / (2 * 200_000)

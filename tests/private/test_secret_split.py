@@ -110,20 +110,20 @@ def test_every_person_is_as_likely_in_every_piece():
 
 def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path):
     path = tmp_path / "split.key"
-    key = SplitKey.kept(path, entropy=SystemEntropy())
+    key = SplitKey.load_or_draw(path, entropy=SystemEntropy())
     assert path.stat().st_mode & 0o777 == 0o600
-    assert SplitKey.kept(path, entropy=SystemEntropy()).places([b"a"]) == key.places([b"a"])
+    assert SplitKey.load_or_draw(path, entropy=SystemEntropy()).places([b"a"]) == key.places([b"a"])
     assert path.read_bytes().hex() not in repr(key) + key.tag(SWAP, labels="id")
     with pytest.raises(TypeError):
         pickle.dumps(key)
     path.chmod(0o640)
     with pytest.raises(UsageError, match="secret"):
-        SplitKey.kept(path, entropy=SystemEntropy())
+        SplitKey.load_or_draw(path, entropy=SystemEntropy())
     short = tmp_path / "short.key"
     short.write_bytes(b"few")
     short.chmod(0o600)
     with pytest.raises(UsageError, match="32 bytes"):
-        SplitKey.kept(short, entropy=SystemEntropy())
+        SplitKey.load_or_draw(short, entropy=SystemEntropy())
 
 
 # ----------------------------------------------------------------------------------------- prices, by brute force

@@ -162,7 +162,7 @@ def test_the_report_compares_all_rows(fitted: tuple[Measurements, Model]) -> Non
     [
         ("agee >= 65", "where: there is no column 'agee'", "did you mean 'age'?"),
         ("age => 65", "where:", "did you mean >=?"),
-        ("sex == 'x'", "'x' is no value of column 'sex'", "'f', 'm'"),
+        ("sex == 'x'", "'x' is not a value of column 'sex'", "'f', 'm'"),
         ("pay >= 150", "lies on both sides", "edge"),
         ("age < 15 and work == 'full'", "the rules of the schema forbid it", "can occur"),
         ("age < 15 and age > 20", "no values that its columns can have", "can occur"),

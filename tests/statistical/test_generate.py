@@ -21,7 +21,7 @@ GROUPING = Grouping("d", (0, 0, 1, 2, 2, 2))
 def tree_model(seed=0):
     """a is the parent of b, c and (through c) of d, whose codes are grouped."""
     rng = np.random.default_rng(seed)
-    grouped = DOMAIN.grouped([GROUPING])
+    grouped = DOMAIN.group([GROUPING])
     cliques = [("a", "b"), ("a", "c"), ("c", "d")]
     return Model(
         domain=DOMAIN,

@@ -82,7 +82,7 @@ def p_value(draws: Draws, distribution: ExponentialDecay) -> float:
 
 
 def two_sample_p_value(first: Draws, second: Draws, *, bins: int = 100) -> float:
-    """Return the chi-square p-value of two sets of draws having one law."""
+    """Return the chi-square p-value of two sets of draws having one distribution."""
     edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, bins + 1)[1:-1]))
     both = [
         np.bincount(np.searchsorted(edges, sample), minlength=len(edges) + 1) for sample in (first, second)

@@ -140,6 +140,6 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         workload = resolve(schema)
         known = None if request.public is None else read_public(request.public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
-    transcript.final = method.measure(oracle, workload=workload, progress=progress)
+    transcript.final = method.measure(oracle, workload, progress)
     run.finish()
     return replace(transcript.measurements(), context=context)

@@ -43,7 +43,7 @@ class SafetyNet:
         """
         if self._state.kept is not None:
             return
-        answered = self._state.answered()
+        answered = self._state.collect_answers()
         for what, write in self._writers(answered):
             for place in list_recovery_paths(self._out, what=what, ledger=self._ledger):
                 # The result may be whole for all that, and the next place may take it.

@@ -182,7 +182,7 @@ def _explain_by_state(failure: Failure, state: RunState) -> Failure:
     elif state.kept is not None:
         told.append(f"What was answered is paid for and kept in {state.kept}.")
         hints.append(state.hint)
-    elif state.answered():
+    elif state.collect_answers():
         told.append("What was answered could not be kept: no folder could be written.")
     else:
         told.append("No question was answered by then.")

@@ -64,7 +64,7 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
     check_free_memory()
-    secret = SplitKey.kept(key, entropy=SystemEntropy())
+    secret = SplitKey.load_or_draw(key, entropy=SystemEntropy())
     names = list_piece_accounts(
         described.dataset or default_dataset(data), split=wanted, key=secret, schema=described
     )

@@ -68,6 +68,33 @@ class Limits:
 
     # survey
 
+    max_control_cells: int = 100_000
+    """Cells of one set of public totals: each is named in the design."""
+    max_matching_cells: int = 2**12
+    """Cells of matching columns: each pair of them is compared."""
+    max_condition_cells: int = 2**22
+    """Combinations of codes on which the condition of a subpopulation is tried out against matching cells."""
+    max_query_cells: int = 2**20
+    """Combinations of codes on which the condition of a query is tried out, to refuse one that no row can meet."""
+    max_groups: int = 10_000
+    """Groups of one query: each is a row of the estimates."""
+    max_values: int = 500
+    """Values whose shares are asked for together: each share depends on the noise of all."""
+    max_query_sum_cells: int = 2**20
+    """Cells of one sum: each is a noisy number."""
+    max_design_cells: int = 2**16
+    """Pairs of strata and PSUs: each has a weight in every sum."""
+    max_table_cells: int = 2**20
+    """Cells by which a sample is counted for calibration: they are counted one by one."""
+    max_joined_cells: int = 2**16
+    """Cells that public totals join them to: they are raked."""
+    max_table_bins: int = 2**12
+    """Bins of all sets of totals together: fitting them takes a minute and half a gigabyte at most."""
+    max_fitted_cells: int = 2**26
+    """Joined cells times bins."""
+    max_people: int = 2**50
+    """People that calibrated counts count: the lattice of answers tells no more apart."""
+
     # release
 
     # planning

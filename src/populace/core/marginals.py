@@ -49,7 +49,7 @@ class Domain(Mapping[str, int]):
         """Return the number of cells of the table of counts over some columns."""
         return math.prod(self.shape(clique))
 
-    def grouped(self, groupings: Iterable[Grouping]) -> Domain:
+    def group(self, groupings: Iterable[Grouping]) -> Domain:
         """Return the domain in which some columns are seen through groupings."""
         sizes = dict(self.sizes)
         for grouping in groupings:
@@ -120,7 +120,7 @@ class Marginal:
             )
 
     @classmethod
-    def grouped(cls, clique: Clique, groupings: Mapping[str, Grouping]) -> Marginal:
+    def with_groupings(cls, clique: Clique, groupings: Mapping[str, Grouping]) -> Marginal:
         """Return the marginal of some columns, those that have a grouping seen through it."""
         return cls(clique, tuple(groupings[name] for name in clique if name in groupings))
 

@@ -47,7 +47,7 @@ class RunState:
         self.hint: str = ""
         self.result: Path | None = None
 
-    def answered(self) -> Mapping[str, Any]:
+    def collect_answers(self) -> Mapping[str, Any]:
         """Return what was answered so far, by name; nothing where nothing was, or where even this fails."""
         with suppress(Exception):
             if self.paid is not None:
@@ -102,7 +102,7 @@ def _annotate(failure: BaseException, state: RunState) -> None:
     """Say in the notes of an exception what is paid for, and let it hold what was answered."""
     if state.booking is None:
         return
-    if answered := state.answered():
+    if answered := state.collect_answers():
         vars(failure).update(answered)
         names = " and ".join(f"`{name}`" for name in answered)
         further = (

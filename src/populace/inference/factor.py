@@ -136,6 +136,13 @@ def _sum_steps(sizes: Sequence[int], kept: Sequence[bool]) -> tuple[tuple[int, i
     return tuple(steps)
 
 
+def centre(table: Table) -> Table:
+    """Return a table without what its margins say: the mean along every axis is subtracted."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
 def sum_onto(table: npt.NDArray[Scalar], clique: Clique, columns: Sequence[str]) -> npt.NDArray[Scalar]:
     """Return the sums of a table over a clique by some of its columns, in the order of these.
 

@@ -105,7 +105,7 @@ class Model:
     @cached_property
     def grouped_domain(self) -> Domain:
         """The columns, grouped where they are."""
-        return self.domain.grouped(self.groupings.values())
+        return self.domain.group(self.groupings.values())
 
     @cached_property
     def full_domain(self) -> Domain:
@@ -242,7 +242,7 @@ class Model:
                 [tuple(map(require_text, clique)) for clique in document[key]]
                 for key in ("cliques", "targets", "exact")
             )
-            grouped = domain.grouped(groupings.values())
+            grouped = domain.group(groupings.values())
             full = Domain({**grouped, **hidden})
             shapes = {f"potential{i}": full.shape(clique) for i, clique in enumerate(cliques)}
             shapes |= {f"within{i}": (len(g.groups),) for i, g in enumerate(groupings.values())}

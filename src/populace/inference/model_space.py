@@ -52,7 +52,7 @@ class ModelSpace:
     @cached_property
     def grouped_domain(self) -> Domain:
         """The columns, grouped where they are."""
-        return self.domain.grouped(self.groupings.values())
+        return self.domain.group(self.groupings.values())
 
     @property
     def rows(self) -> float | None:

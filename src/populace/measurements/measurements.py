@@ -61,7 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedRows:
-    """Whole rows that were told because they are frequent: their codes over some columns, and noisy counts of them."""
+    """Whole rows that were released because they are frequent: their codes over some columns, and noisy counts."""
 
     columns: Clique
     codes: Counts
@@ -71,16 +71,14 @@ class ReleasedRows:
         codes = np.array(self.codes, dtype=np.int64).reshape(-1, len(self.columns))
         counts = np.array(self.counts, dtype=np.int64)
         if len(codes) != len(counts) or counts.min(initial=1) < 1:
-            raise ReleaseError(
-                "the rows that were told have no counts.", hint="give each row a count above 0"
-            )
+            raise ReleaseError("the released rows have no counts.", hint="give each row a count above 0")
         for name, value in (("codes", codes), ("counts", counts)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, rows: Mapping[tuple[int, ...], int], *, columns: Iterable[str]) -> ReleasedRows:
-        """Return what was told as a table."""
+        """Return the released rows as a table."""
         return cls(
             tuple(columns), np.array(list(rows), dtype=np.int64), np.array(list(rows.values()), np.int64)
         )
@@ -124,7 +122,7 @@ class Measurements:
     def __post_init__(self) -> None:
         if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
             raise ReleaseError(
-                "the rows that were told are not rows of the schema.",
+                "the released rows are not rows of the schema.",
                 hint="use measurements together with the schema they were made under",
             )
         if self.public is not None and (
@@ -151,7 +149,7 @@ class Measurements:
         answers: Iterable[Measurement | ReleasedRows | PublicMarginals],
         record: RunRecord,
     ) -> Measurements:
-        """Return what a run was told: tables of counts and, by some methods, whole rows."""
+        """Return what a run was answered: tables of counts and, by some methods, whole rows."""
         found = tuple(answers)
         items = tuple(answer for answer in found if isinstance(answer, Measurement))
         rows = [answer for answer in found if isinstance(answer, ReleasedRows)]

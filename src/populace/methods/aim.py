@@ -1,4 +1,4 @@
-"""`measure_aim`: round after round, the marginal in which the model is furthest from the rows."""
+"""`aim`: round after round, the marginal in which the model is furthest from the rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AimConfig:
 AIM_CONFIG = AimConfig()
 
 
-def measure_aim(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_aim(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then choose and measure one marginal per round, each time where it helps most.
 
     Candidates are the marginals of the workload and all their parts. A candidate's score is the distance of its counts

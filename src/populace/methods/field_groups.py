@@ -29,19 +29,14 @@ class FieldGroupsConfig:
 
     max_group_bins: int = 1000
     """Columns are put together up to so many bins where nobody says what belongs together."""
-    max_ruled_columns: int = 10
+    max_constrained_columns: int = 10
     """A table of so many columns has 2^10 effects, which a fit under rules goes through."""
 
 
 FIELD_GROUPS_CONFIG = FieldGroupsConfig()
 
 
-def measure_field_groups(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (the groups say what is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Count every group of columns, with integer Laplace noise of scale groups/ε in each bin.
 
     The model cuts bins that noise alone could fill, and a row draws one bin of each group. It ignores the workload.
@@ -105,7 +100,7 @@ def group_by_information(public: PublicTable, *, domain: Domain) -> tuple[Clique
         if (
             said[pair] <= 0
             or domain.cells(both) > FIELD_GROUPS_CONFIG.max_group_bins
-            or len(both) > FIELD_GROUPS_CONFIG.max_ruled_columns
+            or len(both) > FIELD_GROUPS_CONFIG.max_constrained_columns
         ):
             continue
         group |= dict.fromkeys(both, both)
@@ -130,10 +125,10 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
     groups = choose_groups(domain, declared=schema.groups)
     if (schema.rules.rules or schema.totals) and max(
         map(len, groups)
-    ) > FIELD_GROUPS_CONFIG.max_ruled_columns:
+    ) > FIELD_GROUPS_CONFIG.max_constrained_columns:
         raise UsageError(
             f"a group of {max(map(len, groups))} columns cannot be fitted under rules; the most is "
-            f"{FIELD_GROUPS_CONFIG.max_ruled_columns}.",
+            f"{FIELD_GROUPS_CONFIG.max_constrained_columns}.",
             hint="declare smaller groups under [table] of the schema",
         )
     bins = sum(map(domain.cells, groups))

@@ -1,4 +1,4 @@
-"""`measure_independent`: the number of rows and every 1-way marginal, nothing about how columns go together."""
+"""`independent`: the number of rows and every 1-way marginal, nothing about how columns go together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from populace.methods.workload import Workload
 TOTAL_SHARE = Fraction(1, 50)
 
 
-def measure_independent(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (columns are all it measures, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_independent(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Spend everything on the number of rows and the 1-way marginals.
 
     The right choice when the table is so small, or ε so low, that noise would drown every pair.

@@ -64,10 +64,13 @@ class MeasurementTranscript:
             if not self._run.record().finished:
                 self._run.finish()
         with suppress(Exception):
-            return {"measurements": self.measurements(), "answers": () if self.final else self._noted()}
-        return {"answers": (*self._noted(), *(_answer_record(each) for each in self.tables.entries))}
+            return {
+                "measurements": self.measurements(),
+                "answers": () if self.final else self._other_answers(),
+            }
+        return {"answers": (*self._other_answers(), *(_answer_record(each) for each in self.tables.entries))}
 
-    def _noted(self) -> tuple[AnswerRecord, ...]:
+    def _other_answers(self) -> tuple[AnswerRecord, ...]:
         return tuple(
             AnswerRecord(
                 verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)

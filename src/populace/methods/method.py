@@ -57,7 +57,7 @@ class Measure(Protocol):
     The workload says which marginals the curator wants accurate. It is public.
     """
 
-    def __call__(self, oracle: Oracle, *, workload: Workload, progress: Progress) -> Answers: ...
+    def __call__(self, oracle: Oracle, workload: Workload, progress: Progress, /) -> Answers: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +108,7 @@ class Method:
     """One synthesis method. Whoever needs to know something of it asks here, and never compares its name.
 
     `check`, `check_rounds` and `can_use_delta` decide from public facts alone, before anything is spent.
-    `limitations` are sentences for the privacy statement, and `notes` for the curator's screen; both are told whether
+    `limitations` are sentences for the privacy statement, and `notes` for the curator's screen; both are given whether
     there was a public table. `describe_public_use` names what was taken from that table, given the cliques that were
     measured and those of which public counts were used; None leaves it to the statement.
     """

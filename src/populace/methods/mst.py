@@ -1,4 +1,4 @@
-"""`measure_mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
+"""`mst`: 1-ways, then a private choice of the tree of pairs that independence describes worst."""
 
 from __future__ import annotations
 
@@ -44,12 +44,7 @@ MAX_PAIR_CELLS = 2**25
 MAX_PAIRS = 2**17
 
 
-def measure_mst(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (a tree is chosen for its pairs, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_mst(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, choose a tree of pairs privately, and measure the pairs that are worth their noise.
 
     Each choice is one exponential mechanism among the pairs that join two parts of the tree so far (Kruskal).
@@ -141,7 +136,7 @@ def pair_candidates(
         possible = known.possible(clique)
         again = np.zeros(estimate.shape)
         again[possible] = project_to_simplex(noisy[possible], total=total)
-        marginals.append(Marginal.grouped(clique, space.groupings))
+        marginals.append(Marginal.with_groupings(clique, space.groupings))
         estimates.append(np.rint(estimate).astype(np.int64))
         penalties.append(round(float(np.abs(again - estimate).sum())))
     return Candidates(tuple(marginals), tuple(estimates), tuple(penalties))

@@ -59,5 +59,5 @@ class Oracle(DescribedTable, Protocol):
         ...
 
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
-        """Return the rows that are told, as codes of all columns, with their noisy counts."""
+        """Return the rows that are released, as codes of all columns, with their noisy counts."""
         ...

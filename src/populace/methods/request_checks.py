@@ -23,7 +23,7 @@ def check_method(method: Method, schema: Schema, *, epsilon: Fraction, delta: Fr
     """Refuse a schema or a budget that a method cannot work with."""
     if method.max_columns is not None and len(schema.domain) > method.max_columns:
         raise UsageError(
-            f"the method {method.name!r} looks at all pairs of columns: of {len(schema.domain)} columns; "
+            f"the method {method.name!r} scores all pairs of columns: of {len(schema.domain)} columns; "
             f"{method.max_columns} is the most.",
             hint="use --method mst or --method independent, or leave columns out of the schema",
         )

@@ -85,18 +85,18 @@ def redact_open_errors(what: str) -> Iterator[None]:
     except PopulaceError:
         raise
     except MemoryError:
-        raise _no_memory(f"opening {what}") from None
+        raise _no_memory_error(f"opening {what}") from None
     except OSError as error:
         if error.errno is None:
-            raise _no_table(what) from None
+            raise _no_table_error(what) from None
         raise ResourceError(
             f"{what} cannot be read: {error.strerror}.", hint="check the disk and the file"
         ) from None
     except Exception as failure:
         # A thread that cannot be started says nothing of memory, and nothing about the file.
         if isinstance(environment_cause(failure), MemoryError):
-            raise _no_memory(f"opening {what}") from None
-        raise _no_table(what) from None
+            raise _no_memory_error(f"opening {what}") from None
+        raise _no_table_error(what) from None
 
 
 @contextmanager
@@ -111,10 +111,10 @@ def redact_row_errors(what: str) -> Iterator[None]:
     except (ResourceError, InternalError):
         raise
     except MemoryError:
-        raise _no_memory(f"reading {what}", charged=True) from None
+        raise _no_memory_error(f"reading {what}", charged=True) from None
     except OSError as error:
         if error.errno is None:
-            raise _damaged(what) from None
+            raise _damaged_error(what) from None
         raise ResourceError(
             f"{what} cannot be read: {error.strerror}. What was charged stays charged.",
             hint="check the disk and the file",
@@ -123,11 +123,11 @@ def redact_row_errors(what: str) -> Iterator[None]:
         if isinstance(failure, _INTERRUPTIONS):
             raise
         if isinstance(environment_cause(failure), MemoryError):
-            raise _no_memory(f"reading {what}", charged=True) from None
-        raise _damaged(what) from None
+            raise _no_memory_error(f"reading {what}", charged=True) from None
+        raise _damaged_error(what) from None
 
 
-def _no_memory(what: str, *, charged: bool = False) -> ResourceError:
+def _no_memory_error(what: str, *, charged: bool = False) -> ResourceError:
     spent = " What was charged stays charged." if charged else ""
     return ResourceError(
         f"{what} takes more memory than there is.{spent}",
@@ -135,14 +135,14 @@ def _no_memory(what: str, *, charged: bool = False) -> ResourceError:
     )
 
 
-def _no_table(what: str) -> DataError:
+def _no_table_error(what: str) -> DataError:
     return DataError(
         f"{what} cannot be read as a table.",
         hint="check that it is a whole, undamaged CSV or Parquet file, or a frame",
     )
 
 
-def _damaged(what: str) -> ResourceError:
+def _damaged_error(what: str) -> ResourceError:
     return ResourceError(
         f"the rows of {what} cannot be read to the end. What was charged stays charged.",
         hint="check that it is a whole, undamaged CSV or Parquet file, or a frame that can be collected",

@@ -170,8 +170,8 @@ def _draw_codes(groups: Codes, grouping: Grouping, *, shares: Table, rng: np.ran
     for members, start, end in zip(grouping.members, ends - np.diff(ends, prepend=0), ends, strict=True):
         if start < end:
             counts = _systematic_counts(shares[members][None, :], here=np.array([end - start]), rng=rng)
-            drawn = _assign_randomly(counts, cells=np.zeros(end - start, np.uint8), rng=rng)
-            codes[here[start:end]] = members.astype(codes.dtype)[drawn]
+            codes_drawn = _assign_randomly(counts, cells=np.zeros(end - start, np.uint8), rng=rng)
+            codes[here[start:end]] = members.astype(codes.dtype)[codes_drawn]
     return codes
 
 
@@ -197,9 +197,9 @@ def _assign_randomly(counts: Counts, *, cells: Codes, rng: np.random.Generator) 
     # Narrow integers halve the time spent waiting for memory.
     mixed = rng.permutation(len(cells)).astype(_smallest_dtype(len(cells)), copy=False)
     order = mixed[np.argsort(cells[mixed], kind="stable")] if len(counts) > 1 else mixed
-    drawn = np.empty_like(dealt)
-    drawn[order] = dealt
-    return drawn
+    codes_drawn = np.empty_like(dealt)
+    codes_drawn[order] = dealt
+    return codes_drawn
 
 
 def _move_to_sums(

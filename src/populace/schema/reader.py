@@ -314,7 +314,7 @@ def _check_climb(table: TomlTable) -> None:
         if first is not None and last is not None and first > last:
             raise table.error(
                 f": {low} {table.text(low)} is above {high} {table.text(high)}.",
-                hint="min, bottom, top and max must climb",
+                hint="min, bottom, top and max must increase",
             )
 
 

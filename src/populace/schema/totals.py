@@ -134,7 +134,7 @@ def _find_code(scale: CodeSemantics, text: str, *, place: str) -> int:
     code = scale.code(text)
     if code is None:
         raise SchemaError(
-            f"{place}: {text!r} is no value of column {scale.column.name!r}.",
+            f"{place}: {text!r} is not a value of column {scale.column.name!r}.",
             hint="count its values, missing codes, outside and other",
         )
     return code

@@ -30,11 +30,8 @@ _NOTES = {
 
 def read_first_format(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document of the first format in the words of the current one."""
-    return _translate(
-        document,
-        keys={old: new for new, old in _KEYS.items()},
-        words={old: new for new, old in _NOTES.items()},
-    )
+    keys, words = ({old: new for new, old in each.items()} for each in (_KEYS, _NOTES))
+    return _translate(document, keys=keys, words=words)
 
 
 def write_first_format(document: Mapping[str, Any]) -> dict[str, Any]:

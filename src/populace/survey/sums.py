@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.errors import UsageError
 from populace.core.marginals import Counts, Marginal
 from populace.privacy.accounting.fixed_point import STEPS as STEPS
@@ -101,7 +101,7 @@ class Sum:
         """What one step of an answer is worth."""
         return self.most / STEPS
 
-    def values(self, answer: Counts) -> npt.NDArray[np.float64]:
+    def values(self, answer: Counts) -> Floats:
         """Return an answer, in steps, as numbers."""
         return answer.astype(np.float64) * float(self.step)
 

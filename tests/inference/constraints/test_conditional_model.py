@@ -38,7 +38,7 @@ def random_model(rng: np.random.Generator) -> Model:
             shares = rng.random(domain[name])
             lookup = groupings[name].lookup
             within[name] = shares / np.bincount(lookup, weights=shares)[lookup]
-    seen = domain.grouped(groupings.values())
+    seen = domain.group(groupings.values())
     pairs = [pair for pair in (("a", "b"), ("c", "b"), ("c", "d")) if rng.random() < 0.8]
     return Model(
         domain=domain,

@@ -461,7 +461,7 @@ def test_the_model_meets_columns_that_are_known_well(monkeypatch):
     effects = module.estimate_gls(observe([*asked, *pairs], domain=DOMAIN, groupings={}), domain=DOMAIN)
 
     def furthest(found):
-        known = [module._column_observation(name, effects, total=effects.total) for name in DOMAIN]
+        known = [effects.nonnegative_column(name, total=effects.total) for name in DOMAIN]
         return max(apart(found.marginal(each.clique), each.values) for each in known)
 
     assert furthest(model) < furthest(free) / 5

@@ -74,7 +74,7 @@ def test_grouped_columns_are_weighted_by_the_codes_they_hold():
         measured(rng, joint, Marginal(("a", "b"), (grouping,)), domain, deviation=5),
     ]
     model = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-10)
-    grouped = domain.grouped([grouping])
+    grouped = domain.group([grouping])
     observations = observe(items, domain=domain, groupings={"a": grouping})
     assert model.loss(items) == pytest.approx(
         least_loss(list(observations), grouped, total=model.total), rel=1e-6
@@ -95,7 +95,7 @@ def test_fine_pairs_of_a_grouped_column_count_cell_by_cell():
     ]
     model = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-10)
     observations = observe(items, domain=domain, groupings={"a": grouping})
-    least = least_loss(list(observations), domain.grouped([grouping]), total=model.total)
+    least = least_loss(list(observations), domain.group([grouping]), total=model.total)
     merged = sum(
         0.5 * ((model.grouped_marginal(o.clique) - o.values) ** 2 / o.variance).sum() for o in observations
     )

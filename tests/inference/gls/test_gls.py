@@ -65,7 +65,7 @@ def grouped(seed):
     marginals += [Marginal(())] * int(rng.integers(0, 2))
     items = [measured(rng, joint, m, domain, deviation=int(rng.integers(1, 30))) for m in marginals]
     found = common_groupings(items)
-    return domain.grouped(found.values()), observe(items, domain=domain, groupings=found)
+    return domain.group(found.values()), observe(items, domain=domain, groupings=found)
 
 
 @pytest.mark.parametrize("seed", sample_cases(range(30), to=3))

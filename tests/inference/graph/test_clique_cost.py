@@ -56,11 +56,11 @@ def test_ways_are_widened_by_the_smaller_end():
     """The chain a – b – c – d: joining a and d costs a in two nodes or d in two."""
     domain = Domain({"a": 2, "b": 3, "c": 5, "d": 7})
     additions = CliqueCost([("a", "b"), ("b", "c"), ("c", "d")], domain=domain)
-    assert additions.added(("a", "d")) == min(
+    assert additions.added_cells(("a", "d")) == min(
         3 * 5 * (2 - 1) + 5 * 7 * (2 - 1), 3 * 5 * (7 - 1) + 2 * 3 * (7 - 1)
     )
-    assert additions.added(("a", "b")) == 0
+    assert additions.added_cells(("a", "b")) == 0
     apart = CliqueCost([("a", "b"), ("c", "d")], domain=domain)
-    assert apart.added(("a", "c")) == 0
+    assert apart.added_cells(("a", "c")) == 0
     assert apart.fits(("a", "c"), max_cells=6 + 35 + 10)
     assert not apart.fits(("a", "c"), max_cells=6 + 35 + 9)

@@ -55,9 +55,9 @@ def test_what_a_part_of_the_forest_tells_is_computed_once(monkeypatch):
     tree = junction_tree([("a", "b", "c"), ("b", "c", "d")], domain=domain)
     plan = Propagation(tree, domain=domain)
     beliefs = plan.beliefs([rng.normal(0, 1, shape) for shape in plan.shapes])
-    asked, together = [], JointTables._together
+    asked, together = [], JointTables._joint_table
     monkeypatch.setattr(
-        JointTables, "_together", lambda self, clique: asked.append(clique) or together(self, clique)
+        JointTables, "_joint_table", lambda self, clique: asked.append(clique) or together(self, clique)
     )
     joints = plan.joints(beliefs)
     for parents in (("a",), ("b", "d"), ("a", "d")):

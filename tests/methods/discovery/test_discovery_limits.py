@@ -157,7 +157,7 @@ def test_moments_of_a_coarse_format_may_end_at_any_second(high):
 
 
 def test_moments_of_a_coarse_format_begin_where_a_text_does():
-    with pytest.raises(SchemaError, match="do not tell its bins apart") as caught:
+    with pytest.raises(SchemaError, match="do not distinguish its bins") as caught:
         Schema.parse(MINUTES.format(low=":20", high="23:59"))
     assert "min" in str(caught.value.hint)
 

@@ -131,7 +131,7 @@ def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
 
     def sizes(epsilon):
         oracle = Counter(rows=total, unit=unit, epsilon=epsilon)
-        measure_dpsyn(oracle, workload=Workload.pairs(oracle.domain), progress=silent)
+        measure_dpsyn(oracle, Workload.pairs(oracle.domain), silent)
         assert float(oracle.used) == pytest.approx(1)
         if oracle.measured[0].marginal.clique == ():
             assert float(oracle.asked[0][2] * epsilon) == pytest.approx(float(first))

@@ -62,11 +62,11 @@ def test_an_update_brings_the_weights_nearer_whatever_was_told():
         weights._shares /= weights._shares.sum()
         target = rng.dirichlet(np.full(6, 0.3)).reshape(2, 3)
         weights.total, weights._potentials = 100.0, {("a", "b"): np.zeros((2, 3))}
-        apart = [entropy(target, weights._collapsed(("a", "b")))]
+        apart = [entropy(target, weights.table(("a", "b")) / weights.total)]
         for _ in range(5):
             noise = np.full((2, 3), rng.choice([0.0, 1.0, 400.0]))
             weights._update(Observation(("a", "b"), 100 * target, noise))
-            apart.append(entropy(target, weights._collapsed(("a", "b"))))
+            apart.append(entropy(target, weights.table(("a", "b")) / weights.total))
         assert weights._shares.sum() == pytest.approx(1)
         assert (np.diff(apart) <= 1e-12).all()
 

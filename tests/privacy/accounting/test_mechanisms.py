@@ -87,7 +87,7 @@ def test_a_field_that_a_law_does_not_have_may_be_a_spend(mechanism, field):
     told = mechanism.to_json()
     assert mechanism_from_json(told) == mechanism
     if field not in told:
-        with pytest.raises((UsageError, ValueError), match=r"has no|one law"):
+        with pytest.raises((UsageError, ValueError), match=r"has no|one distribution"):
             mechanism_from_json(told | {field: "1/100"})
 
 

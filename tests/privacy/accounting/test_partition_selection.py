@@ -177,7 +177,7 @@ def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
     for currency in Currency:
         assert price(asked(pure), currency=currency) == price(asked(pure.noise), currency=currency)
     for both in ({"variance": "9", "scale": "3"}, {}):
-        with pytest.raises(ValueError, match="one law"):
+        with pytest.raises(ValueError, match="one distribution"):
             mechanism_from_json({"law": "stability", "threshold": "40", **both})
 
 

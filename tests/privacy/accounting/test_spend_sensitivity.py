@@ -82,7 +82,7 @@ def test_what_is_told_in_steps_is_booked_in_steps(verb, what, mechanism, steps, 
     for l1, l2_squared in ((full, full**2), (unit.marginal_l1, unit.marginal_l1**2), (full, full**2 - 1)):
         spend = Spend(verb=verb, what=what, mechanism=mechanism, answers=1, l1=l1, l2_squared=l2_squared)
         record = SpendRecord(spend=spend, price=price(spend, currency=Currency.GDP))
-        assert SpendRecord.booked(record.to_json()) == record
+        assert SpendRecord.from_event(record.to_json()) == record
         if (l1, l2_squared) == (full, full**2):
             record.check(unit=unit, currency=Currency.GDP, run="r")
         else:

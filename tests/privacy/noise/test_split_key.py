@@ -14,7 +14,7 @@ from populace.privacy.noise.split_key import SplitKey
 
 
 def kept(path: Path) -> list[int]:
-    return SplitKey.kept(path, entropy=SystemEntropy()).places([b"somebody"])
+    return SplitKey.load_or_draw(path, entropy=SystemEntropy()).places([b"somebody"])
 
 
 @pytest.mark.parametrize("call", ["fsync", "link"])

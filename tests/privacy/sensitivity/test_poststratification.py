@@ -45,7 +45,7 @@ EXPECTED = {"A": 1418.7, "B": 2557.6}
 
 
 def sample(name, binning):
-    return binning.counted({"A": A, "B": B}[name], populations=POPULATIONS)
+    return binning.count_bins({"A": A, "B": B}[name], populations=POPULATIONS)
 
 
 @pytest.fixture(params=["A", "B"])
@@ -231,7 +231,7 @@ def test_scores_move_by_no_more_than_said(world):
             for binning in strategy:
                 before, after = (
                     score_binning(
-                        binning.weighted(
+                        binning.weight_bins(
                             [np.array(bag, dtype=np.int64) for bag in each],
                             populations=populations,
                             largest=max(weights),
@@ -248,7 +248,7 @@ def test_scores_move_by_no_more_than_said(world):
 def test_the_sensitivity_is_reached():
     # From one respondent in each bin to two in the smallest: 2/10 − … moves by |S|/min N̂ exactly when it is alone.
     alone = Binning(name="whole", bins=((0,),))
-    before, after = (score_binning(alone.counted([n], populations=[10])) for n in (1, 2))
+    before, after = (score_binning(alone.count_bins([n], populations=[10])) for n in (1, 2))
     assert after - before == binning_score_sensitivity([alone], populations=[10])
 
 

@@ -281,7 +281,7 @@ def test_laws_come_back_from_json(mechanism):
     with pytest.raises((UsageError, KeyError, ValueError)):
         mechanism_from_json(told | {"s": "0"})
     record = SpendRecord(spend=spend(mechanism), price=Fraction(100))
-    assert SpendRecord.booked(json.loads(json.dumps(record.to_json()))) == record
+    assert SpendRecord.from_event(json.loads(json.dumps(record.to_json()))) == record
 
 
 @pytest.mark.parametrize("mechanism", LAWS[:3], ids=str)

@@ -154,7 +154,7 @@ def test_a_day_at_the_end_of_moments_is_the_whole_day() -> None:
         ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nwidth = "fortnight"', "width 'fortnight'"),
         ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nwidth = "0 days"', "width '0 days'"),
         ('kind = "date"\nmin = "2020-01-01"\nmax = "2020-12-31"\nwidth = "hour"', "width 'hour'"),
-        ('kind = "date"\nedges = ["2020-01-01", "2020-01-01", "2020-12-31"]', "do not climb"),
+        ('kind = "date"\nedges = ["2020-01-01", "2020-01-01", "2020-12-31"]', "do not increase"),
         ('kind = "date"\nedges = ["2020-01-01"]', "fewer than two"),
         ('kind = "datetime"\nmin = "2020-01-01"\nmax = "2020-12-31"', "no bins"),
         ('kind = "time"\nmin = "00:00"\nmax = "24:00"\nwidth = "hour"', "'24:00' is not a time"),
@@ -175,14 +175,14 @@ def test_nonsense_about_dates_is_refused(text: str, message: str) -> None:
     [
         ("%x", "not understood"),
         ("%Y-%d-%m", "in another way than ISO"),
-        ("%Y %m", "do not tell its bins apart"),
+        ("%Y %m", "do not distinguish its bins"),
         ("%d.%m.%Y %H", "says more"),
         ("%d %Y", "leaves a gap"),
         ("DD.MM.YYYY", "has no % codes"),
         ("%m %d", "leaves a gap"),
         ("%Y %Y %m %d", "twice"),
         ("%Y %m %d %I", "half of the day"),
-        ("%d.%m.%y", "do not tell its bins apart"),
+        ("%d.%m.%y", "do not distinguish its bins"),
     ],
 )
 def test_formats_that_lose_something_are_refused(form: str, message: str) -> None:

@@ -43,7 +43,7 @@ def test_every_code_comes_back_in_the_type_asked_for(text, kind, values):
     ("text", "said"),
     [
         ('kind = "categorical"\nvalues = ["1", "b"]\ntype = "integer"', "every value"),
-        ('kind = "categorical"\nvalues = ["1", "01"]\ntype = "integer"', "stands twice"),
+        ('kind = "categorical"\nvalues = ["1", "01"]\ntype = "integer"', "occurs twice"),
         ('kind = "categorical"\nvalues = ["1"]\nmissing = ["R"]\ntype = "float"', "'R'"),
         ('kind = "integer"\nmin = 0\nmax = 300\ntype = "uint8"', "every value"),
         ('kind = "integer"\nmin = -1\nmax = 3\ntype = "uint8"', "every value"),

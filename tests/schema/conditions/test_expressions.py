@@ -95,7 +95,7 @@ def test_columns_are_named_once_in_order() -> None:
         ("A == 1)", "')' is one too many", "join"),
         ("A in 1", "'[' is missing before '1'", "square brackets"),
         ("A in []", "a column or a value is missing before ']'", "single quotes"),
-        ("A in [1, B]", "'B' in a list is no value", "single quotes"),
+        ("A in [1, B]", "'B' in a list is not a value", "single quotes"),
         ("A in [1 2]", "']' is missing before '2'", "commas"),
         ("A is 1", "'missing' is missing before '1'", "is missing"),
         ("A not 1", "not stands between", "not in"),

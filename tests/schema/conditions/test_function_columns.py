@@ -121,7 +121,7 @@ def test_a_function_of_a_top_code_follows_from_the_number_that_is_published() ->
         ),
         (
             COLUMN.format("a") + "parent = 'b'\nmap = { 1 = '9' }\n" + COLUMN.format("b"),
-            "leads to '9', which is no value of column 'b'",
+            "leads to '9', which is not a value of column 'b'",
             "correct the map",
         ),
         (

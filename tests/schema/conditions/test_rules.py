@@ -191,7 +191,7 @@ def test_dates_are_compared_as_dates() -> None:
     for text, message in [
         ("seen < '2020-01-31'", "2020-01-01 … 2020-01-31 lies on both sides"),
         ("born < 17", "which is no date"),
-        ("born == '2019-01-01'", "is no value of column 'born'"),
+        ("born == '2019-01-01'", "is not a value of column 'born'"),
         ("born < at", "cannot be compared with another column"),
     ]:
         with pytest.raises(SchemaError, match=message):
@@ -203,8 +203,8 @@ def test_dates_are_compared_as_dates() -> None:
     [
         ("AGE < 15", "there is no column 'AGE'", "did you mean 'AGEP'?"),
         ('MSP == "N"', "there is no column 'N'", "single quotes"),
-        ("MSP == 'M'", "'M' is no value of column 'MSP'", "its values are '"),
-        ("NOC == 'nome'", "no value of column 'NOC'", "did you mean 'none'?"),
+        ("MSP == 'M'", "'M' is not a value of column 'MSP'", "its values are '"),
+        ("NOC == 'nome'", "not a value of column 'NOC'", "did you mean 'none'?"),
         ("MSP < '2'", "have no order", 'kind = "ordinal"'),
         ("AGEP < 'N'", "'N', which is no number", "compare with a number"),
         ("NOC < 'none'", "'none', which has no place in its order", "with =="),
@@ -249,7 +249,7 @@ TWO = COLUMN.format("a") + COLUMN.format("b")
         ),
         (TWO + "[[zeros]]\nelse = { a = '1' }", "[[zeros]] 1 does not say when", "when ="),
         (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { b = '1' }", "still one that cannot occur", "break"),
-        (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { a = '3' }", "'3', which is no value", "special code"),
+        (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { a = '3' }", "'3', which is not a value", "special code"),
         (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { c = '3' }", "else names 'c'", "columns of the condition"),
         (TWO + "[[zeros]]\nwhn = \"a == '1'\"", "unknown key 'whn'", "did you mean 'when'?"),
         ("zeros = 3\n" + TWO, "zeros is not a list of tables", "[[zeros]]"),

@@ -17,7 +17,6 @@ from populace.private.private_table import PrivateTable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.weighted_answers import answer, check, scores
 from populace.schema.schema import Schema
-from populace.survey.calibration.bin_choice import make_bin_choice
 from populace.survey.calibration.calibrated_sample import CalibratedSample
 from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
@@ -124,7 +123,7 @@ def test_rows_where_nobody_can_be_decide_no_choice_of_bins():
     bins = "[[totals.bins]]\nname = '{}'\nedges = {{ AGE = {} }}\n"
     text = f"[design]\n{TOTALS}{bins.format('fine', [0, 1, 2])}{bins.format('coarse', [0, 2])}"
     design = Design.parse(text, schema=SCHEMA)
-    asked = make_bin_choice(design.totals[0], base=Calibration.of(design).base)
+    asked = design.totals[0].bin_choice(Calibration.of(design).base)
     assert isinstance(asked, BinChoice)
     some, none = survey(missing=0.3)[0], survey(missing=0.3)[0].table.survey_rows()
     known = none.codes["AGE"] < 3
@@ -191,7 +190,7 @@ def test_totals_that_could_not_be_fitted_are_refused_before_anything_is_asked(si
 def test_cells_that_are_not_there_cannot_be_where_nobody_is(place):
     design = designed()
     whole = Binning(name="whole", bins=(tuple(range(5)),))
-    asked = replace(make_bin_choice(design.totals[0], base=Calibration.of(design).base), binnings=(whole,))
+    asked = replace(design.totals[0].bin_choice(Calibration.of(design).base), binnings=(whole,))
     check(asked, SCHEMA)
     with pytest.raises(UsageError, match="numbered from 0"):
         check(replace(asked, nobody=(place,)), SCHEMA)

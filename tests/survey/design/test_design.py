@@ -139,7 +139,7 @@ REFUSED = [
     ('strata = "PSU"\npsu = "PSU"', "strata and of psus", "two columns"),
     ('psus = { north = ["1"] }', "no column of psus", "psu ="),
     ('strata = "STRATUM"\npsu = "PSU"\npsus = { nroth = [1, 2] }', "stratum 'nroth'", "'north'"),
-    ('strata = "STRATUM"\npsu = "PSU"\npsus = { north = [1, 7] }', "'7' is no value", "'1', '2', '3'"),
+    ('strata = "STRATUM"\npsu = "PSU"\npsus = { north = [1, 7] }', "'7' is not a value", "'1', '2', '3'"),
     ('strata = "STRATUM"\npsu = "PSU"\npsus = { north = [1, 1] }', "one of them twice", "once"),
     ('strata = "STRATUM"\npsu = "PSU"\npsus = { north = [1] }', "one psu in stratum 'north'", "adjust"),
     ('strata = "STRATUM"\nfpc = { north = 40 }', "nothing of stratum 'south'", "every stratum"),
@@ -170,7 +170,7 @@ REFUSED = [
     ('[missing.SEX]\nhow = "impute"\nmatch = ["AGE"]', "'SEX' holds no numbers", "integer"),
     ('[[totals]]\nby = ["SEX"]\ncounts = { f = 3 }', "no population for 'm'", "every cell"),
     ('[[totals]]\nby = ["SEX"]\ncounts = { f = 3, m = -1 }', "counts -1", "from 0"),
-    ('[[totals]]\nby = ["SEX"]\ncounts = { f = 3, m = 4, x = 1 }', "'x' is no value", "'f', 'm'"),
+    ('[[totals]]\nby = ["SEX"]\ncounts = { f = 3, m = 4, x = 1 }', "'x' is not a value", "'f', 'm'"),
     (
         '[[totals]]\nby = ["AGE"]\nwidths = { AGE = 50 }\ncounts = { 0 = 3, 49 = 4, 50 = 1 }',
         "cell of '49' twice",

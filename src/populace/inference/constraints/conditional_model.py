@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,13 +108,10 @@ def log_partition(model: Model) -> float:
         best = np.unravel_index(int(here.argmax()), here.shape)
         row |= {name: int(code) for name, code in zip(node[len(separator) :], best, strict=True)}
         probability += math.log(float(here[best]))
-    height = math.fsum(_log_potentials(model, row))
+    height = math.fsum(
+        float(table[tuple(row[name] for name in clique)]) for clique, table in model.potentials.items()
+    )
     return -math.inf if height < FORBIDDEN / 2 else height - probability
-
-
-def _log_potentials(model: Model, row: Mapping[str, int]) -> Iterator[float]:
-    for clique, table in model.potentials.items():
-        yield float(table[tuple(row[name] for name in clique)])
 
 
 def _restrict_to_box(model: Model, box: Box, lookups: Mapping[str, Lookup]) -> Model:

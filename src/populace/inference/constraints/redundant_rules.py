@@ -41,7 +41,7 @@ def drop_redundant_rules(rules: Rules) -> Rules:
         table[one, other] = rule.allowed & table.get((one, other), np.True_)
         table[other, one] = table[one, other].T
     because: dict[Pair, tuple[Pair, Pair]] = {}
-    for pair in sorted(tables, key=lambda each: (-_table_size(tables[each]), *sorted(each))):
+    for pair in sorted(tables, key=lambda each: (-next(iter(tables[each].values())).size, *sorted(each))):
         one, other = sorted(pair)
         for third in sorted(near[one] & near[other]):
             reasons = frozenset((one, third)), frozenset((third, other))
@@ -54,10 +54,6 @@ def drop_redundant_rules(rules: Rules) -> Rules:
         return rules
     kept = tuple(rule for rule in rules.rules if frozenset(rule.clique) not in because)
     return Rules(classes=rules.classes, rules=kept)
-
-
-def _table_size(table: Mapping[tuple[str, str], Allowed]) -> int:
-    return next(iter(table.values())).size
 
 
 def _depends_on(pair: Pair, reasons: tuple[Pair, Pair], because: Mapping[Pair, tuple[Pair, Pair]]) -> bool:

@@ -105,7 +105,8 @@ class RulePotentials:
         found = {}
         for name in dict.fromkeys(name for rule in rules for name in rule.clique):
             sides = [np.moveaxis(r.allowed, r.clique.index(name), 0) for r in rules if name in r.clique]
-            alike = _number_rows(np.hstack([side.reshape(len(side), -1) for side in sides]))
+            rows = np.hstack([side.reshape(len(side), -1) for side in sides])
+            alike = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
             lookup = np.unique(alike[self._classes[name]], return_inverse=True)[1].reshape(-1)
             if _lookup_size(lookup) < self.domain[name]:
                 found[name] = lookup
@@ -113,7 +114,7 @@ class RulePotentials:
 
     def _with(self, hidden: Mapping[str, Lookup]) -> tuple[Domain, dict[str, str]]:
         """Return the domain with hidden variables behind the columns, and the name of each one by its column."""
-        names = {column: self._name(column) for column in hidden}
+        names = {column: unused_name(f"class of {column}", self.domain) for column in hidden}
         sizes = {names[column]: _lookup_size(lookup) for column, lookup in hidden.items()}
         return Domain({**self.domain.sizes, **sizes}), names
 
@@ -124,9 +125,6 @@ class RulePotentials:
         masks = [sum(bit[name] for name in clique) for clique in _with_rule_cliques(measured, apart, names)]
         sizes = domain.shape(domain)
         return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
-
-    def _name(self, column: str) -> str:
-        return unused_name(f"class of {column}", self.domain)
 
     def _spread(self, rule: Rule, hidden: Mapping[str, Lookup]) -> Allowed:
         """Return a rule's table over the codes of its columns, or over the values of their hidden variables."""
@@ -155,11 +153,6 @@ def intersect_hard_tables(
 ) -> dict[Clique, Allowed]:
     """Return hard tables that hold together with others; two of one clique become one."""
     return {**hard, **{c: hard[c] & allowed if c in hard else allowed for c, allowed in more.items()}}
-
-
-def _number_rows(rows: Allowed | Lookup) -> Lookup:
-    """Number the different rows of a matrix, and return each row's number."""
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _lookup_size(lookup: Lookup) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace._native.kernels import compiled, weight_estimators
-from populace.inference.factor import Table
+from populace.inference.factor import Table, centre
 from populace.inference.fit.projection import project_to_simplex
 from populace.schema.conditions.rules import Allowed
 
@@ -44,6 +44,10 @@ class _NoisyTable:
     deviation: float
     total: float
     free: int
+
+    def project(self, residual: Table) -> Table:
+        """Return the nearest non-negative table of the same total to the baseline and a residual."""
+        return project_to_simplex(self.baseline + residual, total=self.total)
 
 
 _TableEstimator = Callable[[_NoisyTable], Table]
@@ -74,9 +78,7 @@ def denoise(
         return baseline
     if allowed is not None and allowed.all():
         allowed = None
-    residual = _centre(
-        np.where(allowed, values - baseline, 0.0) if allowed is not None else values - baseline
-    )
+    residual = centre(np.where(allowed, values - baseline, 0.0) if allowed is not None else values - baseline)
     shape = _matrix_shape(baseline.shape)
     given = _NoisyTable(
         baseline=baseline.reshape(shape),
@@ -94,7 +96,7 @@ def denoise(
 
 
 def _aggregate_estimators(given: _NoisyTable, *, rng: np.random.Generator) -> Table:
-    noise = _centre(rng.normal(0.0, given.deviation, given.residual.shape))
+    noise = centre(rng.normal(0.0, given.deviation, given.residual.shape))
     seen = _NoisyTable(
         baseline=given.baseline,
         residual=given.residual + _SPLIT_RATIO * noise,
@@ -158,21 +160,7 @@ def _james_stein(given: _NoisyTable) -> Table:
     """Return the residual scaled by 1 − degrees × σ² / its square, at least 0 (James and Stein 1961, positive part)."""
     square = float((given.residual**2).sum())
     kept = max(0.0, 1 - given.free * given.deviation**2 / square) if square > 0 else 0.0
-    return project_to_simplex(given.baseline + kept * given.residual, total=given.total)
-
-
-def _keep_baseline(given: _NoisyTable) -> Table:
-    return given.baseline
-
-
-def _keep_values(given: _NoisyTable) -> Table:
-    return project_to_simplex(given.baseline + given.residual, total=given.total)
-
-
-def _keep_low_rank(given: _NoisyTable) -> Table:
-    return project_to_simplex(
-        given.baseline + _shrink_singular_values(given.residual, deviation=given.deviation), total=given.total
-    )
+    return given.project(kept * given.residual)
 
 
 def _keep_outliers(given: _NoisyTable) -> Table:
@@ -197,9 +185,9 @@ def _threshold_estimator(times: float) -> _TableEstimator:
 
 
 _ESTIMATORS: tuple[_TableEstimator, ...] = (
-    _keep_low_rank,
-    _keep_baseline,
-    _keep_values,
+    lambda given: given.project(_shrink_singular_values(given.residual, deviation=given.deviation)),
+    lambda given: given.baseline,
+    lambda given: given.project(given.residual),
     _keep_outliers,
     *map(_threshold_estimator, _CUTS),
 )
@@ -223,13 +211,6 @@ def _shrink_singular_values(residual: Table, *, deviation: float) -> Table:
     kept = np.where(found >= 1 + math.sqrt(ratio), np.sqrt(inside) / found, 0.0) * scale
     rank = int(np.count_nonzero(kept))
     return np.asarray((left[:, :rank] * kept[:rank]) @ right[:rank])
-
-
-def _centre(table: Table) -> Table:
-    """Return a table without what its own margins say: sums are 0 along every axis."""
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
 
 
 def _matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from populace.measurements.measurements import Measurement
 class FitEffort:
     """How far a fit goes: rounds of least squares, how empty a cell may get, sweeps of scaling, steps of descent.
 
-    `tolerance` is the relative loss that is not worth another step. A fit in earnest also looks for tables that
+    `tolerance` is the relative loss that is not worth another step. An exact fit also looks for tables that
     belong to a distribution under the rules.
     """
 
@@ -151,7 +151,7 @@ class Estimator:
         # Tables under rules belong to a distribution, so they are met far more closely than the loss asks for; only the
         # last digits are slow to come.
         enough = min(10 * effort.tolerance, _HARD_CLOSE) if hard else effort.tolerance
-        first, bound = self._scaled(observed, objective=objective, effort=effort, enough=enough)
+        first, bound = self._fit_tables(observed, objective=objective, effort=effort, enough=enough)
         # An earlier model that groups columns otherwise says nothing in this domain.
         if start is not None and start.groupings == self.groupings:
             earlier = objective.flatten(start.potentials)
@@ -244,7 +244,7 @@ class Estimator:
             )
         return self._costs
 
-    def _scaled(
+    def _fit_tables(
         self, observed: Sequence[Observation], *, objective: Objective, effort: FitEffort, enough: float
     ) -> tuple[Table, float]:
         """Return potentials near the least loss, and a number below which no distribution's loss can be."""

@@ -72,7 +72,7 @@ def fit_feasible_tables(
     nearest = cut = system.start
     owed = np.zeros(cut.size)
     for done in range(rounds):
-        nearest = system.agreeing(cut - owed)
+        nearest = system.project(cut - owed)
         ahead = _OVER_RELAXATION * nearest + (1 - _OVER_RELAXATION) * cut + owed
         before, cut = cut, np.maximum(ahead, 0.0)
         owed = ahead - cut
@@ -80,7 +80,7 @@ def fit_feasible_tables(
             off = max(np.abs(nearest - cut).sum(), np.abs(cut - before).sum())
             if off <= tolerance * total:
                 break
-    return system.explained(np.maximum(nearest, 0.0))
+    return system.observed_tables(np.maximum(nearest, 0.0))
 
 
 def _blocks(observations: Sequence[Observation], *, objective: Objective) -> list[_Block]:
@@ -182,7 +182,7 @@ class _System:
         self._factored = _factorize(stiff, shared)
         self._right = np.zeros(conditions + sums)
 
-    def agreeing(self, towards: Table) -> Table:
+    def project(self, towards: Table) -> Table:
         """Return the agreeing tables of least squares and least distance from given ones."""
         free = self._invert(self._pull + self._stiffness * towards)
         conditions = self._sum_up.shape[0]
@@ -192,7 +192,7 @@ class _System:
         found: Table = free + self._invert(self._send @ multipliers)
         return found
 
-    def explained(self, tables: Table) -> dict[Clique, Table]:
+    def observed_tables(self, tables: Table) -> dict[Clique, Table]:
         """Return the table of every observed clique."""
         flat = self._observe @ tables
         return {

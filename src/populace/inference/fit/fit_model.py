@@ -16,7 +16,6 @@ from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table, sum_onto
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
-from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.fit.public_prior import public_joint_tables, shrink_to_public
 from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
@@ -37,7 +36,6 @@ MIN_GAIN = 1e-3
 _FIRST_SWEEPS = 6
 _RAKING_ROUNDS = 5
 _FLOOR = 1e-3
-_MIN_VARIANCE = 1e-6
 # A column of which noise misplaces less than this share of the rows is met exactly.
 _PRECISE_SHARE = 0.02
 
@@ -58,7 +56,7 @@ def fit_model(
     enter a junction tree of limited size: its model is the first guess at everything. Then every measured table is
     cleaned once more beside that model, and kept as a target for the rows. A table that sees a column in fewer groups
     than others do is cleaned in its own groups and spread over theirs as the model has them.
-    Single columns are drawn towards `public` ones as far as they agree; a public table of several columns, scaled to
+    Single columns are shrunk towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
     A table of the columns `first` enters the tree before all others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
@@ -75,11 +73,8 @@ def fit_model(
     )
     effort = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=bool(space.totals))
     total = max(1.0, effects.total)
-    held = [
-        _column_observation(name, effects, total=total)
-        for name in estimator.domain
-        if name in effects.columns
-    ]
+    names = [name for name in estimator.domain if name in effects.columns]
+    held = [effects.nonnegative_column(name, total=total) for name in names]
     precise = [] if space.totals else _precise_columns(held, total=total)
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
@@ -154,7 +149,7 @@ class _Tables:
                 fine = found.get(clique)
                 if fine is None:
                     fine = rake_to_parts(estimator.table(clique), clique, known=known)
-                baseline = each.summed(fine)
+                baseline = each.sum_to_coarse(fine)
                 table = denoise(
                     each.values,
                     baseline=baseline,
@@ -199,11 +194,6 @@ def rake_to_columns(table: Table, *, beside: Table) -> Table:
     return rake(
         table, [((axis,), margin_sums(beside, (axis,))) for axis in range(table.ndim)], rounds=_RAKING_ROUNDS
     )
-
-
-def _column_observation(name: str, effects: GLSEstimate, *, total: float) -> Observation:
-    values, variance = effects.marginal((name,)), np.maximum(effects.variance((name,)), _MIN_VARIANCE)
-    return Observation((name,), project_to_simplex_weighted(values, variance, total=total), variance)
 
 
 def _precise_columns(columns: Sequence[Observation], *, total: float) -> list[Observation]:

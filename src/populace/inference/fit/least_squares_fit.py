@@ -24,12 +24,12 @@ def fit_least_squares(
 ) -> Model:
     """Return the graphical model of least weighted squared error against the measurements.
 
-    An `Estimator` in earnest, in one round: mirror descent goes on from the tables of least squares, or from `start`,
-    an earlier model, if that is better, until the loss is within `tolerance` of its minimum, or for so many steps at
-    most. Under `rules` all of this happens among distributions in which no row breaks a rule: its probability is
-    exactly 0. Of a table that sees a column in fewer groups than others do, the sums over that column are used;
-    `assemble` uses all of it. Public totals decide the number of rows, and the model is scaled to them at the end.
-    Groupings of the space are for columns that no measurement groups.
+    An exact fit by an `Estimator`, in one round: mirror descent goes on from the tables of least squares, or from
+    `start`, an earlier model, if that is better, until the loss is within `tolerance` of its minimum, or for so
+    many steps at most. Under `rules` all of this happens among distributions in which no row breaks a rule: its
+    probability is exactly 0. Of a table that sees a column in fewer groups than others do, the sums over that
+    column are used; `assemble` uses all of it. Public totals decide the number of rows, and the model is scaled to
+    them at the end. Groupings of the space are for columns that no measurement groups.
 
     >>> import numpy as np
     >>> from fractions import Fraction

@@ -17,7 +17,7 @@ _OUTLIER_DEVIATIONS = 3.0
 
 
 def shrink_to_public(items: Sequence[Measurement], public: PublicMarginals | None) -> tuple[Measurement, ...]:
-    """Return measurements in which each column that is public too is drawn towards its public shares.
+    """Return measurements in which each column that is public too is shrunk towards its public shares.
 
     How far is decided by the noisy counts: the more a column differs from the public one beyond its noise, the less.
     Measurements of one column become one, with the mean variance of what is left; others stay as they are. A public
@@ -42,15 +42,15 @@ def shrink_to_public(items: Sequence[Measurement], public: PublicMarginals | Non
     for name, table in known.items():
         counts, variance = merged.get(name, (np.zeros(table.shape), np.inf))
         values, left = shrink_counts_to_public(counts, variance=float(variance), public=table, total=total)
-        drawn_to = np.rint(values).astype(np.int64)
-        found.append(Measurement(Marginal((name,)), drawn_to, Fraction(float(left.mean()))))
+        rounded = np.rint(values).astype(np.int64)
+        found.append(Measurement(Marginal((name,)), rounded, Fraction(float(left.mean()))))
     return tuple(found)
 
 
 def shrink_counts_to_public(
     counts: Table, *, variance: float, public: Counts, total: float
 ) -> tuple[Table, Table]:
-    """Return noisy counts of a column drawn towards its public shares, and the variances that are left.
+    """Return noisy counts of a column shrunk towards its public shares, and the variances that are left.
 
     A code that makes up p of n public rows is expected N·p times, with variance κ·N·(p + 1/n). Both tables are at least
     random samples, so κ is at least 1 + N/n; otherwise it is what the noisy counts show beyond their noise. A code

@@ -86,7 +86,7 @@ class BlueEstimates:
         names = {name for item in tables for name in item.marginal.clique}
         return estimate_gls(
             [*(separable_part(o, widest=MAX_SEPARABLE_COLUMNS) for o in observed), *self._sums()],
-            domain=self._domain.grouped(self.groupings.values()),
+            domain=self._domain.group(self.groupings.values()),
             total=self._rows,
             own={
                 name: ColumnEvidence.of_tables(

@@ -60,7 +60,7 @@ class CoarseTable:
         ]
         return self.variance * self.values.size / math.prod(sizes)
 
-    def summed(self, table: Table) -> Table:
+    def sum_to_coarse(self, table: Table) -> Table:
         """Return a table over the model's groups as this one sees it."""
         for axis, lookup in enumerate(self.lookups):
             if lookup is not None:
@@ -71,7 +71,7 @@ class CoarseTable:
 
     def possible(self, allowed: Allowed) -> Allowed:
         """Say of every cell whether a row can be in it, where the model's cells are known."""
-        return np.asarray(self.summed(allowed.astype(np.float64)) > 0)
+        return np.asarray(self.sum_to_coarse(allowed.astype(np.float64)) > 0)
 
     def scale_to(self, table: Table, *, wanted: Table) -> Table:
         """Return a table over the model's groups scaled such that this one would see what is wanted.
@@ -79,7 +79,7 @@ class CoarseTable:
         Inside each cell of this table the shares stay as they are. Of all tables with the wanted sums it is the one
         of least divergence from the given one (Deming and Stephan 1940).
         """
-        have = self.summed(table)
+        have = self.sum_to_coarse(table)
         ratio = np.divide(wanted, have, out=np.zeros(have.shape), where=have > 0)
         for axis, lookup in enumerate(self.lookups):
             if lookup is not None:
@@ -104,11 +104,12 @@ def split_coarse_tables(
     ((Measurement(y, 2 cells, variance 8),), [0, 0, 1])
     """
     order = list(domain)
-    seen = domain.grouped(groupings.values())
+    seen = domain.group(groupings.values())
     plain: list[Measurement] = []
     tables: dict[Marginal, list[Measurement]] = {}
     for item in measurements:
-        names = _coarsened_columns(item.marginal, groupings)
+        names = {own.column for own in item.marginal.groupings if own != groupings.get(own.column)}
+        names = names if len(item.marginal.clique) > 1 else set()
         plain.append(_sum_to(item, [n for n in item.marginal.clique if n not in names]) if names else item)
         clique = sorted(item.marginal.clique, key=order.index)
         for size in range(2, len(clique) + 1) if names else ():
@@ -137,16 +138,10 @@ def _mean_coarse_table(
     )
 
 
-def _coarsened_columns(marginal: Marginal, groupings: Mapping[str, Grouping]) -> set[str]:
-    if len(marginal.clique) < 2:
-        return set()
-    return {own.column for own in marginal.groupings if own != groupings.get(own.column)}
-
-
 def _sum_to(item: Measurement, names: Sequence[str]) -> Measurement:
     """Return the table of some columns, in their order, that a table adds up to."""
     counts = sum_onto(item.counts, item.marginal.clique, names)
-    kept = Marginal.grouped(tuple(names), {each.column: each for each in item.marginal.groupings})
+    kept = Marginal.with_groupings(tuple(names), {each.column: each for each in item.marginal.groupings})
     return Measurement(kept, counts, item.variance * (item.counts.size // counts.size))
 
 

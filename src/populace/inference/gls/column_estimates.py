@@ -132,7 +132,7 @@ class ColumnEstimate:
             evidence=evidence, given=given, share=share / whole, spread=spread, whole=whole, free=free
         )
 
-    def grouped(self) -> tuple[Table, Table, Table]:
+    def by_group(self) -> tuple[Table, Table, Table]:
         """Return `given`, `share` and the variances given T, all summed into the groups of the model."""
         parts = _AtomParts.of(np.arange(len(self.given)), self.evidence.groups)
         given, share = parts.sums(self.given), parts.sums(self.share)

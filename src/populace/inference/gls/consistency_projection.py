@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
-from populace.inference.factor import AxisMap, Table
+from populace.inference.factor import AxisMap, Table, centre
 from populace.inference.gls.observations import Observation
 
 Index = npt.NDArray[np.intp]
@@ -128,17 +128,10 @@ def _changes_to_mean(
     tables: Sequence[Table], shares: Sequence[_TableEffect]
 ) -> list[tuple[_TableEffect, Table]]:
     """Return what each table's cells must change by to have the mean of an interaction."""
-    own = [_centre(share.slot.collapse(tables[share.table])) for share in shares]
+    own = [centre(share.slot.collapse(tables[share.table])) for share in shares]
     weight = sum(share.weight for share in shares)
     mean = sum((s.weight * effect for s, effect in zip(shares, own, strict=True)), np.zeros(())) / weight
     return [(share, (mean - effect) / share.cells) for share, effect in zip(shares, own, strict=True)]
-
-
-def _centre(table: Table) -> Table:
-    """Subtract the mean along every axis."""
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
 
 
 def _segment_sums(flat: Table, lengths: Index) -> Table:

@@ -112,7 +112,7 @@ class CountIntervals:
         unknown = [name for name in columns if name not in self._domain]
         if unknown:
             raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
-        grouped = Marginal.grouped(columns, self._pool.groupings)
+        grouped = Marginal.with_groupings(columns, self._pool.groupings)
         for marginal in dict.fromkeys((Marginal(columns), grouped)):
             if (found := self._pool.estimate(marginal)) is not None:
                 return self._interval(marginal, *found)
@@ -142,20 +142,22 @@ class CountIntervals:
         }
 
     def _interval(self, marginal: Marginal, values: Table, variance: Table) -> CountInterval:
-        known = self._known(marginal)
+        known = self._public_counts(marginal)
         values, variance = (values, variance) if known is None else (known, np.zeros(known.shape))
-        allowed = self._allowed(marginal)
+        allowed = self._possible_cells(marginal)
         values, variance = np.where(allowed, values, 0.0), np.where(allowed, variance, 0.0)
         half_width = interval_half_width(
             variance, noise=self._noise(marginal.clique), laplace=self._laplace, level=self._level
         )
         if self._bias:
-            half_width = np.where(variance > 0, half_width + self._bias * self._summed(marginal), half_width)
+            half_width = np.where(
+                variance > 0, half_width + self._bias * self._count_summed_cells(marginal), half_width
+            )
         return CountInterval(
             marginal=marginal, estimate=values, error=np.sqrt(variance), half_width=half_width
         )
 
-    def _summed(self, marginal: Marginal) -> Table:
+    def _count_summed_cells(self, marginal: Marginal) -> Table:
         """Return how many cells of the smallest measured table are summed in each cell; single ones count for none."""
         holding = (item for item in self._items if set(marginal.clique) <= set(item.marginal.clique))
         least = min(holding, key=lambda item: item.counts.size, default=None)
@@ -168,7 +170,7 @@ class CountIntervals:
             cells = np.multiply.outer(cells, np.bincount(codes))
         return np.where(cells > 1, cells, 0.0)
 
-    def _known(self, marginal: Marginal) -> Table | None:
+    def _public_counts(self, marginal: Marginal) -> Table | None:
         """Return the counts of a marginal if they are public."""
         for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
@@ -198,7 +200,7 @@ class CountIntervals:
     def _possible(self) -> Support | None:
         return Support(self._space.rules) if self._space.rules.rules else None
 
-    def _allowed(self, marginal: Marginal) -> Allowed:
+    def _possible_cells(self, marginal: Marginal) -> Allowed:
         """Say of every cell whether the rules let a row be in it."""
         shape = marginal.shape(self._domain)
         constrained = [
@@ -227,13 +229,17 @@ def intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) ->
     beyond that. Counts that were held within a range are too high near 0: intervals of their sums reach as much further
     as that may come to.
     """
-    schema, laws = measurements.schema, [charged.spend.mechanism for charged in measurements.record.spends]
+    schema, mechanisms = (
+        measurements.schema,
+        [charged.spend.mechanism for charged in measurements.record.spends],
+    )
     return CountIntervals(
         measurements.items,
         space=ModelSpace.of(schema),
-        laplace=any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in laws),
+        laplace=any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in mechanisms),
         level=level,
         bias=max(
-            (mechanism.bias for mechanism in laws if isinstance(mechanism, ExponentialCount)), default=0.0
+            (mechanism.bias for mechanism in mechanisms if isinstance(mechanism, ExponentialCount)),
+            default=0.0,
         ),
     )

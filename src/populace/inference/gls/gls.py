@@ -12,9 +12,13 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
-from populace.inference.factor import Table
+from populace.inference.factor import Table, centre
+from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
 from populace.inference.gls.observations import Observation, separable_part
+
+# Where totals are public, nothing is left of some variances; a trace keeps projections defined.
+_MIN_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,12 @@ class GLSEstimate:
                 table += freedom / self.interactions[part].weight * (self.domain.cells(part) / cells) ** 2
         return table + self.total_variance * slope**2
 
+    def nonnegative_column(self, name: str, *, total: float) -> Observation:
+        """Return one column with counts of at least 0 and a given total, the uncertain ones moved most."""
+        variance = np.maximum(self.variance((name,)), _MIN_VARIANCE)
+        values = project_to_simplex_weighted(self.marginal((name,)), variance, total=total)
+        return Observation((name,), values, variance)
+
     def sums(self, name: str, sets: Lookup) -> tuple[Table, Table] | None:
         """Return counts of sets of a column's own codes with their exact variances, or None if not determined."""
         column = self.columns.get(name)
@@ -96,7 +106,7 @@ class GLSEstimate:
 
     @cached_property
     def _grouped(self) -> dict[str, tuple[Table, Table, Table]]:
-        return {name: column.grouped() for name, column in self.columns.items()}
+        return {name: column.by_group() for name, column in self.columns.items()}
 
     def _check(self, clique: Clique) -> None:
         if not self.covers(clique):
@@ -178,9 +188,7 @@ def _split_effects(values: Table, clique: Clique, domain: Domain) -> Iterator[tu
     for part in _subsets(clique):
         axes = tuple(axis for axis, name in enumerate(clique) if name not in part)
         table = np.asarray(values.sum(axis=axes) if axes else values)
-        for axis in range(len(part)):
-            table = table - table.mean(axis=axis, keepdims=True)
-        yield part, table, domain.cells(clique) / domain.cells(part)
+        yield part, centre(table), domain.cells(clique) / domain.cells(part)
 
 
 def _subsets(clique: Clique) -> Iterator[Clique]:

@@ -17,10 +17,11 @@ CONFIDENCE_LEVEL = 0.95
 _SMOOTH_DEVIATION, _STEP_DEVIATION = 16.0, 0.5
 # Variances are rounded up to so many binary digits, so that equal ones are looked up once.
 _RATIO_PRECISION = 2.0**12
-# A law without a normal part gets one of this deviation, and its reach so much more, to hold the last whole number.
+# Noise without a normal part gets one of this deviation, and its half-width so much more, to hold the last
+# whole number.
 _MIN_NORMAL_DEVIATION, _HALF_WIDTH_MARGIN = 1e-4, 1e-3
-# Steps of Newton's method from the normal law's reach, for levels at which the two are close; a step of this share of
-# the reach is the last: what is left is about its square.
+# Steps of Newton's method from the normal half-width, for levels at which the two are close; a step of this share of
+# the half-width is the last: what is left is about its square.
 _NEWTON_STEPS, _MAX_NEWTON_LEVEL, _NEWTON_TOLERANCE = 4, 0.99, 1e-4
 
 
@@ -31,9 +32,9 @@ def interval_half_width(
 
     The error of a best estimate is a sum of noise terms. One may be large: that of the same cell in the most precise
     table, of variance `noise`. Its factor is c = variance / noise, at most 1, because a best estimate has covariance
-    `variance` with every unbiased one. The others are small and many: together they are near a normal law, with what
-    is left of the variance. The reach is the least h with P[|c·Z + N| ≤ h] ≥ level. For one count by itself that is
-    the quantile of whole numbers, and far from it that of the normal law.
+    `variance` with every unbiased one. The others are small and many: together they are near a normal
+    distribution, with what is left of the variance. The half-width is the least h with P[|c·Z + N| ≤ h] ≥ level. For
+    one count by itself that is the quantile of whole numbers, and far from it that of the normal distribution.
 
     >>> [round(float(interval_half_width(np.array(s**2), noise=s**2)), 2) for s in (0.5, 3.0, 100.0)]
     [1.0, 6.0, 196.09]
@@ -64,8 +65,10 @@ def _half_widths(ratios: tuple[float, ...], deviation: float, laplace: bool, lev
     )
     rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
 
-    def within(reach: Table) -> Table:
-        return 1 - 2 * _normal_cdf((-reach[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+    def within(half_width: Table) -> Table:
+        return (
+            1 - 2 * _normal_cdf((-half_width[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
+        )
 
     if deviation < _SMOOTH_DEVIATION or level > _MAX_NEWTON_LEVEL:
         found = _bisect(within, level=level, most=(6 * np.sqrt(ratio) + 1) * deviation + 1)
@@ -84,7 +87,7 @@ def _half_widths(ratios: tuple[float, ...], deviation: float, laplace: bool, lev
 def _bisect(within: Callable[[Table], Table], *, level: float, most: Table) -> Table:
     """Return the least reach within which the error lies often enough, where steps of whole numbers make corners."""
     low, high = np.zeros(most.shape), most
-    # To a hundred thousandth of a row: what is told has three digits.
+    # To a hundred thousandth of a row: what is shown has three digits.
     for _ in range(math.ceil(math.log2(float(most.max()) / 1e-5))):
         middle = (low + high) / 2
         enough = within(middle) >= level

@@ -48,7 +48,7 @@ class CliqueCost:
 
     def cells(self, clique: Clique) -> int:
         """Return the number of cells of the tree that holds a clique too."""
-        return self._held if self._inside(clique) else self._eliminated(clique)
+        return self._held if self._inside(clique) else self._elimination_cost(clique)
 
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the tree that holds a clique too has at most so many cells."""
@@ -57,12 +57,15 @@ class CliqueCost:
         if self._domain.cells(clique) > max_cells:
             return False
         joined = len({self._part[self._home[name]] for name in clique}) > 1
-        most = self._held + self.added(clique) + (self._domain.cells(clique) if joined else 0)
+        most = self._held + self.added_cells(clique) + (self._domain.cells(clique) if joined else 0)
         if most <= max_cells:
             return True
-        return self._needed.get(self._mask(clique), 0) <= max_cells and self._eliminated(clique) <= max_cells
+        return (
+            self._needed.get(self._mask(clique), 0) <= max_cells
+            and self._elimination_cost(clique) <= max_cells
+        )
 
-    def added(self, clique: Clique) -> int:
+    def added_cells(self, clique: Clique) -> int:
         """Return how many cells are added at most, beside those of the clique itself, when its columns are joined.
 
         The model holds them together if each is added to every node on the way from its own to one of them. Across an
@@ -71,9 +74,9 @@ class CliqueCost:
         parts: dict[int, list[str]] = {}
         for name in clique:
             parts.setdefault(self._part[self._home[name]], []).append(name)
-        return sum(self._gathered(names) for names in parts.values() if len(names) > 1)
+        return sum(self._gathering_cost(names) for names in parts.values() if len(names) > 1)
 
-    def _gathered(self, names: Sequence[str]) -> int:
+    def _gathering_cost(self, names: Sequence[str]) -> int:
         """Return the least number of cells added when columns of one part come together in the node of one of them."""
         if self._inside(names):
             return 0
@@ -97,7 +100,7 @@ class CliqueCost:
             side.append(self._tree.parents[side[-1]])
         return up + down[-2::-1]
 
-    def _eliminated(self, clique: Clique) -> int:
+    def _elimination_cost(self, clique: Clique) -> int:
         mask = self._mask(clique)
         if mask not in self._found:
             nodes = maximal_tables([*self._masks, mask], sizes=self._sizes)

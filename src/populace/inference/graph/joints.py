@@ -17,7 +17,7 @@ class JointTables:
 
     Columns of one node are summed out of its table. Columns of several nodes are gathered from the leaves of the
     smallest subtree that holds them: each branch tells the wanted columns' probabilities given its separator, and a
-    separator is summed out by one product of matrices. What a branch told is kept, so all pairs of a tree cost
+    separator is summed out by one product of matrices. The message of a branch is kept, so all pairs of a tree cost
     little more than its longest ways.
     """
 
@@ -53,17 +53,17 @@ class JointTables:
         for column in clique:
             parts.setdefault(self._part[self._top[column]], []).append(column)
         if len(parts) <= 1:
-            return self._together(clique)
+            return self._joint_table(clique)
         whole = np.ones((1,) * len(clique))
         for columns in parts.values():
             own = tuple(columns)
             if own not in self._apart:
-                self._apart[own] = self._together(own)
+                self._apart[own] = self._joint_table(own)
             message = self._apart[own]
             whole = whole * message.reshape([self._domain[c] if c in columns else 1 for c in clique])
         return whole
 
-    def _together(self, clique: Clique) -> Table:
+    def _joint_table(self, clique: Clique) -> Table:
         """Return the probabilities of columns of one part of the forest."""
         homes = -1
         for column in clique:
@@ -74,7 +74,7 @@ class JointTables:
                 self._beliefs[home]
             )
         meeting = self._meeting(clique)
-        columns, table = self._gathered(meeting, clique, given=())
+        columns, table = self._gather(meeting, clique, given=())
         return table.transpose([columns.index(column) for column in clique])
 
     def _meeting(self, clique: Clique) -> int:
@@ -91,11 +91,11 @@ class JointTables:
         key = node, wanted
         if key not in self._messages:
             separator = self._tree.separators[node]
-            columns, table = self._gathered(node, wanted, given=separator)
+            columns, table = self._gather(node, wanted, given=separator)
             self._messages[key] = table.transpose([columns.index(column) for column in (*separator, *wanted)])
         return self._messages[key]
 
-    def _gathered(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
+    def _gather(self, node: int, wanted: Clique, *, given: Clique) -> tuple[Clique, Table]:
         """Return a table of the wanted columns, and of those given, from a node and the branches below it."""
         branches: dict[int, list[str]] = {}
         for column in wanted:
@@ -104,7 +104,7 @@ class JointTables:
         separators = [set(self._tree.separators[child]) for child in branches]
         kept = {*given, *wanted}
         columns: Clique = tuple(c for c in self._tree.nodes[node] if c in kept.union(*separators))
-        table = self._given(node, columns) if given else self._sum(node, columns)
+        table = self._condition_on_separator(node, columns) if given else self._sum(node, columns)
         for number, (child, below) in enumerate(branches.items()):
             later = kept.union(*separators[number + 1 :])
             columns, table = self._through(table, columns, child=child, below=tuple(below), later=later)
@@ -144,7 +144,7 @@ class JointTables:
             self._sums[key] = slot.collapse(self._beliefs[node])
         return self._sums[key]
 
-    def _given(self, node: int, columns: Clique) -> Table:
+    def _condition_on_separator(self, node: int, columns: Clique) -> Table:
         """Return the probabilities of some columns of a node given its separator, which stands first among them."""
         table = self._sum(node, columns)
         separator = self._tree.separators[node]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -183,14 +183,12 @@ def _edge_price(column: int, neighbours: Sequence[int], costs: Sequence[int]) ->
 
 @lru_cache(maxsize=2**16)
 def _bits(mask: int) -> tuple[int, ...]:
-    return tuple(_iterate(mask))
-
-
-def _iterate(mask: int) -> Iterator[int]:
+    found = []
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        found.append(low.bit_length() - 1)
         mask ^= low
+    return tuple(found)
 
 
 def split_spanning_forest(cliques: Sequence[Clique]) -> tuple[list[Clique], list[Clique]]:

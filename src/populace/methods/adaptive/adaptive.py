@@ -1,4 +1,4 @@
-"""`measure_adaptive`: single columns, one noisy look at all pairs, then a batch of those that are worth their noise."""
+"""`adaptive`: single columns, one noisy score of every pair, then a batch of those that are worth their noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
+from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG as CONFIG
 from populace.methods.adaptive.pair_screen import PairScreen
 from populace.methods.adaptive.triples import measure_triples
 from populace.methods.independent import measure_columns
@@ -33,26 +33,26 @@ from populace.methods.workload import Workload
 
 
 def measure_adaptive(
-    oracle: Oracle, *, workload: Workload, progress: Progress
+    oracle: Oracle, workload: Workload, progress: Progress
 ) -> tuple[Measurement | PublicMarginals, ...]:
-    """Measure columns, look at the distance of every pair from independence, and measure a batch of columns and pairs.
+    """Measure columns, score the distance of every pair from independence, and measure a batch of columns and pairs.
 
-    What the batch holds, and with how much noise, follows from public facts and paid answers: the noisy columns tell
+    What the batch holds, and with how much noise, follows from public facts and paid answers: the noisy columns say
     what an error of each table would cost, the noisy distances what each pair would gain. With little budget for the
     rows there are, all of it goes to the columns; with much, nearly all pairs are measured. Columns are measured a
     second time before the pairs, so that the rare codes, which share a group in pairs, are those of the better counts.
-    With a public table, columns are drawn towards it, and the look takes in the distance of every pair from the public
+    With a public table, columns are shrunk towards it, and scores take in the distance of every pair from the public
     one too: where that is nearer than independence it is what a pair is taken to be unless it is measured.
     """
+    measured, trusted = _measure_columns_and_pairs(oracle, workload, progress)
     if oracle.public is None:
-        return _measure_columns_and_pairs(oracle, workload=workload, progress=progress)[0]
-    measured, trusted = _measure_columns_and_pairs(oracle, workload=workload, progress=progress)
+        return measured
     columns = [(name,) for name in oracle.domain]
     return (*measured, PublicMarginals.of(oracle.public, [*columns, *sorted(trusted)]))
 
 
 def _measure_columns_and_pairs(
-    oracle: Oracle, *, workload: Workload, progress: Progress
+    oracle: Oracle, workload: Workload, progress: Progress
 ) -> tuple[tuple[Measurement, ...], frozenset[Clique]]:
     """Return what was measured, and the pairs that are trusted to be as in the public table."""
     nothing: frozenset[Clique] = frozenset()
@@ -64,68 +64,51 @@ def _measure_columns_and_pairs(
     each = np.array([oracle.domain[name] for name in names], dtype=np.float64) ** (2 / 3)
     # No column is left out at first, however small beside others.
     each = np.maximum(each, each.max() / 100)
-    first = measure_batch(
-        oracle, [Marginal((name,)) for name in names], each, share=ADAPTIVE_CONFIG.first_share
-    )
+    columns_alone = [Marginal((name,)) for name in names]
+    first = measure_batch(oracle, columns_alone, each, share=CONFIG.first_share)
     screen = PairScreen(oracle, first)
     pairs = screen.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
-    deviation = math.sqrt(2 * len(names) / (float(1 - ADAPTIVE_CONFIG.first_share) * precision))
-    # What a public table says of a pair is worth a look also where measuring it never would be.
-    pairs = (
-        pairs
-        if oracle.public is not None
-        else [
-            pair
-            for pair, cost in zip(pairs, screen.costs(pairs, deviation=deviation), strict=True)
-            if screen.max_distance(pair) > cost * deviation
-        ]
-    )
+    deviation = math.sqrt(2 * len(names) / (float(1 - CONFIG.first_share) * precision))
+    # What a public table says of a pair is worth a score also where measuring it never would be.
+    if oracle.public is None:
+        errors = screen.costs(pairs, deviation=deviation) * deviation
+        pairs = [p for p, error in zip(pairs, errors, strict=True) if screen.max_distance(p) > error]
     if not pairs:
-        return first + measure_batch(
-            oracle, [Marginal((name,)) for name in names], each, share=1 - ADAPTIVE_CONFIG.first_share
-        ), nothing
-    progress("looking at pairs", 0.2)
+        return first + measure_batch(oracle, columns_alone, each, share=1 - CONFIG.first_share), nothing
+    progress("scoring pairs", 0.2)
     scores, doubts, taken = score_pairs(oracle, screen, pairs)
     trusted = screen.trusted
-    left = 1 - ADAPTIVE_CONFIG.first_share - taken
+    left = 1 - CONFIG.first_share - taken
     budget = float(left) * precision
     singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain)
     columns = screen.columns(weights, deviation=deviation / math.sqrt(2))
     important = np.array([float(weights[pair]) for pair in pairs])
-    gains = important * (scores - ADAPTIVE_CONFIG.score_deviations * doubts)
+    gains = important * (scores - CONFIG.score_deviations * doubts)
     costs = important * screen.costs(pairs, deviation=deviation)
     chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
-    first_plan = _plan_batch(
-        [pairs[number] for number in chosen.tolist()],
-        costs[chosen],
-        screen=screen,
-        columns=columns,
-        budget=budget,
-    )
-    own = first_plan.own
+    taken_pairs = [pairs[number] for number in chosen.tolist()]
+    own = _plan_batch(taken_pairs, costs[chosen], screen=screen, columns=columns, budget=budget).own
     share = round_down_share(float(own.sum()) / budget) * left if chosen.size else left
     progress("measuring columns", 0.5)
-    measured = first + measure_batch(oracle, [Marginal((name,)) for name in names], own, share=share)
+    measured = first + measure_batch(oracle, columns_alone, own, share=share)
     if share == left:
         return measured, trusted
     progress("measuring pairs", 0.8)
     screen = PairScreen(oracle, measured, trusted=trusted)
-    asked = [pairs[number] for number in chosen.tolist() if screen.is_informative(pairs[number])]
+    asked = list(filter(screen.is_informative, taken_pairs))
+    rest = left - share
     if not asked:
-        return measured + measure_batch(
-            oracle, [Marginal((name,)) for name in names], each, share=left - share
-        ), trusted
-    budget = float(left - share) * precision
+        return measured + measure_batch(oracle, columns_alone, each, share=rest), trusted
+    budget = float(rest) * precision
     deviation = math.sqrt(len(asked) / budget)
     columns = screen.columns(weights, deviation=deviation)
     costs = np.array([float(weights[pair]) for pair in asked]) * screen.costs(asked, deviation=deviation)
     plan = _plan_batch(asked, costs, screen=screen, columns=columns, budget=budget)
     marginals = [screen.marginal(table) for table in plan.tables]
-    rest = left - share
-    clean = plan.error < ADAPTIVE_CONFIG.precise_pairs * 2 * screen.total * len(asked)
+    clean = plan.error < CONFIG.precise_pairs * 2 * screen.total * len(asked)
     further = any(len(clique) == 3 and clique not in plan.tables for clique in workload.weights)
-    kept = ADAPTIVE_CONFIG.triple_share * rest if clean and further else Fraction(0)
+    kept = CONFIG.triple_share * rest if clean and further else Fraction(0)
     measured += measure_batch(oracle, marginals, plan.precisions, share=rest - kept)
     if kept:
         progress("measuring triples", 0.9)
@@ -151,9 +134,9 @@ def score_pairs(
 ) -> tuple[Floats, Floats, Fraction]:
     """Return a noisy distance from independence for each pair, its deviation, and the share of the budget it took.
 
-    The noise of a look grows with the number of pairs. While it hides distances that matter, the most promising
-    quarter is looked at once more, with half the noise; both looks count, each with its precision.
-    With a public table, the first look is at twice as many distances, and the view then knows which pairs to trust.
+    The noise of a score grows with the number of pairs. While it hides distances that matter, the most promising
+    quarter is scored once more, with half the noise; both scores count, each with its precision.
+    With a public table, twice as many distances are scored at first, and the screen then knows which pairs to trust.
     """
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
@@ -167,36 +150,29 @@ def score_pairs(
         precisions += 1 / float(noise.variance)
         sums += np.where(nearer, scores_twice[1], scores_twice[0]) * precisions
         rounds = 1
-        if float(noise.variance) ** 0.5 <= ADAPTIVE_CONFIG.clear_score * screen.total or len(among) <= len(
-            screen.domain
-        ):
+        clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
+        if clear or len(among) <= len(screen.domain):
             return sums / precisions, precisions**-0.5, taken
         among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
-        noise = oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=len(among))
+        noise = oracle.budget.score_noise(CONFIG.score_share, scores=len(among))
         scores = oracle.score(screen.candidates([pairs[number] for number in among.tolist()]), noise=noise)
         sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        rounds, taken = rounds + 1, taken + ADAPTIVE_CONFIG.score_share
+        rounds, taken = rounds + 1, taken + CONFIG.score_share
         means = sums / precisions
-        deviation = float(noise.variance) ** 0.5
-        if (
-            deviation <= ADAPTIVE_CONFIG.clear_score * screen.total
-            or rounds == ADAPTIVE_CONFIG.max_score_rounds
-            or len(among) <= len(screen.domain)
-        ):
+        clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
+        if clear or rounds == CONFIG.max_score_rounds or len(among) <= len(screen.domain):
             return means, precisions**-0.5, taken
         among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
 
 
 def _public_check_share(oracle: Oracle, *, pairs: int, total: float) -> Fraction:
-    """Return the share of the budget for a first look that says whether a public table is to be believed at all."""
-    noise = oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=2 * pairs)
+    """Return the share of the budget for first scores that say whether a public table is to be trusted at all."""
+    noise = oracle.budget.score_noise(CONFIG.score_share, scores=2 * pairs)
     deviation = math.sqrt(2 * float(noise.variance) / pairs)
-    needed = min(
-        1.0, float(ADAPTIVE_CONFIG.score_share) * (deviation / (ADAPTIVE_CONFIG.clear_score * total)) ** 2
-    )
-    return min(ADAPTIVE_CONFIG.max_public_share, max(ADAPTIVE_CONFIG.score_share, round_down_share(needed)))
+    needed = min(1.0, float(CONFIG.score_share) * (deviation / (CONFIG.clear_score * total)) ** 2)
+    return min(CONFIG.max_public_share, max(CONFIG.score_share, round_down_share(needed)))
 
 
 def _plan_batch(
@@ -227,7 +203,7 @@ def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Cliq
     [('a', 'b', 'c')]
     """
     known = set(pairs)
-    small = [name for name in domain if domain[name] <= ADAPTIVE_CONFIG.max_saving_size]
+    small = [name for name in domain if domain[name] <= CONFIG.max_saving_size]
     most = max((1 / domain[name] for name in small), default=0.0)
     found: list[Clique] = []
     for (_, first), (place, second) in combinations(enumerate(small), 2):
@@ -239,7 +215,7 @@ def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Cliq
                 for triple in triples
                 if sum(1 / domain[name] for name in triple) > 1 and known.issuperset(combinations(triple, 2))
             ]
-    return sorted(found, key=domain.cells)[: ADAPTIVE_CONFIG.max_saving_triples]
+    return sorted(found, key=domain.cells)[: CONFIG.max_saving_triples]
 
 
 def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
@@ -255,7 +231,7 @@ def pair_weights(workload: Workload) -> dict[Clique, Fraction]:
 def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.bool_]:
     """Say which pairs are nearer to the public table than to independence, from noisy differences of the distances.
 
-    A difference that noise could explain is drawn towards the mean of all, less a deviation of it: most public tables
+    A difference that noise could explain is shrunk towards the mean of all, less a deviation of it: most public tables
     are right, or wrong, as a whole.
 
     >>> trust_public_pairs(np.array([90.0, 110.0, 100.0, -20.0]), variance=2500.0)
@@ -265,7 +241,7 @@ def trust_public_pairs(nearer: Floats, *, variance: float) -> npt.NDArray[np.boo
     """
     mean = float(nearer.mean())
     spread = max(0.0, float(nearer.var()) - variance)
-    doubt = ADAPTIVE_CONFIG.score_deviations * math.sqrt(variance / nearer.size)
+    doubt = CONFIG.score_deviations * math.sqrt(variance / nearer.size)
     return np.asarray(mean - doubt + spread / (spread + variance) * (nearer - mean) > 0)
 
 

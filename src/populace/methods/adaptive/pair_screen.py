@@ -59,7 +59,7 @@ class PairScreen:
 
     def marginal(self, clique: Clique) -> Marginal:
         """Return a table as it is asked for, in groups where there are some."""
-        return Marginal.grouped(clique, self._groupings)
+        return Marginal.with_groupings(clique, self._groupings)
 
     def public_candidates(self, pairs: Sequence[Clique]) -> Candidates:
         """Return pairs twice: as single columns and rules imply, and as the public table has them."""

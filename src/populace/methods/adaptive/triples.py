@@ -41,7 +41,7 @@ def measure_triples(
     noise = oracle.budget.score_noise(share * ADAPTIVE_CONFIG.triple_score_share, scores=len(wanted))
     scores = oracle.score(
         Candidates(
-            tuple(Marginal.grouped(triple, model.groupings) for triple in wanted),
+            tuple(Marginal.with_groupings(triple, model.groupings) for triple in wanted),
             tuple(np.rint(table).astype(np.int64) for table in tables),
             (0,) * len(wanted),
         ),
@@ -58,7 +58,7 @@ def measure_triples(
     chosen = choose_best_prefix(gains, costs, budget=budget)
     if not chosen.size:
         return (), left
-    asked = [Marginal.grouped(wanted[number], model.groupings) for number in chosen.tolist()]
+    asked = [Marginal.with_groupings(wanted[number], model.groupings) for number in chosen.tolist()]
     return measure_batch(oracle, asked, costs[chosen] ** (2 / 3), share=left), Fraction(0)
 
 

@@ -16,7 +16,7 @@ from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid
 
 Floats = npt.NDArray[np.float64]
-# Noisy counts of stretches of cells in the look of this number, and their variance.
+# Noisy counts of ranges of cells in the round of this number, and their variance.
 AskCounts = Callable[[Sequence[CellRange], int], tuple[Floats, float]]
 
 # The first look follows the powers of ten over so many decades.
@@ -47,7 +47,7 @@ class HistogramSketch:
 
 
 def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
-    """Return a rough picture of a column, from looks that each cost the same: first at the powers of ten.
+    """Return a rough picture of a column, from rounds that each cost the same: first at the powers of ten.
 
     What holds many rows is looked into again.
     """

@@ -1,4 +1,4 @@
-"""The finest look that learning takes at a column: a public grid of cells over its range, each with a class of values.
+"""The finest view that learning takes of a column: a public grid of cells over its range, each with a class of values.
 
 Where there are more values than cells, every other cell holds one round value alone, so that heaps are still seen.
 """

@@ -33,7 +33,7 @@ class DomainOracle(BinOracle, Protocol):
     def budget(self) -> Budget: ...
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
-        """Return the values that are told, with their noisy counts."""
+        """Return the values that are released, with their noisy counts."""
         ...
 
 
@@ -106,8 +106,8 @@ def discover_domains(
 
     `opened` gives the questions about the table under a schema; `grids` are its `build_grids`. All values are learnt
     first, then bins on rows that are read with them: rules between the two hold while bins are learnt as they do
-    later. Looks that are not needed are left for later questions. `keys` is the part of δ for values, if not all that
-    is set aside.
+    later. What is not needed is left for later questions. `keys` is the part of δ for values, if not all that is set
+    aside.
     """
     names = schema.columns_to_learn
     values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]

@@ -1,6 +1,6 @@
 """Learning columns of numbers and dates: their bins, and how values lie inside them.
 
-A few looks find where the rows are; then one table of the bins is measured, which the model uses as well, one of
+A few rounds find where the rows are; then one table of the bins is measured, which the model uses as well, one of
 stretches inside them, one of finer stretches where rows are many, and one of how round values are in each bin.
 """
 

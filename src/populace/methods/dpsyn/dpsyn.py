@@ -1,4 +1,4 @@
-"""`measure_dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
+"""`dpsyn`: pairs of columns from a public table, and as much from the private one as ε is worth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
 from populace.inference.model import Model
@@ -97,10 +97,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
 
 
 def measure_dpsyn(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it measures all columns or all pairs, whatever is wanted)
-    progress: Progress,
+    oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement | PublicMarginals, ...]:
     """Measure the partition and, if ε is worth it, all columns or all pairs; the rest comes from the public table.
 
@@ -126,7 +123,9 @@ def measure_dpsyn(
     apart = columns_kept_apart(oracle.partition, oracle.totals)
     merged = mergeable_groups(oracle.groups, domain=oracle.domain, apart=apart)
     columns = recoded_units(oracle.domain, merged)
-    pairs = _pair_units(columns, oracle.domain)
+    pairs = [
+        tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
+    ]
     if plan.level is MeasuredTables.NOTHING or not pairs:
         wanted = [] if plan.level is MeasuredTables.NOTHING else columns
     else:
@@ -153,7 +152,9 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     """
     apart = columns_kept_apart(schema.partition, schema.totals)
     units = recoded_units(schema.domain, mergeable_groups(schema.groups, domain=schema.domain, apart=apart))
-    cells = _count_pair_cells(list(map(schema.domain.cells, units))) + schema.domain.cells(schema.partition)
+    sizes = list(map(schema.domain.cells, units))
+    pair_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    cells = pair_cells + schema.domain.cells(schema.partition)
     if cells > MAX_PAIR_CELLS:
         raise UsageError(
             f"all pairs and the partition have {cells:.4g} cells together; the most is {MAX_PAIR_CELLS}.",
@@ -180,15 +181,6 @@ def _check_partition_rows(schema: Schema) -> None:
                 f"{key} = {given} asks for up to {given * areas:.4g} rows in {areas} areas; the most is {most}.",
                 hint="give a smaller number, or declare max_rows if there may be so many",
             )
-
-
-def _count_pair_cells(sizes: Sequence[int]) -> int:
-    return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-
-
-def _pair_units(units: Sequence[Clique], domain: Domain) -> list[Clique]:
-    """Return the columns of every two units together, in the order of the domain."""
-    return [tuple(name for name in domain if name in (*one, *other)) for one, other in combinations(units, 2)]
 
 
 def _public_support(public: PublicTable, groups: Sequence[Clique]) -> PublicMarginals:

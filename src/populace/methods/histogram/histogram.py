@@ -1,4 +1,4 @@
-"""`measure_histogram`: one table of counts over all columns, with pure noise in every bin."""
+"""`histogram`: one table of counts over all columns, with pure noise in every bin."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ from populace.schema.schema import Schema
 MAX_BINS = 2**22
 
 
-def measure_histogram(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it measures all columns together, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_histogram(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Count every combination of all columns, with integer Laplace noise in each bin.
 
     The model clamps bins at 0, and a release holds each combination as often as its bin then says.
@@ -40,10 +35,7 @@ def measure_histogram(
 
 
 def measure_histogram_exponential(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it measures all columns together, whatever is wanted)
-    progress: Progress,
+    oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement, ...]:
     """Count every combination of all columns by the exponential mechanism, each bin within 0 and `max_rows`.
 

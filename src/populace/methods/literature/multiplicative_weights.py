@@ -92,7 +92,8 @@ class MultiplicativeWeights:
 
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns."""
-        return self.total * self._collapsed(clique)
+        axes = AxisMap.of(clique, inside=self._columns, domain=self.domain)
+        return self.total * axes.collapse(self._shares)
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
         """Return the expected counts of many cliques; what they have in common is summed once."""
@@ -119,9 +120,6 @@ class MultiplicativeWeights:
         return Model(
             domain=self.domain, groupings={}, potentials=dict(self._potentials), total=self.total, within={}
         )
-
-    def _collapsed(self, clique: Clique) -> Table:
-        return AxisMap.of(clique, inside=self._columns, domain=self.domain).collapse(self._shares)
 
     def _update(self, seen: Observation) -> None:
         """Move the weights towards a table."""

@@ -1,4 +1,4 @@
-"""`measure_mwem`: round after round, the wanted marginal that multiplicative weights answer worst."""
+"""`mwem`: round after round, the wanted marginal that multiplicative weights answer worst."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MWEM_CONFIG = MwemConfig()
 MAX_ANSWER_WORK = 2**28
 
 
-def measure_mwem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_mwem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then in every round choose the wanted marginal that is answered worst, and measure it.
 
     One exponential mechanism chooses, with the distance of a marginal's counts from the estimate as score, less the

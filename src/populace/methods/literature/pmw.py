@@ -1,9 +1,8 @@
-"""`measure_pmw`: wanted marginals asked one after the other, measured only where the estimate is far off."""
+"""`pmw`: wanted marginals asked one after the other, measured only where the estimate is far off."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -53,7 +52,7 @@ PMW_CONFIG = PmwConfig()
 MAX_QUERIES = 2**10
 
 
-def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_pmw(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then ask one wanted marginal after another, and measure it if the estimate is far off.
 
     The order is public: shuffled from a fixed seed. Each test is a noisy distance of the marginal's counts from the
@@ -62,7 +61,8 @@ def measure_pmw(oracle: Oracle, *, workload: Workload, progress: Progress) -> tu
     marginals are asked, and what is left measures once more those that were far.
     Source: Hardt and Rothblum 2010. Their tests that find nothing cost nothing, which is not proved here.
     """
-    asked = _shuffle_queries(list(workload_candidates(workload, domain=oracle.domain)))
+    some = list(workload_candidates(workload, domain=oracle.domain))[:MAX_QUERIES]
+    asked = [some[number] for number in np.random.default_rng(0).permutation(len(some))]
     progress("measuring columns", 0.0)
     if not asked or len(oracle.domain) == 1:
         return measure_columns(oracle, share=Fraction(1))
@@ -119,12 +119,6 @@ def _distance_test(
         test.variance
     )
     return Candidates((Marginal(clique),), (round_table(table),), (min(round(threshold), MAX_ESTIMATE_ROWS),))
-
-
-def _shuffle_queries(cliques: Sequence[Clique]) -> list[Clique]:
-    """Return the marginals that are asked, the smallest if there are many, in an order that depends on nothing else."""
-    some = cliques[:MAX_QUERIES]
-    return [some[number] for number in np.random.default_rng(0).permutation(len(some))]
 
 
 PMW = Method(

@@ -1,4 +1,4 @@
-"""`measure_privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
+"""`privbayes`: a network of columns in which each depends on a few earlier ones, chosen privately."""
 
 from __future__ import annotations
 
@@ -45,12 +45,7 @@ class PrivBayesConfig:
 PRIVBAYES_CONFIG = PrivBayesConfig()
 
 
-def measure_privbayes(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (a network is chosen for its tables, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_privbayes(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then add one column after another to a network, and measure each with its parents.
 
     One exponential mechanism chooses a column and its parents together. The score is the distance of the counts of

@@ -1,4 +1,4 @@
-"""`measure_nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
+"""`nist2018`: weighted columns, codes lost in their noise merged, then a list of weighted marginals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NIST2018_CONFIG = Nist2018Config()
 MAX_QUERY_CELLS = 2**25
 
 
-def measure_nist2018(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_nist2018(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, merge codes that are lost in their noise, and measure marginals of the compressed columns.
 
     The weights of a round say how its share is parted: twice the weight, half the deviation of the noise. The marginals
@@ -126,7 +126,7 @@ def group_rare_columns(
     found = {}
     for item in columns:
         name, size = item.marginal.clique[0], item.counts.size
-        asked, coarse = rounds.column(name), rounds.coarsened(name)
+        asked, coarse = rounds.column(name), rounds.coarse_groupings(name)
         known = [oracle.rules.classes[name]] if name in oracle.rules.classes else []
         apart = (
             common_refinement([*known, *coarse]).lookup if known or coarse else np.zeros(size, dtype=np.int64)

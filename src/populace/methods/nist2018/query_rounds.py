@@ -81,7 +81,7 @@ class QueryRounds:
         """Return how a column is asked for."""
         return self.columns.get(name, self.usual)
 
-    def coarsened(self, name: str) -> list[Grouping]:
+    def coarse_groupings(self, name: str) -> list[Grouping]:
         """Return the groupings in which some marginals see a column."""
         return [own for groupings in self.coarse.values() for own in groupings if own.column == name]
 
@@ -103,7 +103,7 @@ class QueryRounds:
     def form(self) -> list[object]:
         """Return everything in it as plain JSON, in order, for a digest."""
 
-        def told(asked: ColumnQuery) -> list[object]:
+        def form_of(asked: ColumnQuery) -> list[object]:
             groups = None if asked.classes is None else list(asked.classes.groups)
             return [str(asked.weight), str(asked.threshold), asked.merge.name, groups]
 
@@ -111,8 +111,8 @@ class QueryRounds:
             [sorted(columns), [[own.column, list(own.groups)] for own in groupings]]
             for columns, groupings in self.coarse.items()
         ]
-        columns = [[name, told(asked)] for name, asked in sorted(self.columns.items())]
-        return [str(self.share), told(self.usual), columns, sorted(coarse, key=str)]
+        columns = [[name, form_of(asked)] for name, asked in sorted(self.columns.items())]
+        return [str(self.share), form_of(self.usual), columns, sorted(coarse, key=str)]
 
 
 def read_query_rounds(
@@ -121,8 +121,8 @@ def read_query_rounds(
     """Return what `[rounds]` and `[columns.NAME]` of a workload say; `columns` are the variables behind each name.
 
     >>> schema = Schema.from_sizes({"AGE": 85, "SEX": 2})
-    >>> told = TomlTable("the workload", {"rounds": {"share": 0.25}, "columns": {"SEX": {"compress": False}}})
-    >>> read_query_rounds(told, columns={"SEX": ("SEX",)}, schema=schema).column("SEX").merge.name
+    >>> text = TomlTable("the workload", {"rounds": {"share": 0.25}, "columns": {"SEX": {"compress": False}}})
+    >>> read_query_rounds(text, columns={"SEX": ("SEX",)}, schema=schema).column("SEX").merge.name
     'NONE'
     """
     table = document.table("rounds", place="[rounds]")

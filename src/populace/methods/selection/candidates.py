@@ -67,7 +67,7 @@ def compare_candidates(estimate: RoundEstimate, weights: Mapping[Clique, int], *
     """
     tables = estimate.tables(weights)
     return Candidates(
-        tuple(Marginal.grouped(clique, estimate.groupings) for clique in weights),
+        tuple(Marginal.with_groupings(clique, estimate.groupings) for clique in weights),
         tuple(round_table(tables[clique], weight=weights[clique]) for clique in weights),
         tuple(
             min(

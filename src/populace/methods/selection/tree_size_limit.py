@@ -36,4 +36,4 @@ class TreeSizeLimit:
         if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
             return list(among)
         additions = CliqueCost((), domain=domain, tree=tree)
-        return [number for number in among if additions.added(pairs[number]) <= MAX_ADDED_CELLS]
+        return [number for number in among if additions.added_cells(pairs[number]) <= MAX_ADDED_CELLS]

@@ -1,4 +1,4 @@
-"""The model of rows that were told one by one: each as often as its noisy count says, and no other."""
+"""The model of rows that were released one by one: each as often as its noisy count says, and no other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAX_ROW_CELLS = 2**26
 
 
 def released_rows_model(released: ReleasedRows, *, domain: Domain) -> Model:
-    """Return the model whose rows are those that were told.
+    """Return the model whose rows are those that were released.
 
     A hidden variable numbers the rows, and every column follows from it: one table of rows by codes for each column,
     in which the codes that no row has are one group. Where these tables would be too large, the most frequent rows
-    are kept. If no row was told, the model expects none, and a release has none.
+    are kept. If no row was released, the model expects none, and a release has none.
     """
     kept = _most_frequent(released)
     if not len(kept):

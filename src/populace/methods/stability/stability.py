@@ -1,4 +1,4 @@
-"""`measure_stability`: whole rows that are frequent, told one by one; for domains that are far too large to count."""
+"""`stability`: whole rows that are frequent, released one by one; for domains that are far too large to count."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ from populace.schema.schema import Schema
 
 
 def measure_stability(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it tells rows, whatever is wanted)
-    progress: Progress,
+    oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement | ReleasedRows, ...]:
-    """Measure the number of rows, then tell the rows whose count with Laplace noise exceeds a threshold.
+    """Measure the number of rows, then release the rows whose count with Laplace noise exceeds a threshold.
 
-    A release holds each row that was told as often as its noisy count says, and no other. Work grows with the rows of
+    A release holds each released row as often as its noisy count says, and no other. Work grows with the rows of
     the table, not with the size of its domain. It ignores the workload.
     Cost: the whole ε, a little of it for the number of rows, and the whole δ: it bounds the probability that a row
-    which one unit alone has is told.
+    which one unit alone has is released.
     Source: Korolova, Kenthapadi, Mishra and Ntoulas 2009; Bun, Nissim and Stemmer 2016.
     """
     progress("measuring the number of rows", 0.0)
     total = oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(TOTAL_SHARE, marginals=1))
-    progress("telling rows", 0.2)
+    progress("releasing rows", 0.2)
     mechanism = oracle.budget.key_mechanism(1 - TOTAL_SHARE, delta=oracle.budget.keys)
     return (*total, ReleasedRows.of(oracle.discover_rows(mechanism=mechanism), columns=oracle.domain))
 
@@ -64,5 +61,5 @@ STABILITY = Method(
     workload=WorkloadUse.NONE,
     meets_totals=False,
     own_model=True,
-    unplannable="tells whole rows that are frequent, and no schema says how often rows repeat",
+    unplannable="releases whole rows that are frequent, and no schema says how often rows repeat",
 )

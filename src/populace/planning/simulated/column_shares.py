@@ -185,7 +185,7 @@ def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np
     if first is None or last is None:
         text = line.value if first is None else line.to
         raise UsageError(
-            f"{line.place} tells of {text!r}, which is no value of {column.name!r}.",
+            f"{line.place} tells of {text!r}, which is not a value of {column.name!r}.",
             hint=_suggest_value(text, column),
         )
     if last < first or (first != last and (not column.ordered or last >= column.levels)):

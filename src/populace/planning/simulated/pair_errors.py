@@ -95,7 +95,7 @@ class PairPrecision:
         """
         schema = population.schema
         groupings = _find_groupings(items, population=population)
-        domain = schema.domain.grouped(groupings.values())
+        domain = schema.domain.group(groupings.values())
         columns, pairs, rows = dict.fromkeys(domain, 0.0), dict[Clique, float](), 0.0
         for item in split_coarse_tables(items, domain=schema.domain, groupings=groupings)[0]:
             clique, precision = item.marginal.clique, 1 / (float(item.variance) * item.counts.size)

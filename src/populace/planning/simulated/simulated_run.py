@@ -152,7 +152,7 @@ def simulate_run(
     """
     oracle = SimulatedOracle(population=population, budget=terms.budget, rng=rng)
     begun = time.process_time()
-    answers = terms.method.measure(oracle, workload=terms.workload, progress=silent)
+    answers = terms.method.measure(oracle, terms.workload, silent)
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
     columns, pairs = _average_errors(

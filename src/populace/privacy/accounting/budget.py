@@ -120,9 +120,8 @@ class Budget:
 
     >>> from populace.schema.unit import PrivacyUnit
     >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
-    >>> noise = budget.measure_noise(Fraction(1, 2), marginals=14)
-    >>> round(float(noise.variance)), budget.measure_share(noise, marginals=14) <= Fraction(1, 2)
-    (846, True)
+    >>> round(float(budget.measure_noise(Fraction(1, 2), marginals=14).variance))
+    846
     """
 
     currency: Currency

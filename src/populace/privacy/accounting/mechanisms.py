@@ -234,7 +234,7 @@ def fraction_from_json(text: object) -> Fraction:
 
 
 def mechanism_from_json(data: Mapping[str, str]) -> Mechanism:
-    """Return the law that `to_json` wrote; a field that the law does not have is refused.
+    """Return the mechanism that `to_json` wrote; a field that it does not have is refused.
 
     >>> mechanism_from_json({"law": "discrete-laplace", "scale": "7/3"})
     DiscreteLaplace(scale=Fraction(7, 3))
@@ -242,37 +242,39 @@ def mechanism_from_json(data: Mapping[str, str]) -> Mechanism:
     mechanism = _parse_mechanism(data)
     if unknown := sorted(set(data) - set(mechanism.to_json())):
         raise UsageError(
-            f"the law {data['law']!r} has no {unknown[0]!r}.",
+            f"the mechanism {data['law']!r} has no {unknown[0]!r}.",
             hint="use the version of populace that wrote it; an unknown field may be a spend",
         )
     return mechanism
 
 
 def _parse_mechanism(data: Mapping[str, str]) -> Mechanism:
-    name = data["law"]
-    if name == "discrete-gaussian":
-        return DiscreteGaussian(fraction_from_json(data["variance"]))
-    if name == "gaussian-within":
-        return EpsilonDeltaGaussian(fraction_from_json(data["variance"]), fraction_from_json(data["delta"]))
-    if name == "discrete-laplace":
-        return DiscreteLaplace(fraction_from_json(data["scale"]))
-    if name == "exponential":
-        return Exponential(fraction_from_json(data["epsilon"]))
-    if name == "stability":
-        # Only one of the two is there; told both ways, noise would have two prices.
-        if ("scale" in data) is ("variance" in data):
-            raise ValueError("not one law of noise")
-        noise: Noise = (
-            DiscreteLaplace(fraction_from_json(data["scale"]))
-            if "scale" in data
-            else DiscreteGaussian(fraction_from_json(data["variance"]))
-        )
-        return PartitionSelection(noise, _parse_int(data["threshold"]))
-    if name == "exponential-count":
-        return ExponentialCount(fraction_from_json(data["scale"]), _parse_int(data["most"]))
-    if name == "smooth":
-        return SmoothNoise.from_json(data, number=fraction_from_json)
-    raise UsageError(f"no law is called {name!r}.", hint="use the version of populace that wrote it")
+    def number(field: str) -> Fraction:
+        return fraction_from_json(data[field])
+
+    match data["law"]:
+        case "discrete-gaussian":
+            return DiscreteGaussian(number("variance"))
+        case "gaussian-within":
+            return EpsilonDeltaGaussian(number("variance"), number("delta"))
+        case "discrete-laplace":
+            return DiscreteLaplace(number("scale"))
+        case "exponential":
+            return Exponential(number("epsilon"))
+        case "stability":
+            # Only one of the two is there; written both ways, noise would have two prices.
+            if ("scale" in data) is ("variance" in data):
+                raise ValueError("not one distribution of noise")
+            laplace = "scale" in data
+            noise = DiscreteLaplace(number("scale")) if laplace else DiscreteGaussian(number("variance"))
+            return PartitionSelection(noise, _parse_int(data["threshold"]))
+        case "exponential-count":
+            return ExponentialCount(number("scale"), _parse_int(data["most"]))
+        case "smooth":
+            return SmoothNoise.from_json(data, number=fraction_from_json)
+    raise UsageError(
+        f"no mechanism is called {data['law']!r}.", hint="use the version of populace that wrote it"
+    )
 
 
 def _parse_int(text: object) -> int:

@@ -51,7 +51,7 @@ class SpendRecord:
         return cls(spend=spend, price=fraction_from_json(data["price"]), delta=delta)
 
     @classmethod
-    def booked(cls, data: Mapping[str, Any]) -> SpendRecord:
+    def from_event(cls, data: Mapping[str, Any]) -> SpendRecord:
         """Return the spend that the body of an event tells; a field that this version does not know is refused."""
         refuse_unknown_fields(data, known=_FIELDS)
         return cls.from_json(data)

@@ -34,15 +34,15 @@ class Account:
 
     dataset: str
     neighbours: Neighbours
-    unit: str | None
-    id: str | None
+    unit: str | None = None
+    id: str | None = None
     epsilon: Fraction
     delta: Fraction
-    taken_epsilon: Fraction
-    taken_delta: Fraction
-    void: bool
-    rehearsal: bool
-    runs: tuple[str, ...]
+    taken_epsilon: Fraction = Fraction(0)
+    taken_delta: Fraction = Fraction(0)
+    void: bool = False
+    rehearsal: bool = False
+    runs: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     """Digests of the schemas of its runs, each once."""
 
@@ -146,8 +146,8 @@ def _grant_options(account: Account, run: RunRecord) -> str:
         max(Fraction(0), run.epsilon - account.left_epsilon),
         max(Fraction(0), run.delta - account.left_delta),
     ]
-    data = [format_short_up(amount) for amount in amounts]
-    return f" --dataset {quote(account.dataset)} --epsilon {data[0]} --delta {data[1]}" if amounts[0] else ""
+    epsilon, delta = map(format_short_up, amounts)
+    return f" --dataset {quote(account.dataset)} --epsilon {epsilon} --delta {delta}" if amounts[0] else ""
 
 
 def neighbours_error(account: Account, asked: Neighbours) -> UsageError:

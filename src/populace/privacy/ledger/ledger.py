@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from populace.core.errors import LedgerError, OverBudget
 from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.partition_selection import delta_price
-from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.accounting.privacy_loss import cap, price
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger import ledger_file as file
 from populace.privacy.ledger import ledger_location as place
@@ -23,7 +24,7 @@ from populace.privacy.ledger.account import Account, check_account_name
 from populace.privacy.ledger.events import Event, EventKind, Head, parse_head, seal_event
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.release_record import ReleaseRecord
-from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord
+from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord, check_delta_reserve
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 Decision = Callable[[LedgerState], Sequence[Event]]
@@ -178,20 +179,26 @@ class Ledger:
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
         An account that does not exist yet is opened with exactly this run's budget.
         """
-        asked = RunRecord.asked(
-            dataset,
-            epsilon=parse_epsilon(epsilon),
-            delta=parse_delta(delta),
+        epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
+        check_delta_reserve(keys, delta=delta)
+        currency, most = cap(epsilon, delta - keys)
+        asked = RunRecord(
+            run=secrets.token_hex(16),
+            dataset=dataset,
+            epsilon=epsilon,
+            delta=delta,
             unit=unit,
             method=method,
             schema_digest=schema_digest,
             rehearsal=rehearsal,
             plan=plan,
+            currency=currency,
+            cap=most,
             keys=keys,
             workload=workload,
             public=public,
         )
-        opening = _opening_event(dataset, asked.epsilon, asked.delta, neighbours=unit.neighbours)
+        opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
         reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
         opened = False
 

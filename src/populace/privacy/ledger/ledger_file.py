@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from populace.core.errors import LedgerError, PopulaceError, ResourceError
+from populace.core.publish_file import publish_file
 from populace.privacy.ledger.events import GENESIS, Row, damage_error, seal_checkpoint, seal_head
 from populace.privacy.ledger.ledger_location import not_a_ledger_error
 
@@ -80,7 +81,7 @@ def create(path: Path) -> None:
             connection.executescript(f"begin; {_TABLES} commit;")
         _check_draft(draft)
         with suppress(FileExistsError):
-            _publish(draft, path)
+            publish_file(draft, path)
     except OSError as failure:
         raise _folder_error(path, failure) from failure
     except sqlite3.Error as failure:
@@ -105,34 +106,6 @@ def _folder_error(path: Path, failure: OSError) -> ResourceError:
         f"no ledger can be created at {path} ({failure.strerror or type(failure).__name__}).",
         hint="give a path on a local disk that you may write to",
     )
-
-
-def _publish(draft: Path, path: Path) -> None:
-    """Give a finished draft its name, in a way that fails if the name is taken, and flush the folder."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        _copy(draft, path)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _copy(draft: Path, path: Path) -> None:
-    """Publish a draft where there are no hard links; a crash here leaves a file that is refused, not a fresh ledger."""
-    with path.open("xb") as target:
-        try:
-            target.write(draft.read_bytes())
-            target.flush()
-            os.fsync(target.fileno())
-        except OSError:
-            path.unlink()
-            raise
 
 
 @contextmanager
@@ -244,8 +217,8 @@ def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
     if not checkpoint_seq(connection):
         return None
     for seq, digest, state, seal in connection.execute("select seq, hash, state, seal from checkpoint"):
-        told = isinstance(state, str) and isinstance(digest, str)
-        if not told or seal != seal_checkpoint(seq, digest, state):
+        texts = isinstance(state, str) and isinstance(digest, str)
+        if not texts or seal != seal_checkpoint(seq, digest, state):
             raise damage_error("its checkpoint was altered")
         return Checkpoint(seq, digest, state)
     return None

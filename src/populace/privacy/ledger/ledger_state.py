@@ -95,14 +95,15 @@ class LedgerState:
         """Take in a row of a run from before the checkpoint, whose sums the accounts hold already."""
         event = open_row(row, seq=row.seq, previous=row.previous)
         with _report_damage(row):
-            if event.kind is EventKind.RESERVE:
-                self._begin(_parse_reservation(event, digest=row.hash))
-            elif event.kind is EventKind.SPEND:
-                self._spend(event, digest=row.hash)
-            elif event.kind is EventKind.FINISH:
-                self._end(event, digest=row.hash)
-            else:
-                self._release(event, digest=row.hash)
+            match event.kind:
+                case EventKind.RESERVE:
+                    self._begin(_parse_reservation(event, digest=row.hash))
+                case EventKind.SPEND:
+                    self._spend(event, digest=row.hash)
+                case EventKind.FINISH:
+                    self._end(event, digest=row.hash)
+                case _:
+                    self._release(event, digest=row.hash)
 
     def write(self, event: Event, *, row: Row) -> None:
         """Apply one event, or refuse it and leave the books as they were."""
@@ -150,18 +151,9 @@ class LedgerState:
                 hint="give it more with `populace ledger grant`",
             )
         epsilon, delta = _parse_amount(event.body)
+        neighbours = Neighbours(event.body["neighbours"])
         self.accounts[event.dataset] = Account(
-            dataset=event.dataset,
-            neighbours=Neighbours(event.body["neighbours"]),
-            unit=None,
-            id=None,
-            epsilon=epsilon,
-            delta=delta,
-            taken_epsilon=Fraction(0),
-            taken_delta=Fraction(0),
-            void=False,
-            rehearsal=False,
-            runs=(),
+            dataset=event.dataset, neighbours=neighbours, epsilon=epsilon, delta=delta
         )
 
     def _grant(self, event: Event) -> None:
@@ -207,7 +199,7 @@ class LedgerState:
 
     def _spend(self, event: Event, *, digest: str) -> None:
         run = self._active(event)
-        record = SpendRecord.booked(event.body)
+        record = SpendRecord.from_event(event.body)
         left = run.cap - self.used[run.run]
         if record.price <= 0:
             raise LedgerError("a spend costs nothing.", hint="every question has a price")
@@ -284,7 +276,7 @@ def _parse_amount(body: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
 
 
 def _parse_reservation(event: Event, *, digest: str) -> RunRecord:
-    return RunRecord.reserved(event.body, run=str(event.run), dataset=event.dataset, digest=digest)
+    return RunRecord.from_reservation(event.body, run=str(event.run), dataset=event.dataset, digest=digest)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -13,11 +12,10 @@ from typing import Any
 from populace.core.errors import LedgerError, PopulaceError, UsageError
 from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import fraction_from_json
-from populace.privacy.accounting.privacy_loss import Currency, cap, gdp_delta
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta
 from populace.privacy.accounting.spend_record import SpendRecord, refuse_unknown_fields, underpriced_error
 from populace.schema.unit import Neighbours, PrivacyUnit
 
-_NOTHING = (Fraction(0), Fraction(0))
 _RESERVATION_FIELDS = (
     "epsilon",
     "delta",
@@ -85,10 +83,10 @@ class RunRecord:
     plan: Adaptivity
     currency: Currency
     cap: Fraction
-    spends: tuple[SpendRecord, ...]
-    returned: tuple[Fraction, Fraction]
-    finished: bool
-    digest: str
+    spends: tuple[SpendRecord, ...] = ()
+    returned: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
+    finished: bool = False
+    digest: str = ""
     keys: Fraction = Fraction(0)
     workload: str | None = None
     """What the curator wanted accurate, by name or digest; None where nothing was said."""
@@ -190,58 +188,10 @@ class RunRecord:
         return record
 
     @classmethod
-    def asked(
-        cls,
-        dataset: str,
-        *,
-        epsilon: Fraction,
-        delta: Fraction,
-        unit: PrivacyUnit,
-        method: str,
-        schema_digest: str,
-        rehearsal: bool,
-        plan: Adaptivity,
-        keys: Fraction = Fraction(0),
-        workload: str | None = None,
-        public: PublicTable | None = None,
-    ) -> RunRecord:
-        """Return the record of a run that is not in the ledger yet, under a new random name."""
-        check_delta_reserve(keys, delta=delta)
-        currency, most = cap(epsilon, delta - keys)
-        return cls(
-            run=secrets.token_hex(16),
-            dataset=dataset,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            method=method,
-            schema_digest=schema_digest,
-            rehearsal=rehearsal,
-            plan=plan,
-            currency=currency,
-            cap=most,
-            spends=(),
-            returned=_NOTHING,
-            finished=False,
-            digest="",
-            keys=keys,
-            workload=workload,
-            public=public,
-        )
-
-    @classmethod
-    def reserved(cls, data: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
+    def from_reservation(cls, data: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
         """Return the record of a run that has just reserved its budget, from the body of that event."""
         refuse_unknown_fields(data, known=_RESERVATION_FIELDS)
-        return cls(
-            **_parse_reservation(data),
-            run=run,
-            dataset=dataset,
-            spends=(),
-            returned=_NOTHING,
-            finished=False,
-            digest=digest,
-        )
+        return cls(**_parse_reservation(data), run=run, dataset=dataset, digest=digest)
 
     def reservation(self) -> dict[str, Any]:
         """Return the body of the event that reserves this run's budget."""
@@ -249,7 +199,7 @@ class RunRecord:
         return {key: whole[key] for key in _RESERVATION_FIELDS if key in whole}
 
     def check(self) -> None:
-        """Recompute the cap from (ε, δ) and every price from its law and unit; refuse what was booked too cheaply."""
+        """Recompute the cap from (ε, δ) and every price from its mechanism; refuse what was booked too cheaply."""
         try:
             self.check_cap()
             for record in self.spends:
@@ -277,12 +227,10 @@ class RunRecord:
     def check_cap(self) -> None:
         """Refuse a cap above what the run's (ε, δ) allows, less the δ that is set aside."""
         check_delta_reserve(self.keys, delta=self.delta)
-        if not is_covered(
-            self.cap, currency=self.currency, epsilon=self.epsilon, delta=self.delta - self.keys
-        ):
-            raise underpriced_error(
-                f"run {self.run} booked a cap of {float(self.cap):.6g}, above what (ε, δ) allows"
-            )
+        epsilon, delta = self.epsilon, self.delta - self.keys
+        if not is_covered(self.cap, currency=self.currency, epsilon=epsilon, delta=delta):
+            booked = f"a cap of {float(self.cap):.6g}, above what (ε, δ) allows"
+            raise underpriced_error(f"run {self.run} booked {booked}")
 
     def check_spend(self, record: SpendRecord) -> None:
         """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""

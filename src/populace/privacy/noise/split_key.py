@@ -22,6 +22,7 @@ import numpy as np
 
 from populace.core.errors import ResourceError, UsageError
 from populace.core.marginals import Counts
+from populace.core.publish_file import publish_file
 from populace.privacy.noise.entropy import Entropy
 from populace.schema.unit import Neighbours
 
@@ -49,7 +50,7 @@ class SplitKey:
         return cls(entropy.words(_KEY_BYTES // 8).astype("<u8").tobytes())
 
     @classmethod
-    def kept(cls, path: Path, *, entropy: Entropy) -> SplitKey:
+    def load_or_draw(cls, path: Path, *, entropy: Entropy) -> SplitKey:
         """Return the key of a file, which nobody else may read; the first time it is drawn and written.
 
         The file appears whole or not at all, and one process alone makes it: a second key would be a second split.
@@ -91,8 +92,8 @@ class SplitKey:
 
         `labels` is the rule by which persons get their labels: other labels are another split.
         """
-        told = f"{split.neighbours.value} {[str(share) for share in split.shares]} {labels}".encode()
-        return hashlib.blake2b(told, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
+        content = f"{split.neighbours.value} {[str(share) for share in split.shares]} {labels}".encode()
+        return hashlib.blake2b(content, key=self._secret, digest_size=8, person=b"populace tag").hexdigest()
 
     def __repr__(self) -> str:
         return "SplitKey(secret)"
@@ -109,32 +110,10 @@ def _write_once(path: Path, secret: bytes) -> None:
             file.write(secret)
             file.flush()
             os.fsync(file.fileno())
-        _publish_draft(draft, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        publish_file(draft, path)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
-
-
-def _publish_draft(draft: Path, path: Path) -> None:
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A disk without hard links. A crash in the next lines leaves a file that is refused, never a second key.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
-            try:
-                file.write(draft.read_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                path.unlink()
-                raise
 
 
 def _check_key_file(path: Path, about: os.stat_result) -> None:

@@ -142,29 +142,6 @@ class NearestNeighbours:
         left = np.bincount(donors[donors >= 0], minlength=1)
         return max(1, int(left.max()), self._most_taken(complete, incomplete))
 
-    def changed(
-        self, here: tuple[MatchedRows, MatchedRows], *, there: tuple[MatchedRows, MatchedRows]
-    ) -> set[tuple[int, int]]:
-        """Return c: the incomplete rows, by place and label, of one side only or whose donors differ.
-
-        Each side is a pair of complete and incomplete rows.
-        """
-        (before, after) = (self._donor_sets(*side) for side in (here, there))
-        return {row for row in before.keys() | after.keys() if before.get(row) != after.get(row)}
-
-    def _donor_sets(
-        self, complete: MatchedRows, incomplete: MatchedRows
-    ) -> dict[tuple[int, int], frozenset[tuple[int, ...]]]:
-        names = list(
-            zip(*(each.tolist() for each in (complete.places, complete.labels, complete.values)), strict=True)
-        )
-        found = self.donors(complete, incomplete=incomplete).tolist()
-        rows = zip(incomplete.places.tolist(), incomplete.labels.tolist(), strict=True)
-        return {
-            row: frozenset(names[one] for one in donors if one >= 0)
-            for row, donors in zip(rows, found, strict=True)
-        }
-
     def _most_taken(self, complete: MatchedRows, incomplete: MatchedRows) -> int:
         """Return how many incomplete rows a further complete row can become a donor of."""
         classes = list(self._classes(complete, incomplete))

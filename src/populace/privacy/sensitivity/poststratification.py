@@ -179,14 +179,14 @@ class Binning:
             raise UsageError("a population is below 0.", hint="give numbers of 0 or more")
         return tuple(sum((Fraction(populations[base]) for base in group), Fraction(0)) for group in self.bins)
 
-    def counted(self, counts: Sequence[int], *, populations: Sequence[int | Fraction]) -> list[Bin]:
+    def count_bins(self, counts: Sequence[int], *, populations: Sequence[int | Fraction]) -> list[Bin]:
         """Return the bins of a sample with equal base weights, from its counts in the base bins."""
         return [
             EqualWeightBin(total=total, count=sum(counts[base] for base in group))
             for total, group in zip(self.totals(populations), self.bins, strict=True)
         ]
 
-    def weighted(
+    def weight_bins(
         self,
         weights: Sequence[npt.NDArray[np.int64]],
         *,

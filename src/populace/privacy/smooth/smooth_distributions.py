@@ -21,7 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from flint import arb
@@ -32,27 +31,6 @@ from populace.privacy.smooth.smooth_price import certified_price
 
 # The z of 0 … 1 at which a loss is looked at when parameters are compared.
 _LOSS_GRID = np.linspace(0, 1, 257)
-
-
-class NoiseDistribution(Protocol):
-    """A symmetric law of noise X, and what q + (S/s)·X costs under it."""
-
-    @property
-    def variance(self) -> float:
-        """The variance of X; infinite where it has none."""
-        ...
-
-    def two_sided_quantile(self, probability: float) -> float:
-        """Return x with P[|X| > x] = probability."""
-        ...
-
-    def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return what an answer costs, never too little."""
-        ...
-
-    def loss(self, *, s: float, t: float) -> float:
-        """Return about what an answer costs: for comparing parameters, which are then priced."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +54,6 @@ class Cauchy:
     def two_sided_quantile(self, probability: float) -> float:
         """Return x with P[|X| > x] = probability."""
         return _power_quantile(self.gamma, Fraction(1), probability)
-
-    def bound(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return the closed bound s·(γ−1)^((γ−1)/γ) + t·max(1, γ−1) on the loss, rounded up."""
-        less = self.gamma - 1
-        slope = bounds(lambda: ball(less) ** ball(less / self.gamma))[1]
-        return round_up(s * slope + t * max(Fraction(1), less))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
         """Return the greatest loss, certified from above. Proof: docs/proofs/smooth-noise.md."""
@@ -113,11 +85,6 @@ class Student:
         """Return x with P[|X| > x] = probability."""
         inner = _power_quantile(Fraction(2), (self.degrees + 1) / 2, probability)
         return math.sqrt(self.degrees) * inner
-
-    def bound(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return the closed bound s·(d+1)/(2√d) + t·max(1, d) on the loss, rounded up."""
-        slope = bounds(lambda: ball(self.degrees + 1) / (2 * ball(self.degrees).sqrt()))[1]
-        return round_up(s * slope + t * max(Fraction(1), self.degrees))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
         """Return the greatest loss, certified from above. Proof: docs/proofs/smooth-noise.md."""

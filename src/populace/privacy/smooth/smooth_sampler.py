@@ -54,7 +54,7 @@ def draw_smooth_answer(
     while True:
         with precision(_WORD * words + _GUARD):
             scale = bound()
-            found = (ball(exact) + scale / ball(mechanism.s) * variate.enclosed(words)) / ball(lattice)
+            found = (ball(exact) + scale / ball(mechanism.s) * variate.enclose(words)) / ball(lattice)
             # A bound that may be 0 would be no noise.
             point = round_if_certain(found) if scale > 0 else None
         if point is not None:
@@ -98,7 +98,7 @@ class _Uniform:
 class _Variate(Protocol):
     """A random number, one and the same however closely it is enclosed."""
 
-    def enclosed(self, words: int) -> arb:
+    def enclose(self, words: int) -> arb:
         """Enclose it, at the working precision, by what so many words of its uniform numbers say."""
         ...
 
@@ -111,7 +111,7 @@ class _Signed:
     uniform: _Uniform
     negative: bool
 
-    def enclosed(self, words: int) -> arb:
+    def enclose(self, words: int) -> arb:
         low, high = self.uniform.between(words)
         # Its tail's probability is somewhere between; 0 says nothing, and neither does 1.
         found = self.magnitude(low, high) if low > 0 and high < 1 else arb("inf")
@@ -126,8 +126,8 @@ class _LogNormalProduct:
     exponent: _Variate
     sigma: Fraction
 
-    def enclosed(self, words: int) -> arb:
-        return self.centre.enclosed(words) * (ball(self.sigma) * self.exponent.enclosed(words)).exp()
+    def enclose(self, words: int) -> arb:
+        return self.centre.enclose(words) * (ball(self.sigma) * self.exponent.enclose(words)).exp()
 
 
 def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> _Variate:
@@ -224,16 +224,16 @@ class PowerTail:
             place = -(ball(max(self.exponent, Fraction(1))).log() / ball(self.power)).mid()
             whole = self._whole().mid()
             for _ in range(_STEPS):
-                place, step = self._stepped(place, side, probability, whole)
+                place, step = self._newton_step(place, side, probability, whole)
                 if abs(step) < arb(2) ** -(_LOW // 2):
                     break
         reached = _LOW // 2
         while reached < full:
-            place, _ = self._stepped(place, side, probability, whole)
+            place, _ = self._newton_step(place, side, probability, whole)
             reached += _LOW // 2
         return place, self._density(place, whole)
 
-    def _stepped(self, place: arb, side: int, probability: Fraction, whole: arb) -> tuple[arb, arb]:
+    def _newton_step(self, place: arb, side: int, probability: Fraction, whole: arb) -> tuple[arb, arb]:
         held = self.tails(place)[side].mid()
         target = ball(probability if side == 0 else 1 - probability)
         slope = self._density(place, whole)

@@ -74,10 +74,10 @@ class CsvSource:
             for block in lines.read_whole_lines(handle, ends=self._ends, longest=self._longest):
                 text = lines.convert_to_utf8(block, encoding=self._encoding, ends=self._ends)
                 rows = lines.select_rows(text, separator=self._separator.encode(), fields=len(plain))
-                for batch in self._parsed(rows, names=plain, chosen=chosen).to_batches():
+                for batch in self._parse(rows, names=plain, chosen=chosen).to_batches():
                     yield pa.RecordBatch.from_arrays(batch.columns, names=list(columns))
 
-    def _parsed(self, rows: bytes, *, names: list[str], chosen: list[str]) -> pa.Table:
+    def _parse(self, rows: bytes, *, names: list[str], chosen: list[str]) -> pa.Table:
         """Return the chosen fields of lines that all have as many fields as there are names.
 
         Arrow joins lines wherever a quote is open, whatever it is told: it must get none in which one stays open.

@@ -157,8 +157,8 @@ def _bins(
     totals = binning.totals(question.populations)
     if question.base.column is None:
         counts = np.bincount(joined, minlength=len(binning.bins))
-        return whole.counted(counts.tolist(), populations=totals)
+        return whole.count_bins(counts.tolist(), populations=totals)
     order = np.argsort(joined, kind="stable")
     ends = np.cumsum(np.bincount(joined, minlength=len(binning.bins)))
     parts = np.split(weights[order], ends[:-1])
-    return whole.weighted(parts, populations=totals, largest=question.base.largest)
+    return whole.weight_bins(parts, populations=totals, largest=question.base.largest)

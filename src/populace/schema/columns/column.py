@@ -224,7 +224,7 @@ class Column(ABC):
             )
         if unknown := self.labels.keys() - set(self.specials) - self.in_domain(self.labels):
             raise self.error(
-                f": label for {quote_names(sorted(unknown))}, which is no value of it.",
+                f": label for {quote_names(sorted(unknown))}, which is not a value of it.",
                 hint="label only values, missing codes, `outside` and `other`",
             )
 
@@ -261,7 +261,7 @@ class Column(ABC):
         self._check_keys(len(self.function_of))
         if strange := sorted({text for text in self.map.values() if self.code(text) is None}):
             raise self.error(
-                f": its map leads to {quote_names(strange)}, which is no value of it.",
+                f": its map leads to {quote_names(strange)}, which is not a value of it.",
                 hint="add it to the values, or correct the map",
             )
 
@@ -273,7 +273,7 @@ class Column(ABC):
             return
         if strange := sorted(text for (text,) in self.map if self.code(text) is None):
             raise self.error(
-                f": its map begins at {quote_names(strange)}, which is no value of it.",
+                f": its map begins at {quote_names(strange)}, which is not a value of it.",
                 hint="the map goes from this column's values to the parent's",
             )
 
@@ -324,7 +324,7 @@ class CategoricalColumn(Column):
         numbers = [str(parse_number(text)) for text in (*self.values, *self.specials) if text]
         if self.type not in (None, ValueType.TEXT) and (duplicate := find_repeated(numbers)):
             raise self.error(
-                f": as {self.type}, {quote_names(duplicate)} stands twice among its codes.",
+                f": as {self.type}, {quote_names(duplicate)} occurs twice among its codes.",
                 hint="write each number once, or leave type out",
             )
 

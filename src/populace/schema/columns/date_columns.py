@@ -95,7 +95,7 @@ class TemporalColumn(StepColumn):
             self._check_format(form)
         if self.density is not None and self.resolution is None:
             raise self.error(
-                f"has inside, and its format {self.format!r} does not tell the day.",
+                f"has inside, and its format {self.format!r} does not include the day.",
                 hint="leave inside out, or give a format with %d",
             )
         self._check_density(binned=self.binned)
@@ -111,7 +111,7 @@ class TemporalColumn(StepColumn):
                 )
         if not self._tells_bins_apart(form):
             raise self.error(
-                f": texts in the format {self.format!r} do not tell its bins apart.",
+                f": texts in the format {self.format!r} do not distinguish its bins.",
                 hint="give a format with more digits, or let min and wider bins begin where such a text does",
             )
 

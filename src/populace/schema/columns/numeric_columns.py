@@ -89,7 +89,7 @@ class IntegerColumn(StepColumn):
             low = self.bottom
         if low > high or (low == high and all(self.ends)):
             raise self.error(
-                f": no number lies between {low} and {high}.", hint="min, bottom, top and max must climb"
+                f": no number lies between {low} and {high}.", hint="min, bottom, top and max must increase"
             )
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "max", high)
@@ -194,7 +194,7 @@ class DecimalColumn(RangeColumn):
         if any(float(b) <= float(a) for a, b in pairwise(finite)):
             raise self.error(
                 ": its edges do not increase.",
-                hint="sort them, write each once, and keep them further apart than floats can tell",
+                hint="sort them, write each once, and keep them further apart than the precision of floats",
             )
         object.__setattr__(self, "edges", finite)
         self._check_ends()
@@ -223,7 +223,7 @@ class DecimalColumn(RangeColumn):
         scale = 10**self.decimals
         if max(abs(edge) for edge in self.edges) * scale > 10**15:
             raise self.error(
-                f": {self.decimals} decimals are more than floats can tell apart.",
+                f": {self.decimals} decimals exceed the precision of floats.",
                 hint="give fewer decimals, or none",
             )
         narrow = self.bottom is not None and (self.edges[1] - self.edges[0]) * scale < 2

@@ -131,7 +131,7 @@ class StepColumn(RangeColumn):
         starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
         if starts[0] != self.min or starts[-1] > self.max or not is_increasing(starts):
             raise self.error(
-                f": its bins do not climb from {self._step_text(self.min)} to {self._step_text(self.max)}.",
+                f": its bins do not increase from {self._step_text(self.min)} to {self._step_text(self.max)}.",
                 hint="give increasing edges, the first equal to min and the last to max",
             )
         return starts

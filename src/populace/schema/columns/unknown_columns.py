@@ -164,7 +164,7 @@ class UnknownTemporalBins(UnknownBins):
         UnknownBins._check_domain(self)
         if self.with_domain(()).resolution is None:
             raise self.error(
-                f"has bins to be learnt, and its format {self.format!r} does not tell the day.",
+                f"has bins to be learnt, and its format {self.format!r} does not include the day.",
                 hint="declare the bins with a width, or give a format with %d",
             )
 

@@ -119,7 +119,7 @@ class CodeSemantics:
         return np.asarray((codes >= self.levels) & (codes != self.variable.outside_code))
 
     def code(self, text: str) -> int | None:
-        """Return the code of a text, or None where it is no value of the column."""
+        """Return the code of a text, or None where it is not a value of the column."""
         if text in self.column.specials:
             return self.levels + self.column.specials.index(text)
         value = self.value(text)
@@ -254,8 +254,8 @@ class CodeSemantics:
         else:
             hint = "bins hold their lower edge: write < or >=, with an edge of the column"
         return SchemaError(
-            f"{self.column.name} {operator} {literal} cannot be told from the bins of column "
-            f"{self.column.name!r}: {self.describe(code)} lies on both sides.",
+            f"{self.column.name} {operator} {literal} cuts through a bin of column {self.column.name!r}: "
+            f"{self.describe(code)} lies on both sides.",
             hint=hint,
         )
 
@@ -267,7 +267,7 @@ class CodeSemantics:
             hint += f"; its values are {quote_names(values)}"
         if self.column.unknown:
             hint = "its values are learnt: conditions may only compare it with its special codes"
-        return SchemaError(f"{literal} is no value of column {self.column.name!r}.", hint=hint)
+        return SchemaError(f"{literal} is not a value of column {self.column.name!r}.", hint=hint)
 
 
 def _value_intervals(column: Column) -> ValueIntervals | None:

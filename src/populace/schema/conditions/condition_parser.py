@@ -260,7 +260,7 @@ class _Parser:
             token = self._tokens[self._next]
             value = self._parse_side()
             if isinstance(value, Name):
-                raise self._error(f"{token} in a list is no value", token.place, hint=_QUOTES)
+                raise self._error(f"{token} in a list is not a value", token.place, hint=_QUOTES)
             values.append(value)
             if not self._accept(","):
                 self._expect("]", hint="part the values with commas and close the bracket")

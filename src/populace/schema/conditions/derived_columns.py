@@ -233,7 +233,7 @@ def _check_results(function: DerivedColumn) -> None:
     strange = sorted({text for text in function.map.values() if coarse.code(text) is None})
     if strange:
         raise SchemaError(
-            f"a map leads to {quote_names(strange)}, which is no value of column {coarse.name!r}.",
+            f"a map leads to {quote_names(strange)}, which is not a value of column {coarse.name!r}.",
             hint="add it to the values, or correct the map",
         )
 

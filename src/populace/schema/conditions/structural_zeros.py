@@ -154,7 +154,7 @@ def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) ->
         code = layout.view(name).scale.code(text)
         if code is None:
             raise SchemaError(
-                f"{place}: else gives column {name!r} {text!r}, which is no value of it.",
+                f"{place}: else gives column {name!r} {text!r}, which is not a value of it.",
                 hint="give a value or a special code of the column",
             )
         replacement[name] = code

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats, Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
 from populace.privacy.sensitivity.poststratification import (
     Bin,
@@ -25,9 +26,8 @@ from populace.privacy.sensitivity.poststratification import (
 )
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.survey import estimate_notes as notes
-from populace.survey.calibration.bin_choice import choose_binning
 from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
-from populace.survey.calibration.contingency_table import ContingencyTable, Truth
+from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
     MIN_SMOOTH_EPSILON,
     SAMPLING_ERROR_SHARE,
@@ -37,7 +37,7 @@ from populace.survey.calibration.count_plan import (
     PopulationCount,
     Replacement,
 )
-from populace.survey.calibration.ipf import Floats
+from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
 from populace.survey.smooth_questions import WeightedQuestion
 from populace.survey.sums import CellWeights, Sum, SumFactor
@@ -65,11 +65,7 @@ def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimat
 def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
     """Choose bins, count the sample, and ask for each count that the totals do not decide."""
     calibration = plan.calibration
-    each_choice = plan.choice_share / max(1, len(calibration.choices))
-    binnings = [
-        choose_binning(oracle, control, base=calibration.base, budget=plan.budget, share=each_choice)
-        for control in calibration.controls
-    ]
+    binnings = [_choose_binning(oracle, plan, control) for control in calibration.controls]
     table = ContingencyTable.of(calibration.controls, schema=plan.schema, binnings=binnings)
     first, each = plan.split_share(cells=int(table.possible.sum()))
     sample = CalibratedSample(
@@ -83,6 +79,15 @@ def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
         return tuple(make_suppressed_row(count.name, group=count.group) for count in plan.unknown)
     asking = _CountAsking(oracle=oracle, plan=plan, sample=sample, share=each)
     return tuple(asking.estimate(count) for count in plan.unknown)
+
+
+def _choose_binning(oracle: SurveyOracle, plan: CountPlan, control: ControlTotals) -> Binning | None:
+    """Return the set of bins of one control, chosen by the exponential mechanism where there are several."""
+    if len(control.binnings) < 2:
+        return control.binnings[0] if control.binnings else None
+    mechanism = plan.budget.choice(plan.choice_share / len(plan.calibration.choices), choices=1)
+    question = control.bin_choice(plan.calibration.base)
+    return control.binnings[oracle.choose_bins(question, mechanism=mechanism)]
 
 
 def _ask_table(

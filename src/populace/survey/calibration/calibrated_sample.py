@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.privacy.accounting.mechanisms import Noise
-from populace.survey.calibration.contingency_table import ContingencyTable, Truth
-from populace.survey.calibration.ipf import Floats, RakedTable, rake_noisy_table, sum_by_bin
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.calibration.ipf import RakedTable, rake_noisy_table, sum_by_bin
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance
 
 # Cells that do not stand out of their noise by this many deviations join others.
@@ -67,7 +67,7 @@ class CalibratedSample:
         return rake_noisy_table(whole, totals=table.totals, ordered=table.ordered, least=least)
 
     @cached_property
-    def bins(self) -> npt.NDArray[np.int64]:
+    def bins(self) -> Ints:
         """The bin of each cell."""
         return self.fitted.bins.ravel()[self.table.joined]
 

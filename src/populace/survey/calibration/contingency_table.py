@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Grouping, Marginal
 from populace.inference.constraints.support import Support
 from populace.privacy.sensitivity.poststratification import Binning
@@ -23,13 +24,6 @@ from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 from populace.survey.calibration.ipf import TableTotals
 from populace.survey.design.design_parts import ControlTotals
-
-Ints = npt.NDArray[np.int64]
-Truth = npt.NDArray[np.bool_]
-
-# Cells are counted one by one. Those that the totals join them to are joined further where noise hides them, raked, and
-# fitted by the bins of all sets of totals, which takes a minute and half a gigabyte at most.
-MAX_TABLE_CELLS, MAX_JOINED_CELLS, MAX_TABLE_BINS, MAX_FITTED_CELLS = 2**20, 2**16, 2**12, 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,17 +61,16 @@ class ContingencyTable:
         shape = tuple(axis.size for axis in axes)
         cells, joined_cells, bins = math.prod(by.shape(schema.domain)), math.prod(shape), sum(shape)
         if (
-            cells > MAX_TABLE_CELLS
-            or joined_cells > MAX_JOINED_CELLS
-            or bins > MAX_TABLE_BINS
-            or joined_cells * bins > MAX_FITTED_CELLS
+            cells > LIMITS.max_table_cells
+            or joined_cells > LIMITS.max_joined_cells
+            or bins > LIMITS.max_table_bins
+            or joined_cells * bins > LIMITS.max_fitted_cells
         ):
             raise UsageError(
                 f"the table of all totals together has {joined_cells} cells of {bins} bins, by {cells} combinations of "
                 "values: too many.",
-                hint=f"group the columns that totals are given for, to {MAX_JOINED_CELLS} cells, "
-                f"{MAX_TABLE_BINS} bins and "
-                f"{MAX_TABLE_CELLS} combinations, or name fewer of them",
+                hint=f"group the columns that totals are given for, to {LIMITS.max_joined_cells} cells, "
+                f"{LIMITS.max_table_bins} bins and {LIMITS.max_table_cells} combinations, or name fewer of them",
             )
         places = np.meshgrid(*(axis.joined for axis in axes), indexing="ij")
         joined = np.ravel_multi_index(places, shape).ravel()
@@ -152,7 +145,7 @@ class _ControlAxis:
 
     by: Marginal
     joined: Ints
-    populations: npt.NDArray[np.float64]
+    populations: Floats
     ordered: bool
 
     @property

@@ -11,13 +11,13 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import is_drawable
 from populace.privacy.accounting.privacy_loss import Currency
 from populace.privacy.sensitivity.poststratification import binning_score_sensitivity
 from populace.schema.schema import Schema
 from populace.survey import estimate_notes as notes
-from populace.survey.calibration.bin_choice import make_bin_choice
 from populace.survey.calibration.contingency_table import ContingencyTable, count_from_totals
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
@@ -28,8 +28,6 @@ from populace.survey.smooth_questions import BaseWeights
 BIN_CHOICE_SHARE = Fraction(1, 20)
 # Of what a count takes, where it is one number: the table that tells its sampling error.
 SAMPLING_ERROR_SHARE = Fraction(1, 4)
-# More people would not be told apart by the lattice of answers.
-MAX_PEOPLE = 2**50
 # In how many steps base weights of a design are told inside the barrier.
 BASE_STEPS = 2**12
 # Below this there is no use in noise that must hide its own scale.
@@ -140,9 +138,8 @@ class CountPlan:
             for count in counts
         ]
         for control in calibration.choices:
-            binning_score_sensitivity(
-                make_bin_choice(control, base=calibration.base).binnings, populations=control.populations
-            )
+            binnings = control.bin_choice(calibration.base).binnings
+            binning_score_sensitivity(binnings, populations=control.populations)
         plan = cls(
             counts=tuple(counts),
             calibration=calibration,
@@ -210,7 +207,7 @@ class CountPlan:
             )
         if method is CountMethod.SMOOTH:
             self.smooth_epsilon(each * (1 - SAMPLING_ERROR_SHARE))
-        if finest.totals.people > MAX_PEOPLE:
+        if finest.totals.people > LIMITS.max_people:
             raise UsageError(
                 "the totals are too large for weighted counts.", hint="give populations in persons"
             )

@@ -14,11 +14,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.inference.fit.raking import RakingTarget, margin_sums, max_raking_error, rake
-
-Floats = npt.NDArray[np.float64]
-Truth = npt.NDArray[np.bool_]
 
 MAX_ROUNDS = 2000
 # Of the whole population: what a cell may move in the last round, and what a total may be missed by.
@@ -87,7 +85,7 @@ class RakedTable:
     `sample` holds the noisy count of each bin, `populations` the population of each cell.
     """
 
-    bins: npt.NDArray[np.int64]
+    bins: Ints
     sample: Floats
     populations: Floats
 
@@ -123,7 +121,7 @@ def rake_noisy_table(
     return RakedTable(bins=bins, sample=sample, populations=raked)
 
 
-def sum_by_bin(table: npt.ArrayLike, *, bins: npt.NDArray[np.int64]) -> Floats:
+def sum_by_bin(table: npt.ArrayLike, *, bins: Ints) -> Floats:
     """Return what each bin holds of a table of cells."""
     values = np.asarray(table, dtype=np.float64).ravel()
     return np.bincount(bins.ravel(), weights=values).astype(np.float64)
@@ -143,9 +141,7 @@ def _refuse_contradictions(targets: Sequence[RakingTarget], *, people: float) ->
             )
 
 
-def _merge_small_cells(
-    table: Floats, *, totals: TableTotals, ordered: Sequence[bool], least: float
-) -> npt.NDArray[np.int64]:
+def _merge_small_cells(table: Floats, *, totals: TableTotals, ordered: Sequence[bool], least: float) -> Ints:
     """Return the number of each cell's bin, in the order of their first cells."""
     bins = np.arange(table.size)
     held = dict(enumerate(map(float, table.ravel())))
@@ -175,7 +171,7 @@ def _merge_small_cells(
     return np.argsort(np.argsort(first))[found].reshape(table.shape)
 
 
-def _adjacent_bins(cells: Sequence[int], bins: npt.NDArray[np.int64], *, ordered: Sequence[bool]) -> set[int]:
+def _adjacent_bins(cells: Sequence[int], bins: Ints, *, ordered: Sequence[bool]) -> set[int]:
     """Return the bins of all cells that differ from one of these in one axis alone."""
     found: set[int] = set()
     for cell in zip(*np.unravel_index(cells, bins.shape), strict=True):

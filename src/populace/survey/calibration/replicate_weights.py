@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping, Marginal, cell_indices
 from populace.inference.fit.raking import max_raking_error, rake
@@ -24,7 +25,7 @@ from populace.inference.gls.observations import common_groupings, observe, separ
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
 from populace.survey.calibration.contingency_table import ContingencyTable
-from populace.survey.calibration.ipf import CELL_TOLERANCE, MAX_ROUNDS, TOTAL_TOLERANCE, Floats
+from populace.survey.calibration.ipf import CELL_TOLERANCE, MAX_ROUNDS, TOTAL_TOLERANCE
 from populace.survey.design.design_parts import ControlTotals
 
 Codes = Mapping[str, npt.NDArray[Any]]
@@ -97,7 +98,7 @@ def make_replicate_weights(
     return ReplicateWeights(weights=weights, replicates=np.stack(columns, axis=1))
 
 
-def _rake_weights(start: Floats, cells: npt.NDArray[np.int64], *, table: ContingencyTable) -> Floats:
+def _rake_weights(start: Floats, cells: Ints, *, table: ContingencyTable) -> Floats:
     """Return weights in proportion to `start` inside each cell, with all totals."""
     totals = table.totals
     held = np.bincount(cells, weights=start, minlength=totals.expected.size).reshape(totals.shape)
@@ -127,7 +128,7 @@ class _NoisePerturbation:
     measurements: tuple[Measurement, ...]
     groupings: Mapping[str, Grouping]
     domain: Domain
-    cells: Mapping[Clique, npt.NDArray[np.int64]]
+    cells: Mapping[Clique, Ints]
     tables: Mapping[Clique, Floats]
     rows: int
 
@@ -141,9 +142,9 @@ class _NoisePerturbation:
         cliques = {tuple(sorted(each.marginal.clique, key=order.__getitem__)) for each in plain}
         cliques.discard(())
         largest = [one for one in sorted(cliques) if not any(set(one) < set(two) for two in cliques)]
-        grouped = domain.grouped(seen.values())
+        grouped = domain.group(seen.values())
         cells = {
-            clique: cell_indices(Marginal.grouped(clique, seen), codes=codes, domain=domain)
+            clique: cell_indices(Marginal.with_groupings(clique, seen), codes=codes, domain=domain)
             for clique in largest
         }
         rows = len(next(iter(codes.values())))
@@ -170,7 +171,7 @@ class _NoisePerturbation:
         ]
         seen = observe(noise, domain=self.domain, groupings=self.groupings)
         effects = estimate_gls(
-            [separable_part(o) for o in seen], domain=self.domain.grouped(self.groupings.values())
+            [separable_part(o) for o in seen], domain=self.domain.group(self.groupings.values())
         )
         targets = {}
         for clique, table in self.tables.items():

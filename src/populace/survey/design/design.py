@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique
+from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import did_you_mean, quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
@@ -27,8 +28,6 @@ from populace.survey.design.design_parts import (
 )
 from populace.survey.design.design_reader import load_text, read_design
 from populace.survey.sums import SumFactor
-
-Ints = npt.NDArray[np.int64]
 
 _PLACE = "[design]"
 
@@ -143,6 +142,11 @@ class Design:
         return max(self.stratum_base)
 
     @property
+    def weight_columns(self) -> tuple[str, ...]:
+        """The column without which, or at 0 or less, a row does not count."""
+        return () if self.weights is None else (self.weights,)
+
+    @property
     def weight(self) -> SumFactor | None:
         """The weight as a factor of sums: 0 for rows that weigh less, cut at the most; None without a column."""
         if self.weights is None:
@@ -154,7 +158,7 @@ class Design:
         """The weight that every row of a stratum has by the sampling plan: 1 where it says nothing."""
         return self._by_stratum(self.base, default=Fraction(1))
 
-    def unsampled_fraction(self, sampled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def unsampled_fraction(self, sampled: Floats) -> Floats:
         """Return the part of each stratum that was not drawn, 1 − f, of so many psus (or rows) sampled.
 
         >>> schema = Schema.from_sizes({"REGION": 2})
@@ -179,14 +183,13 @@ class Design:
     def _list_psus(self) -> tuple[Psu, ...]:
         if self.psu is None:
             if self.psus or self.fpc_within is not None:
-                raise SchemaError(
-                    f"{_PLACE} lists psus or sizes within them, but no column of psus.",
-                    hint='name it: psu = "…"',
+                raise _design_error(
+                    " lists psus or sizes within them, but no column of psus.", hint='name it: psu = "…"'
                 )
             return ()
         if self.psu == self.strata:
-            raise SchemaError(
-                f"{_PLACE}: {self.psu!r} is the column of strata and of psus.", hint="name two columns"
+            raise _design_error(
+                f": {self.psu!r} is the column of strata and of psus.", hint="name two columns"
             )
         scale = columns.scale(self.schema, self.psu, place=_PLACE)
         for stratum, psus in self.psus.items():
@@ -194,8 +197,8 @@ class Design:
             for psu in psus:
                 columns.code(scale, psu, place=f"{_PLACE} psus of stratum {stratum!r}")
             if not psus or len(set(psus)) < len(psus):
-                raise SchemaError(
-                    f"{_PLACE}: stratum {stratum!r} has no psus, or one of them twice.", hint="list each once"
+                raise _design_error(
+                    f": stratum {stratum!r} has no psus, or one of them twice.", hint="list each once"
                 )
         everyone = columns.values(scale)
         return tuple(
@@ -215,20 +218,16 @@ class Design:
 
     def _check_weights(self) -> None:
         if self.weights is not None and self.base is not None:
-            raise SchemaError(
-                f"{_PLACE} has a column of weights and base weights.", hint="give one of the two"
-            )
+            raise _design_error(" has a column of weights and base weights.", hint="give one of the two")
         if self.weights is None:
             if self.max_weight is not None:
-                raise SchemaError(f"{_PLACE} has max_weight, but no weights.", hint="leave it out")
+                raise _design_error(" has max_weight, but no weights.", hint="leave it out")
         elif columns.span(self.schema, self.weights, place=_PLACE)[1] <= 0:
-            raise SchemaError(
-                f"{_PLACE}: no weight of {self.weights!r} is above 0.", hint="check its range in the schema"
+            raise _design_error(
+                f": no weight of {self.weights!r} is above 0.", hint="check its range in the schema"
             )
         if self.max_weight is not None and self.max_weight <= 0:
-            raise SchemaError(
-                f"{_PLACE}: max_weight is {float(self.max_weight):g}.", hint="give a number above 0"
-            )
+            raise _design_error(f": max_weight is {float(self.max_weight):g}.", hint="give a number above 0")
         if self.weights is not None and self.max_weight is not None and self.max_weight > self.weight_bound:
             raise SchemaError(
                 f"{_PLACE}: max_weight is {float(self.max_weight):g}, and {self.weights!r} goes to "
@@ -247,8 +246,8 @@ class Design:
             for name in self.replicates.columns:
                 columns.span(self.schema, name, place=f"{_PLACE} replicates")
             if self.weights is None:
-                raise SchemaError(
-                    f"{_PLACE} has replicate weights, but no weights.", hint='name them too: weights = "…"'
+                raise _design_error(
+                    " has replicate weights, but no weights.", hint='name them too: weights = "…"'
                 )
 
     def _check_populations(self) -> None:
@@ -257,19 +256,19 @@ class Design:
                 for stratum in given:
                     self._known_stratum(stratum, key=key)
                 if left := [value for value in self.strata_values if value not in given]:
-                    raise SchemaError(
-                        f"{_PLACE}: {key} says nothing of stratum {quote_names(left)}.",
+                    raise _design_error(
+                        f": {key} says nothing of stratum {quote_names(left)}.",
                         hint="give a number for every stratum",
                     )
             if (low := min(_list_numbers(given), default=Fraction(1))) <= 0:
-                raise SchemaError(
-                    f"{_PLACE}: {key} holds {float(low):g}.", hint="give numbers above 0 for every stratum"
+                raise _design_error(
+                    f": {key} holds {float(low):g}.", hint="give numbers above 0 for every stratum"
                 )
         if self.clustered:
             self._check_psus()
         if self.population is not None and self.population <= 0:
-            raise SchemaError(
-                f"{_PLACE}: the population is {float(self.population):g}.", hint="give a number above 0"
+            raise _design_error(
+                f": the population is {float(self.population):g}.", hint="give a number above 0"
             )
 
     def _check_psus(self) -> None:
@@ -286,12 +285,12 @@ class Design:
         if isinstance(within, Mapping):
             listed = {psu.value for psu in self.psu_list}
             if strange := [*(set(within) - listed), *(listed - set(within))]:
-                raise SchemaError(
-                    f"{_PLACE}: fpc_within and the psus differ in {quote_names(sorted(strange))}.",
+                raise _design_error(
+                    f": fpc_within and the psus differ in {quote_names(sorted(strange))}.",
                     hint="give a number for every psu, and for no other",
                 )
         if min(_list_numbers(within), default=Fraction(1)) <= 0:
-            raise SchemaError(f"{_PLACE}: fpc_within holds a number that is not above 0.", hint="give sizes")
+            raise _design_error(": fpc_within holds a number that is not above 0.", hint="give sizes")
 
     def _check_lonely(self) -> None:
         if not self.clustered or self.replicates is not None:
@@ -300,19 +299,17 @@ class Design:
         alone = [value for value, count in zip(self.strata_values, counts, strict=True) if count == 1]
         all_alone = len(alone) == len(self.strata_values)
         if alone and (self.lonely is LonelyPsu.FAIL or all_alone):
-            raise SchemaError(
-                f"{_PLACE}: there is one psu in stratum {quote_names(alone)}, which shows no variance."
-                if alone != [""]
-                else f"{_PLACE}: there is one psu, which shows no variance.",
-                hint="name a design with several psus in some stratum"
-                if all_alone
-                else 'choose lonely = "adjust", "average" or "remove", or join strata',
+            where = f" in stratum {quote_names(alone)}" if alone != [""] else ""
+            hint = 'choose lonely = "adjust", "average" or "remove", or join strata'
+            several = "name a design with several psus in some stratum"
+            raise _design_error(
+                f": there is one psu{where}, which shows no variance.", hint=several if all_alone else hint
             )
 
     def _check_totals(self) -> None:
         if not 0 <= self.shrink <= 1 or (self.shrink and not self.totals):
-            raise SchemaError(
-                f"{_PLACE}: shrink is {float(self.shrink):g}{'' if self.totals else ', and there are no totals'}.",
+            raise _design_error(
+                f": shrink is {float(self.shrink):g}{'' if self.totals else ', and there are no totals'}.",
                 hint="give a number from 0 to 1 beside [[totals]]",
             )
         declared = [
@@ -327,6 +324,10 @@ class Design:
             )
 
 
+def _design_error(text: str, *, hint: str) -> SchemaError:
+    return SchemaError(f"{_PLACE}{text}", hint=hint)
+
+
 def _parse_by_stratum(given: Any) -> ByStratum | None:
     if isinstance(given, Mapping):
         return {str(stratum): _parse_number(each) for stratum, each in given.items()}
@@ -334,12 +335,10 @@ def _parse_by_stratum(given: Any) -> ByStratum | None:
 
 
 def _parse_number(given: Any) -> Fraction:
-    from populace.schema.exact_numbers import to_fraction
-
     found = to_fraction(given)
     if found is None:
-        raise SchemaError(
-            f"{_PLACE}: {given!r} is not a finite number.",
+        raise _design_error(
+            f": {given!r} is not a finite number.",
             hint="give one number, or one for each stratum: { north = 40, south = 25 }; a column cannot be named",
         )
     return found

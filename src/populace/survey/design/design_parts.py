@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
-from populace.survey.smooth_questions import BinChoice, Donors
+from populace.survey.smooth_questions import BaseWeights, BinChoice, Donors
 
 ByStratum = Fraction | Mapping[str, Fraction]
 
@@ -155,7 +155,7 @@ class ItemNonresponse:
     def cells(self, schema: Schema) -> Marginal:
         """Return the cells of rows that count as alike."""
         scales = {name: columns.scale(schema, name, place=self.place) for name in self.match}
-        return Marginal.grouped(
+        return Marginal.with_groupings(
             self.match,
             {
                 name: columns.wide(scales[name], width, place=self.place)
@@ -219,10 +219,23 @@ class ControlTotals:
         """The population."""
         return sum(self.populations, Fraction(0))
 
-    @property
-    def choice(self) -> BinChoice:
-        """The question which set of bins is best."""
-        return BinChoice(by=self.by, binnings=self.binnings, populations=self.populations)
+    def bin_choice(self, base: BaseWeights) -> BinChoice:
+        """Return the question which set of bins is best; bins where nobody can be are no bins of their own in it."""
+        return BinChoice(
+            by=self.by,
+            binnings=tuple(self._merge_empty_bins(binning) for binning in self.binnings),
+            populations=self.populations,
+            base=base,
+            nobody=tuple(place for place, people in enumerate(self.populations) if not people),
+        )
+
+    def _merge_empty_bins(self, binning: Binning) -> Binning:
+        totals = binning.totals(self.populations)
+        bins = [list(group) for group, total in zip(binning.bins, totals, strict=True) if total > 0]
+        for group, total in zip(binning.bins, totals, strict=True):
+            if bins and not total:
+                bins[-1].extend(group)
+        return replace(binning, bins=tuple(map(tuple, bins)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

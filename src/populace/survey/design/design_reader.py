@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from populace.core.errors import ResourceError, SchemaError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
 from populace.privacy.sensitivity.imputation_bounds import DonorValue
@@ -35,7 +36,6 @@ from populace.survey.design.design_parts import (
     ReplicateType,
 )
 
-MAX_CONTROL_CELLS = 100_000
 _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
     "replicates", "max_design_effect", "population", "sampling", "shrink",
@@ -182,11 +182,11 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
         )
     scales = {name: columns.scale(schema, name, place=table.place) for name in names}
     groupings = _read_groupings(table, scales)
-    by = Marginal.grouped(names, groupings)
+    by = Marginal.with_groupings(names, groupings)
     shape = tuple(groupings[name].size if name in groupings else scales[name].size for name in names)
-    if np.prod(shape, dtype=object) > MAX_CONTROL_CELLS:
+    if np.prod(shape, dtype=object) > LIMITS.max_control_cells:
         raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {MAX_CONTROL_CELLS} is the most.",
+            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_control_cells} is the most.",
             hint="give widths or edges, or fewer columns",
         )
     populations = _read_populations(table, by, scales, shape)

@@ -72,7 +72,7 @@ def code(found: CodeSemantics, text: str, *, place: str) -> int:
         name = found.column.name
         near = did_you_mean(text, values(found)) if found.levels <= 10_000 else None
         raise SchemaError(
-            f"{place}: {text!r} is no value of column {name!r}.",
+            f"{place}: {text!r} is not a value of column {name!r}.",
             hint=f"did you mean {near!r}?" if near else f"its values are {quote_names(values(found))}",
         )
     return own
@@ -91,7 +91,9 @@ def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grou
         )
     first = _firsts(found)
     if not starts or any(b <= a for a, b in pairwise(starts)):
-        raise SchemaError(f"{place}: the edges of column {name!r} do not climb.", hint="sort them, each once")
+        raise SchemaError(
+            f"{place}: the edges of column {name!r} do not increase.", hint="sort them, each once"
+        )
     if starts[0] > first[0]:
         raise SchemaError(
             f"{place}: the edges of column {name!r} begin at {float(starts[0]):g}, its values at {float(first[0]):g}.",

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.privacy.accounting.mechanisms import Noise
 from populace.survey.imputation.matching_cells import MergedCells
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, sum_noise
-
-Floats = npt.NDArray[np.float64]
 
 _JITTERS = 128
 _JITTER_SCALE = 1 / 16

@@ -9,7 +9,9 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
+from populace.core.array_types import Truth
 from populace.core.errors import SchemaError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
@@ -21,13 +23,12 @@ from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Group
-from populace.survey.imputation.matching_cells import Truth, cells_where
+from populace.survey.imputation.matching_cells import cells_where
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 from populace.survey.sums import Sum, SumFactor
 
 ValueRange = tuple[Fraction, Fraction]
 
-MAX_MATCHING_CELLS = 2**12
 # What is set aside of a budget for the errors of imputed answers: one part of so many and the number of estimates.
 _ERROR_PARTS, _MAX_ERROR_PARTS = 3, 9
 
@@ -99,9 +100,9 @@ class ImputationPlan:
 
     def __post_init__(self) -> None:
         cells = math.prod(self.by.shape(self.schema.domain))
-        if cells > MAX_MATCHING_CELLS:
+        if cells > LIMITS.max_matching_cells:
             raise UsageError(
-                f"{self.by} has {cells} cells; {MAX_MATCHING_CELLS} is the most for estimates with missing values.",
+                f"{self.by} has {cells} cells; {LIMITS.max_matching_cells} is the most to match missing values by.",
                 hint="match by fewer columns, or group their codes",
             )
         for estimand, inside in zip(self.estimands, self.inside, strict=True):
@@ -131,7 +132,7 @@ class ImputationPlan:
         for estimand in self.estimands:
             if estimand.where is not None:
                 named |= set(layout.condition(parse_condition(estimand.where), place="where").variables)
-        return Marginal.grouped(
+        return Marginal.with_groupings(
             tuple(name for name in match.clique if name in named),
             {grouping.column: grouping for grouping in match.groupings},
         )

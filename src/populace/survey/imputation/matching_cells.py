@@ -8,17 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
-from populace.privacy.sensitivity.nn_imputation import Ints, MatchingSpace
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 
-Floats = npt.NDArray[np.float64]
-Truth = npt.NDArray[np.bool_]
-
-# Combinations of codes on which a condition is tried out.
-_MAX_TRIED = 2**22
 _MIN_ROWS_Z = 6
 
 
@@ -36,7 +33,7 @@ def cells_where(where: str | None, *, by: Marginal, schema: Schema) -> Truth:
     condition = schema.layout.condition(parse_condition(where), place="where")
     named = [name for name in by.clique if name in condition.variables]
     sizes = schema.domain.shape(named)
-    if len(named) < len(condition.variables) or math.prod(sizes) > _MAX_TRIED:
+    if len(named) < len(condition.variables) or math.prod(sizes) > LIMITS.max_condition_cells:
         raise _cell_divided(where, by)
     codes = dict(zip(named, np.indices(sizes), strict=True))
     truth = np.broadcast_to(condition(codes), sizes)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
@@ -36,19 +36,11 @@ from populace.survey.imputation.imputation_plan import (
     ImputationPlan,
     ValueRange,
 )
-from populace.survey.imputation.matching_cells import (
-    MergedCells,
-    Truth,
-    cells_where,
-    merge_small_cells,
-    min_rows,
-)
+from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
-
-Floats = npt.NDArray[np.float64]
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
@@ -138,7 +130,7 @@ class _NoisyTables:
         )
 
     def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
-        """Return the estimate of a wish from cells alone."""
+        """Return the estimate of an estimand from cells alone."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
@@ -150,16 +142,14 @@ class _NoisyTables:
     def estimate_imputed(
         self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
     ) -> Estimate:
-        """Return the estimate of a wish from an answer about filled rows, whose noise has these draws."""
+        """Return the estimate of an estimand from an answer about filled rows, whose noise has these draws."""
         cells = self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        frame = self.plan.frame
-        of_frame = cells_where(estimand.where, by=frame, schema=self.plan.schema)
+        of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
         size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
-        value = answer / size
         low, high = self._possible(estimand)
-        value = min(max(value, low), high)
+        value = min(max(answer / size, low), high)
         mechanism, step = self.mechanisms[CellSum.SIZE, None]
         return self._make_row(
             estimand,
@@ -205,7 +195,7 @@ class _NoisyTables:
         return float(self.plan.donors.low), float(self.plan.donors.high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
-        """Return the joined cells of a wish, or None where noise does not tell that there are rows."""
+        """Return the joined cells of an estimand, or None where noise does not tell that there are rows."""
         plan, cut = self.plan, self._cut(inside)
         known = self._group_sums(CellSum.KNOWN, None, cut=cut)
         value = (CellSum.VALUE, None) if estimand.between is None else (CellSum.WITHIN, estimand.between)

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique, Grouping, Marginal
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _PLACE = "[design]"
 
@@ -72,7 +69,7 @@ class DesignUnits:
         """Return the cells that sums are asked for: units, and within them what the axes tell apart."""
         clique = (*self.columns, *(axis.column for axis in axes if axis.column not in self.columns))
         groupings = {axis.column: axis.grouping for axis in axes if axis.grouping is not None}
-        return Marginal.grouped(clique, groupings)
+        return Marginal.with_groupings(clique, groupings)
 
     def arrange(self, answer: Floats, axes: Sequence[Axis]) -> Floats:
         """Return the cells of an answer as units × axes, without special codes.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from populace.core.errors import SchemaError, UsageError
+from populace.core.limits import LIMITS
 from populace.schema.conditions.condition_parser import condition_atoms, parse_condition
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
 from populace.schema.conditions.syntax_tree import Missing
@@ -21,11 +22,6 @@ from populace.schema.toml_table import TomlTable
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design_reader import list_tables, load_text, load_toml
 
-MAX_GROUPS = 10_000
-# Each share depends on the noise of all values.
-MAX_VALUES = 500
-# Conditions on more combinations of codes than this are not tried out.
-_MAX_TRIED = 2**20
 _KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share")
 
 
@@ -141,21 +137,21 @@ class Query:
             if name == self.column:
                 self._check_ends(schema)
             if low >= high:
-                raise SchemaError(
-                    f"{self.place}: no values of {name!r} lie between {float(low):g} and {float(high):g}.",
+                raise self._error(
+                    f"no values of {name!r} lie between {float(low):g} and {float(high):g}.",
                     hint="let low and high lie in the range of the schema, low first",
                 )
         if self.values:
             found = columns.scale(schema, self.column or "", place=self.place)
-            if found.levels > MAX_VALUES:
-                raise SchemaError(
-                    f"{self.place}: {self.column!r} has {found.levels} values; {MAX_VALUES} is the most for shares.",
+            if found.levels > LIMITS.max_values:
+                raise self._error(
+                    f"{self.column!r} has {found.levels} values; {LIMITS.max_values} is the most for shares.",
                     hint="ask for the share that meets a condition (that), or give the column fewer bins",
                 )
         sizes = [columns.scale(schema, name, place=self.place).levels for name in self.by]
-        if np.prod([1, *sizes], dtype=object) > MAX_GROUPS:
+        if np.prod([1, *sizes], dtype=object) > LIMITS.max_groups:
             raise SchemaError(
-                f"{self.place} has {np.prod(sizes, dtype=object)} groups; {MAX_GROUPS} is the most.",
+                f"{self.place} has {np.prod(sizes, dtype=object)} groups; {LIMITS.max_groups} is the most.",
                 hint="name fewer columns, or columns with fewer values",
             )
         for text in (self.where, self.that):
@@ -173,17 +169,19 @@ class Query:
                     hint=f"leave {key} out, which means {float(end):g}, or widen the range in the schema",
                 )
 
+    def _error(self, text: str, *, hint: str) -> SchemaError:
+        return SchemaError(f"{self.place}: {text}", hint=hint)
+
     def _refuse_text(self, key: str, given: object) -> None:
         if isinstance(given, str):
-            raise SchemaError(
-                f"{self.place}: {key} is the text {given!r}.",
-                hint=f"give a list of columns: {key}=[{given!r}]",
+            raise self._error(
+                f"{key} is the text {given!r}.", hint=f"give a list of columns: {key}=[{given!r}]"
             )
 
     def _number(self, key: str, value: object) -> Fraction:
         found = to_fraction(value)
         if found is None:
-            raise SchemaError(f"{self.place}: {key} is {value!r}.", hint="give a plain number")
+            raise self._error(f"{key} is {value!r}.", hint="give a plain number")
         return found
 
     def _condition(self, key: str, text: str) -> str:
@@ -210,17 +208,17 @@ class Query:
                 said = "needs a column or a condition (that), and not both"
             raise SchemaError(f"{named}a {kind.value} {said}.", hint=_HINTS[kind])
         if (self.low is not None or self.high is not None) and kind not in (*_OF_ONE, *_OF_TWO):
-            raise SchemaError(f"{self.place}: a {kind.value} has no low or high.", hint="leave them out")
+            raise self._error(f"a {kind.value} has no low or high.", hint="leave them out")
         if strange := [each for each in self.p if not 0 < each < 1]:
-            raise SchemaError(
-                f"{self.place}: {float(strange[0]):g} is no share of a population.",
+            raise self._error(
+                f"{float(strange[0]):g} is no share of a population.",
                 hint="give p between 0 and 1: 0.5 is the median",
             )
         if self.share is None or self.share <= 0:
-            raise SchemaError(f"{self.place}: its share is not positive.", hint="give a share above 0")
+            raise self._error("its share is not positive.", hint="give a share above 0")
         for key, names in (("by", self.by), ("column and y", (self.column, self.y) if self.y else ())):
             if len(set(names)) < len(names):
-                raise SchemaError(f"{self.place}: {key} name a column twice.", hint="name each once")
+                raise self._error(f"{key} name a column twice.", hint="name each once")
 
     def _words(self) -> str:
         of = {
@@ -366,7 +364,7 @@ def _check_condition(text: str, schema: Schema, *, place: str) -> None:
     """Refuse a condition that names no column, or that no row can meet whatever it holds."""
     condition = schema.layout.condition(parse_condition(text), place=place)
     sizes = [schema.variables[name].size for name in condition.variables]
-    if np.prod([1, *sizes], dtype=object) > _MAX_TRIED:
+    if np.prod([1, *sizes], dtype=object) > LIMITS.max_query_cells:
         return
     grid = np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij", sparse=True)
     if not np.any(condition(dict(zip(condition.variables, grid, strict=True)))):

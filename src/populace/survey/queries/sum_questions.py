@@ -18,16 +18,17 @@ from functools import cached_property, partial
 from itertools import combinations_with_replacement
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
-from populace.survey.queries.cells import Axis, DesignUnits, Floats
+from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.sums import CellWeights, Sum, SumFactor
 from populace.survey.survey_oracle import SumBatch
@@ -35,8 +36,6 @@ from populace.survey.variance import statistics_of_totals as functions
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
-MAX_SUM_CELLS = 2**20
-MAX_UNITS = 2**16
 # Of a query's budget, the part that shows how units differ, of which rows beside them may take some, and how rows do
 # where they are drawn.
 UNITS_SHARE = Fraction(1, 2)
@@ -48,6 +47,7 @@ ROW_COUNT_PART = Fraction(1, 8)
 MAX_SQUARED_TERMS = 2
 
 Pair = tuple[int, int]
+Statistics = Callable[[Floats], ValueAndGradient]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class SumQuestion:
     by: tuple[Axis, ...]
     values: Axis | None
     terms: tuple[SumTerm, ...]
-    statistic: Callable[[Floats], ValueAndGradient]
+    statistic: Statistics
 
     @property
     def weighted(self) -> bool:
@@ -133,25 +133,23 @@ class SumQuestion:
     @cached_property
     def replicate_sums(self) -> tuple[tuple[Sum, ...], ...]:
         """The sums with each replicate weight in the place of the weight."""
-        replicates = self.design.replicates
-        names = () if replicates is None else replicates.columns
-        return tuple(
-            tuple(
-                self._sum(term, DesignUnits.whole(self.design), weight=_replicate_factor(self.design, name))
-                for term in self.terms
-            )
-            for name in names
-        )
+        replicates, whole = self.design.replicates, DesignUnits.whole(self.design)
+        found = []
+        for name in () if replicates is None else replicates.columns:
+            high = columns.span(self.design.schema, name, place="[design] replicates")[1]
+            weight = SumFactor(column=name, low=Fraction(0), high=high)
+            found.append(tuple(self._sum(term, whole, weight=weight) for term in self.terms))
+        return tuple(found)
 
     @cached_property
     def rows(self) -> Sum:
         """The number of rows, by stratum where the estimate is asked so."""
         by = self.cells.by(())
         known = tuple(sorted(set(self.design.cells) - set(by.clique)))
-        return Sum(by=by, known=known, weights=self._unit_weights(0), positive=_weight_columns(self.design))
+        return Sum(by=by, known=known, weights=self._unit_weights(0), positive=self.design.weight_columns)
 
     @cached_property
-    def possible(self) -> npt.NDArray[np.bool_]:
+    def possible(self) -> Truth:
         """Which groups rows that meet the condition can be in; all where that is too much to try out."""
         shape = tuple(axis.levels for axis in self.by)
         if self.query.where is None:
@@ -161,7 +159,7 @@ class SumQuestion:
         names = [axis.column for axis in self.by]
         others = [name for name in condition.variables if name not in names]
         sizes = (*shape, *(schema.domain[name] for name in others))
-        if math.prod(sizes) > MAX_SUM_CELLS:
+        if math.prod(sizes) > LIMITS.max_query_sum_cells:
             return np.ones(shape, dtype=np.bool_)
         grid = np.meshgrid(*map(np.arange, sizes), indexing="ij", sparse=True)
         holds = np.broadcast_to(condition(dict(zip([*names, *others], grid, strict=True))), sizes)
@@ -176,38 +174,29 @@ class SumQuestion:
 
     def shares(self) -> Iterator[tuple[Sum, Fraction]]:
         """Yield each sum with the part of the query's own budget that it takes."""
-        own = list(zip(self.sums, _list_parts(self.terms), strict=True))
+        parts, none = [term.part for term in self.terms], Fraction(0)
         units: list[tuple[Sum, Fraction]] = []
         rows: list[tuple[Sum, Fraction]] = []
         if self.weighted and self.design.replicates is not None:
-            units = [
-                each
-                for sums in self.replicate_sums
-                for each in zip(sums, _list_parts(self.terms), strict=True)
-            ]
+            units = [each for sums in self.replicate_sums for each in zip(sums, parts, strict=True)]
         elif self.weighted and self.design.clustered and not self.asked_twice:
-            units = list(zip(self.psu_sums, _list_parts(self.terms), strict=True))
+            units = list(zip(self.psu_sums, parts, strict=True))
         if self.squared:
             squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
             rows = [*squares.items(), (self.rows, ROW_COUNT_PART)]
-        among_rows = (
-            Fraction(0) if not rows else ROWS_BESIDE_UNITS_SHARE if units or self.asked_twice else ROWS_SHARE
-        )
-        among_units = UNITS_SHARE - among_rows if units else Fraction(0)
-        yield from _divide_share(own, of=1 - among_units - among_rows - self.second_share)
-        yield from _divide_share(units, of=among_units)
-        yield from _divide_share(rows, of=among_rows)
+        of_rows = (ROWS_BESIDE_UNITS_SHARE if units or self.asked_twice else ROWS_SHARE) if rows else none
+        of_units = UNITS_SHARE - of_rows if units else none
+        own = list(zip(self.sums, parts, strict=True))
+        yield from _divide_share(own, of=1 - of_units - of_rows - self.second_share)
+        yield from _divide_share(units, of=of_units)
+        yield from _divide_share(rows, of=of_rows)
 
     @property
     def second_share(self) -> Fraction:
-        """The part of the query's own budget for what is asked later."""
-        return (
-            Fraction(0)
-            if not self.asked_twice
-            else UNITS_SHARE - ROWS_BESIDE_UNITS_SHARE
-            if self.squared
-            else UNITS_SHARE
-        )
+        """The part of the query's own budget for what is asked once quantiles are located."""
+        if not self.asked_twice:
+            return Fraction(0)
+        return UNITS_SHARE - (ROWS_BESIDE_UNITS_SHARE if self.squared else 0)
 
     def _sum(
         self,
@@ -223,14 +212,17 @@ class SumQuestion:
         held = {factor.column for factor in factors}
         known = {*self.query.known, *self.design.cells} - held
         by = cells.by(self.axes if axes is None else axes)
+        where = self.query.where or term.where
+        if self.query.where and term.where:
+            where = f"({self.query.where}) and ({term.where})"
         return Sum(
             by=by,
-            where=_join_conditions(self.query.where, term.where),
+            where=where,
             factors=factors,
             # Cells of special codes are left out anyway.
             known=tuple(sorted(known - set(by.clique))),
             # A weight of 0 or less is held to 0 where it is a factor.
-            positive=tuple(name for name in _weight_columns(self.design) if name not in held),
+            positive=tuple(name for name in self.design.weight_columns if name not in held),
             weights=None
             if cells.columns == self.design.cells
             else self._unit_weights(power if self.weighted else 0),
@@ -247,9 +239,9 @@ class SumQuestion:
         )
         if listed and len(set(design.stratum_base)) == 1:
             return None
-        if math.prod(sizes) > MAX_UNITS:
+        if math.prod(sizes) > LIMITS.max_design_cells:
             raise SchemaError(
-                f"the design has {math.prod(sizes)} pairs of strata and psus; {MAX_UNITS} is the most.",
+                f"the design has {math.prod(sizes)} pairs of strata and psus; {LIMITS.max_design_cells} is the most.",
                 hint="number psus within strata, 1, 2, 3 and so on",
             )
         values = np.full(sizes, Fraction(0), dtype=object)
@@ -278,7 +270,11 @@ class SumPlan:
             for each, own in asked.shares():
                 shares[each] = shares.get(each, Fraction(0)) + share * part * own
         for each in shares:
-            _check_cells(each, design.schema)
+            if (cells := math.prod(each.by.shape(design.schema.domain))) > LIMITS.max_query_sum_cells:
+                raise SchemaError(
+                    f"the {each} has {cells} cells; {LIMITS.max_query_sum_cells} is the most.",
+                    hint="ask for fewer groups, or for columns with fewer values",
+                )
         second_shares = tuple(
             share * part * asked.second_share for asked, part in zip(questions, queries.shares, strict=True)
         )
@@ -309,75 +305,36 @@ def make_sum_question(query: Query, design: Design) -> SumQuestion:
     return SumQuestion(query=query, design=design, by=by, values=values, terms=terms, statistic=statistic)
 
 
-def _make_terms(
-    query: Query, schema: Schema
-) -> tuple[tuple[SumTerm, ...], Callable[[Floats], ValueAndGradient]]:
+def _make_terms(query: Query, schema: Schema) -> tuple[tuple[SumTerm, ...], Statistics]:
     """Return what is added up for a statistic, and what becomes of it."""
-    x = None if not query.numbers else _make_factor(query, query.numbers[0], schema)
-    y = None if len(query.numbers) < 2 else _make_factor(query, query.numbers[1], schema)
-    double = Fraction(2)
-    if query.statistic is Statistic.PROPORTION and query.that is not None:
+    kind, double = query.statistic, Fraction(2)
+    if kind is Statistic.PROPORTION and query.that is not None:
         return (SumTerm(where=query.that, part=double), SumTerm()), functions.ratios
-    if x is None or query.statistic is Statistic.QUANTILE:
+    if not query.numbers or kind is Statistic.QUANTILE:
         return (SumTerm(),), functions.shares if query.values else functions.totals
-    if query.statistic is Statistic.RATIO and y is not None:
-        return (
-            SumTerm(factors=(_remove_centre(x),)),
-            SumTerm(factors=(_remove_centre(y),)),
-        ), functions.ratios
-    if query.statistic is Statistic.TOTAL:
-        return (SumTerm(factors=(_remove_centre(x),)),), functions.totals
-    if query.statistic is Statistic.CORRELATION and y is not None:
+    # Less the middle of their range, numbers have the least noise.
+    centred = kind not in (Statistic.RATIO, Statistic.TOTAL)
+    numbers = []
+    for column in query.numbers:
+        low, high = query.span(column, schema)
+        centre = (low + high) / 2 if centred else Fraction(0)
+        numbers.append(SumFactor(column=column, low=low, high=high, centre=centre))
+    if not centred:
+        terms = tuple(SumTerm(factors=(each,)) for each in numbers)
+        return terms, functions.ratios if kind is Statistic.RATIO else functions.totals
+    if kind is Statistic.CORRELATION:
         # In the order of columns, as products are: so one sum of two columns has one name.
-        one, other = sorted((x, y), key=lambda factor: factor.column)
+        one, other = sorted(numbers, key=lambda factor: factor.column)
         first = [SumTerm(), SumTerm(factors=(one,)), SumTerm(factors=(other,))]
         second = [SumTerm(factors=pair, part=double) for pair in ((one, one), (one, other), (other, other))]
         return (*first, *second), functions.correlations
+    (x,) = numbers
     moments = (SumTerm(), SumTerm(factors=(x,), part=double))
-    if query.statistic is Statistic.VARIANCE:
+    if kind is Statistic.VARIANCE:
         return (*moments, SumTerm(factors=(x, x), part=double)), functions.variances
     return moments, partial(functions.means, centre=float(x.centre))
-
-
-def _make_factor(query: Query, column: str, schema: Schema) -> SumFactor:
-    """Return a column's numbers less the middle of their range: so noise is least."""
-    low, high = query.span(column, schema)
-    return SumFactor(column=column, low=low, high=high, centre=(low + high) / 2)
-
-
-def _remove_centre(factor: SumFactor) -> SumFactor:
-    return SumFactor(column=factor.column, low=factor.low, high=factor.high)
-
-
-def _replicate_factor(design: Design, column: str) -> SumFactor:
-    return SumFactor(
-        column=column,
-        low=Fraction(0),
-        high=columns.span(design.schema, column, place="[design] replicates")[1],
-    )
-
-
-def _weight_columns(design: Design) -> tuple[str, ...]:
-    return () if design.weights is None else (design.weights,)
-
-
-def _list_parts(terms: Sequence[SumTerm]) -> tuple[Fraction, ...]:
-    return tuple(term.part for term in terms)
 
 
 def _divide_share(parts: Sequence[tuple[Sum, Fraction]], *, of: Fraction) -> Iterator[tuple[Sum, Fraction]]:
     whole = sum((part for _, part in parts), Fraction(0))
     return ((asked, of * part / whole) for asked, part in parts)
-
-
-def _join_conditions(one: str | None, other: str | None) -> str | None:
-    return f"({one}) and ({other})" if one and other else one or other
-
-
-def _check_cells(asked: Sum, schema: Schema) -> None:
-    cells = math.prod(asked.by.shape(schema.domain))
-    if cells > MAX_SUM_CELLS:
-        raise SchemaError(
-            f"the {asked} has {cells} cells; {MAX_SUM_CELLS} is the most.",
-            hint="ask for fewer groups, or for columns with fewer values",
-        )

@@ -17,8 +17,7 @@ import numpy as np
 from scipy import special
 
 from populace.core.errors import UsageError
-
-LEVEL = 0.95
+from populace.survey.variance.confidence_intervals import LEVEL
 
 
 class ImplicateOrigin(Enum):

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from populace.core.array_types import Floats, Ints
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
-
-Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 DRAWS = 1 << 12
@@ -215,7 +214,7 @@ def sum_noise(terms: Sequence[NoiseTerms]) -> NoiseTerms:
 
 
 @lru_cache(maxsize=64)
-def _permutation(number: int) -> npt.NDArray[np.int64]:
+def _permutation(number: int) -> Ints:
     return np.random.default_rng([2026, number]).permutation(DRAWS)
 
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import LonelyPsu, ReplicateCentre, ReplicateDesign
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # What R takes for a stratum that was drawn whole.
 _CENSUS_FRACTION = 1e-7
@@ -36,7 +33,7 @@ class StratumFactors:
     sizes: Floats
     unsampled_fraction: Floats
     lonely: LonelyPsu = LonelyPsu.FAIL
-    present: npt.NDArray[np.bool_] | None = None
+    present: Truth | None = None
 
     @classmethod
     def of(cls, design: Design, *, sizes: Floats | None = None) -> StratumFactors:
@@ -47,12 +44,12 @@ class StratumFactors:
         return cls(sizes=sizes, unsampled_fraction=design.unsampled_fraction(sizes), lonely=design.lonely)
 
     @property
-    def alone(self) -> npt.NDArray[np.bool_]:
+    def alone(self) -> Truth:
         """Which strata show no spread: with a single psu, of a population that has more."""
         return (self.sizes > 0) & (self.sizes <= 1) & (self.unsampled_fraction > _CENSUS_FRACTION)
 
     @property
-    def apart(self) -> npt.NDArray[np.bool_]:
+    def apart(self) -> Truth:
         """Which strata are told from 0, not from their own mean."""
         return (self.sizes <= 1) & (self.lonely is LonelyPsu.ADJUST)
 

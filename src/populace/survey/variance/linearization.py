@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Counts
 from populace.privacy.accounting.mechanisms import Noise
 from populace.survey.design.design_parts import ReplicateDesign
-from populace.survey.queries.cells import Axis, DesignUnits, Floats
+from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Statistic
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.schema.hints import quote_names
 from populace.survey.design import survey_columns as columns
@@ -23,10 +24,9 @@ from populace.survey.estimate_notes import NO_ROWS, SAMPLE_ONLY
 from populace.survey.estimate_result import Estimate, Group
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.variance import statistics_of_totals as functions
-from populace.survey.variance.sampled_rows import Floats, Function, SampledRows, Truth
+from populace.survey.variance.confidence_intervals import LEVEL
+from populace.survey.variance.sampled_rows import Function, SampledRows
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
-
-LEVEL = 0.95
 
 
 def estimate_public_rows(frame: Any, *, design: Design, queries: Queries) -> list[Estimate]:
@@ -37,32 +37,14 @@ def estimate_public_rows(frame: Any, *, design: Design, queries: Queries) -> lis
     """
     if design.schema != queries.schema:
         raise UsageError("the design and the queries have other schemas.", hint="read both with one schema")
-    filled = [
-        name
-        for query in queries
-        for name in query.named
-        if design.handling(name) is not MissingHandling.IGNORE
-    ]
-    if filled:
+    named = dict.fromkeys(name for query in queries for name in query.named)
+    if filled := [name for name in named if design.handling(name) is not MissingHandling.IGNORE]:
         raise UsageError(
-            f"missing answers of {quote_names(dict.fromkeys(filled))} are not filled in public tables.",
+            f"missing answers of {quote_names(filled)} are not filled in public tables.",
             hint="leave [missing] out of the design: rows without an answer do not count",
         )
     rows = SampledRows(frame, design)
     return [estimate for query in queries for estimate in _estimate_query(rows, query)]
-
-
-def _choose_statistic(query: Query, *, rows: int, centre: float) -> Function:
-    """Return a statistic as a function of totals."""
-    if query.statistic in (Statistic.TOTAL, Statistic.COUNT):
-        return functions.totals
-    if query.statistic is Statistic.PROPORTION:
-        return functions.shares
-    if query.statistic is Statistic.VARIANCE:
-        return partial(_sample_variances, rows=rows)
-    if query.statistic is Statistic.CORRELATION:
-        return functions.correlations
-    return partial(functions.means, centre=centre)
 
 
 def _sample_variances(totals: Floats, *, rows: int) -> ValueAndGradient:
@@ -103,52 +85,54 @@ def _estimate_group(rows: SampledRows, query: Query, *, members: Truth, group: G
             own = (*group, ("p", f"{float(p):g}"))
             yield _estimate_quantile(rows, query, p=float(p), members=members, group=own)
         return
-    terms, centre = _row_terms(rows, query, members=members)
-    function = _choose_statistic(query, rows=int(members.sum()), centre=centre)
+    terms, function = _row_terms(rows, query, members=members)
     found = function((rows.weight @ terms)[None])
     variance = rows.variance(found, terms=terms, members=members, function=function)
-    for number, label in enumerate(_list_labels(rows, query)):
-        error = math.sqrt(max(float(variance[number]), 0.0)) if math.isfinite(variance[number]) else math.nan
+    labels: list[Group] = [()]
+    if query.values and query.column is not None:
+        scale = columns.scale(rows.design.schema, query.column, place=query.place)
+        labels = [((query.column, text),) for text in columns.values(scale)]
+    # A proportion that meets a condition has a second number: the share that does not.
+    for label, value, square in zip(labels, found.values[0].tolist(), variance.tolist(), strict=False):
+        own = (*group, *label)
+        if not math.isfinite(value):
+            yield Estimate(query=query.name, group=own, estimate=None, note=NO_ROWS)
+            continue
+        error = math.sqrt(max(square, 0.0)) if math.isfinite(square) else math.nan
+        wide = _margin(rows.degrees) * error if rows.degrees > 0 else math.inf
         yield _make_estimate(
-            query, (*group, *label), float(found.values[0, number]), error=error, degrees=rows.degrees
+            query, own, value, error=error, low=value - wide, high=value + wide, degrees=rows.degrees
         )
 
 
-def _list_labels(rows: SampledRows, query: Query) -> list[Group]:
-    """Return what tells the numbers of a query apart beside its groups; numbers that have no label are left out."""
-    if not query.values or query.column is None:
-        return [()]
-    scale = columns.scale(rows.design.schema, query.column, place=query.place)
-    return [((query.column, text),) for text in columns.values(scale)]
-
-
-def _row_terms(rows: SampledRows, query: Query, *, members: Truth) -> tuple[Floats, float]:
-    """Return the terms of a query for each row, 0 outside the group, and the centre that was taken off."""
+def _row_terms(rows: SampledRows, query: Query, *, members: Truth) -> tuple[Floats, Function]:
+    """Return the terms of a query for each row, 0 outside the group, and the statistic as a function of totals."""
     kind = query.statistic
     one = members.astype(np.float64)
     if kind is Statistic.COUNT:
-        return one[:, None], 0.0
+        return one[:, None], functions.totals
     if kind is Statistic.PROPORTION and query.column is not None:
         scale = columns.scale(rows.design.schema, query.column, place=query.place)
-        return one[:, None] * (rows.codes(query.column)[:, None] == np.arange(scale.levels)), 0.0
+        here = rows.codes(query.column)[:, None] == np.arange(scale.levels)
+        return one[:, None] * here, functions.shares
     if kind is Statistic.PROPORTION:
         holds = rows.meets(query.that).astype(np.float64)
-        return one[:, None] * np.stack([holds, 1 - holds], axis=1), 0.0
+        return one[:, None] * np.stack([holds, 1 - holds], axis=1), functions.shares
     x, y = (_clip_numbers(rows, query, name, members=members) for name in (query.column, query.y))
     if kind is Statistic.TOTAL:
-        return x[:, None], 0.0
+        return x[:, None], functions.totals
     if kind is Statistic.RATIO:
-        return np.stack([y, x], axis=1), 0.0
+        return np.stack([y, x], axis=1), partial(functions.means, centre=0.0)
     # Squares of what lies around the mean keep their digits.
     weight = rows.weight * one
     centre = float(weight @ x / weight.sum())
     x = (x - centre) * one
     if kind is Statistic.MEAN:
-        return np.stack([one, x], axis=1), centre
+        return np.stack([one, x], axis=1), partial(functions.means, centre=centre)
     if kind is Statistic.VARIANCE:
-        return np.stack([one, x, x**2], axis=1), centre
+        return np.stack([one, x, x**2], axis=1), partial(_sample_variances, rows=int(members.sum()))
     y = (y - float(weight @ y / weight.sum())) * one
-    return np.stack([one, x, y, x**2, x * y, y**2], axis=1), centre
+    return np.stack([one, x, y, x**2, x * y, y**2], axis=1), functions.correlations
 
 
 def _clip_numbers(rows: SampledRows, query: Query, name: str | None, *, members: Truth) -> Floats:
@@ -166,8 +150,6 @@ def _estimate_quantile(
 
     Source: Woodruff 1952; R's svyquantile with its defaults.
     """
-    from scipy.special import stdtrit
-
     values = _clip_numbers(rows, query, query.column, members=members)
     order = np.argsort(values[members], kind="stable")
     ordered, weight = values[members][order], rows.weight[members][order]
@@ -185,34 +167,33 @@ def _estimate_quantile(
     error = math.sqrt(
         max(float(rows.variance(found, terms=terms, members=members, function=functions.shares)[0]), 0.0)
     )
-    wide = float(stdtrit(rows.degrees, (1 + LEVEL) / 2))
+    wide = _margin(rows.degrees)
     low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
-    error_below = (high - low) / (2 * wide)
-    return Estimate(
-        query=query.name,
-        group=group,
-        estimate=middle,
-        sampling_error=None if math.isnan(error_below) else error_below,
-        privacy_error=0.0,
-        low=None if math.isnan(low) else low,
-        high=None if math.isnan(high) else high,
-        degrees=rows.degrees,
-    )
+    own = (high - low) / (2 * wide)
+    return _make_estimate(query, group, middle, error=own, low=low, high=high, degrees=rows.degrees)
 
 
-def _make_estimate(query: Query, group: Group, value: float, *, error: float, degrees: float) -> Estimate:
+def _margin(degrees: float) -> float:
+    """Return how many standard errors an interval reaches to both sides."""
     from scipy.special import stdtrit
 
-    if not math.isfinite(value):
-        return Estimate(query=query.name, group=group, estimate=None, note=NO_ROWS)
-    wide = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error if degrees > 0 else math.inf
+    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+
+
+def _make_estimate(
+    query: Query, group: Group, value: float, *, error: float, low: float, high: float, degrees: float
+) -> Estimate:
+    """Return an estimate; what is not finite is not known."""
+    error_known, low_known, high_known = (
+        each if math.isfinite(each) else None for each in (error, low, high)
+    )
     return Estimate(
         query=query.name,
         group=group,
         estimate=value,
-        sampling_error=error if math.isfinite(error) else None,
+        sampling_error=error_known,
         privacy_error=0.0,
-        low=value - wide if math.isfinite(wide) else None,
-        high=value + wide if math.isfinite(wide) else None,
+        low=low_known,
+        high=high_known,
         degrees=degrees,
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.errors import SchemaError
 from populace.core.marginals import Grouping
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -20,8 +20,6 @@ from populace.survey.queries.queries import Query
 MAX_QUANTILE_BINS = 48
 # Points of the curve in each bin.
 CURVE_POINTS = 16
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import DataError, UsageError
 from populace.schema.codec.cell_texts import to_floats
 from populace.schema.codec.table_codec import TableCodec
@@ -22,9 +22,6 @@ from populace.survey.design.design import Design
 from populace.survey.variance.design_variance import SampledUnits, StratumFactors, replicate_variance
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Truth = npt.NDArray[np.bool_]
 Function = Callable[[Floats], ValueAndGradient]
 
 

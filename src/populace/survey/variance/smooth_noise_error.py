@@ -14,22 +14,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from populace.core.array_types import Floats, Ints
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
 from populace.privacy.smooth.smooth_distributions import (
     Cauchy,
     LaplaceLogNormal,
-    NoiseDistribution,
     PolyPlace,
+    SmoothDistribution,
     Student,
 )
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.survey.variance.confidence_intervals import DRAWS
-
-Floats = npt.NDArray[np.float64]
 
 _GRID_POINTS = 2048
 # How much of what is thought beforehand follows counts, and how far off by a factor e^… they may be.
@@ -129,7 +127,7 @@ def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, move
 
 
 @lru_cache(maxsize=64)
-def distribution_draws(mechanism: NoiseDistribution) -> Floats:
+def distribution_draws(mechanism: SmoothDistribution) -> Floats:
     """Return evenly spread draws of a law of smooth noise, in floating point: for intervals, never for noise."""
     even = (np.arange(DRAWS) + 0.5) / DRAWS
     inside = np.abs(2 * even - 1)  # P[|X| ≤ x]
@@ -139,7 +137,7 @@ def distribution_draws(mechanism: NoiseDistribution) -> Floats:
     return found
 
 
-def _tail_quantiles(mechanism: NoiseDistribution, two_sided_quantile: Floats) -> Floats:
+def _tail_quantiles(mechanism: SmoothDistribution, two_sided_quantile: Floats) -> Floats:
     """Return the x with P[|X| > x] = exceeded."""
     match mechanism:
         case Cauchy():
@@ -164,5 +162,5 @@ def _power_quantiles(power: float, exponent: float, two_sided_quantile: Floats) 
 
 
 @lru_cache(maxsize=8)
-def _permutation(number: int) -> npt.NDArray[np.int64]:
+def _permutation(number: int) -> Ints:
     return np.random.default_rng([2026, number]).permutation(DRAWS)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from populace.core.array_types import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Marginal
-from populace.survey.queries.cells import Floats
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import CellWeights, Sum
 from populace.survey.variance.quantiles import QuantileBins
@@ -27,7 +27,7 @@ def sums_below_quantiles(question: SumQuestion, totals: Floats) -> tuple[Sum, ..
     """
     query, schema = question.query, question.design.schema
     bins = QuantileBins.of(query, schema)
-    by = Marginal.grouped(
+    by = Marginal.with_groupings(
         (*(axis.column for axis in question.by), bins.axis.column),
         {} if bins.axis.grouping is None else {bins.axis.column: bins.axis.grouping},
     )

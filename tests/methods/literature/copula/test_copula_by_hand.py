@@ -46,7 +46,7 @@ def test_the_budget_is_spent_on_columns_and_pairs_as_shared_out():
     sizes = {"a": 5, "b": 2, "c": 3}
     rng = np.random.default_rng(1)
     oracle = PricedOracle({name: rng.integers(0, size, 5000) for name, size in sizes.items()}, sizes=sizes)
-    measure_copula(oracle, workload=Workload.pairs(oracle.domain), progress=silent)
+    measure_copula(oracle, Workload.pairs(oracle.domain), silent)
     *_, (_, answers, pairs) = oracle.asked
     share = pair_share(oracle.domain, budget=oracle.budget)
     assert answers == 3

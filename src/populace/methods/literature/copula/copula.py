@@ -1,4 +1,4 @@
-"""`measure_copula`: all columns, and a coarse table of every pair from which correlations of a normal law follow."""
+"""`copula`: all columns, and a coarse table of every pair from which correlations of a normal distribution follow."""
 
 from __future__ import annotations
 
@@ -42,12 +42,7 @@ class CopulaConfig:
 COPULA_CONFIG = CopulaConfig()
 
 
-def measure_copula(
-    oracle: Oracle,
-    *,
-    workload: Workload,  # noqa: ARG001 (it measures all pairs alike, whatever is wanted)
-    progress: Progress,
-) -> tuple[Measurement, ...]:
+def measure_copula(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then every pair of columns in a few groups each.
 
     How the budget is split follows from public facts: the number of columns, their sizes and the currency. How many

@@ -15,8 +15,7 @@ from populace.inference.factor import Table
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
 from populace.inference.fit.group_shares import estimate_group_shares
-from populace.inference.fit.projection import project_to_simplex_weighted
-from populace.inference.gls.gls import GLSEstimate, estimate_gls
+from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
 from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
@@ -32,22 +31,21 @@ from populace.methods.literature.copula.optimal_scaling import Order, optimal_or
 
 # Codes of a column beyond so many share groups of neighbours in its order.
 MAX_GROUPS = 64
-# Points of the latent normal law, and the cells of all tables of points by groups.
+# Points of the latent normal distribution, and the cells of all tables of points by groups.
 MIN_POINTS, MAX_POINTS, MAX_POINT_CELLS = 2**10, 2**14, 2**22
 # Under rules: the junction tree's cells, the pairs that are tried for it beyond a forest, and the cells of all targets.
 _TREE_CELLS, _MORE_PAIRS, _TARGET_CELLS = 2**16, 100, 2**24
 _EFFORT = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=False)
 # A share that noise has made 0 is next to 0, so that a condition can ask for it.
 _MIN_SHARE = 1e-12
-_MIN_VARIANCE = 1e-6
 _NEWTON = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianCopula:
-    """A normal law behind all columns: a row's codes are the parts of each column's shares that its values fall into.
+    """A normal distribution behind all columns: a row's codes are those whose shares its values fall into.
 
-    `shares` are those of codes, `optimal_orders` the codes of every column from lowest to highest, and
+    `shares` are those of codes, `orders` the codes of every column from lowest to highest, and
     `matrix` holds the
     correlations, columns in the order of `shares`. `total` is the number of rows.
     """
@@ -67,10 +65,10 @@ def copula_model(
     """Return the model of a copula fitted to columns and coarse pairs of them.
 
     Without rules and totals it is the copula itself, as a mixture: the correlation matrix is a matrix L plus a variance
-    of each column's own, so given a point of the normal law with covariance L the columns are independent. A hidden
-    variable numbers such points, and every column follows from it. Under rules or totals the copula's tables of pairs,
-    cut to what the rules allow and scaled to its columns, are fitted on a junction tree of limited size, and rows are
-    fitted to all of them. Where no pair was measured, columns are all that is known.
+    of each column's own, so given a point of the normal distribution with covariance L the columns are independent.
+    A hidden variable numbers such points, and every column follows from it. Under rules or totals the copula's
+    tables of pairs, cut to what the rules allow and scaled to its columns, are fitted on a junction tree of limited
+    size, and rows are fitted to all of them. Where no pair was measured, columns are all that is known.
     """
     if not any(len(item.marginal.clique) == 2 for item in items):
         return fit_model(items, space=space, progress=progress)
@@ -94,10 +92,10 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
     effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.grouped(groupings.values()), total=rows
+        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
     )
     total = max(1.0, effects.total)
-    counts = {name: _column_counts(name, effects, total=total) for name in domain}
+    counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
     groups = [counts[name] / total for name in domain]
     place = {name: number for number, name in enumerate(domain)}
     pairs = {(place[o.clique[0]], place[o.clique[1]]): o for o in observed if len(o.clique) == 2}
@@ -128,9 +126,9 @@ def conditional_shares(copula: GaussianCopula, *, groupings: Mapping[str, Groupi
     names = list(copula.shares)
     parts = {name: groupings[name].size if name in groupings else len(copula.shares[name]) for name in names}
     own = unique_variances(copula.matrix) * (1 - 1e-6)
-    points = _latent_points(
-        copula.matrix - np.diag(own), count=_point_count(sum(parts.values()), columns=len(names))
-    )
+    # As many points as memory allows, a power of two.
+    most = min(MAX_POINTS, max(MIN_POINTS, 4 * len(names), MAX_POINT_CELLS // sum(parts.values())))
+    points = _latent_points(copula.matrix - np.diag(own), count=2 ** (most.bit_length() - 1))
     found = {}
     for name, values, variance in zip(names, points.T, own, strict=True):
         order, deviation = copula.orders[name], float(variance) ** 0.5
@@ -217,8 +215,13 @@ def _correlation_matrix(
     *,
     noise: Mapping[tuple[int, int], float],
 ) -> Floats:
-    """Return the correlations of all columns: of least squares, drawn towards 0 as far as noise, and mended."""
-    cuts = [_thresholds(shares[rank]) for shares, rank in zip(groups, ranks, strict=True)]
+    """Return the correlations of all columns: of least squares, shrunk towards 0 as far as noise, and mended."""
+    from scipy.special import ndtri
+
+    cuts = [
+        ndtri(np.clip(np.cumsum(shares[rank])[:-1], 1e-6, 1 - 1e-6))
+        for shares, rank in zip(groups, ranks, strict=True)
+    ]
     raw, weights = np.eye(len(groups)), np.zeros((len(groups), len(groups)))
     measured_pairs = sorted(tables, key=lambda pair: (tables[pair].shape, pair))
     for _, same in groupby(measured_pairs, key=lambda pair: tables[pair].shape):
@@ -234,17 +237,6 @@ def _correlation_matrix(
     weights[one, other] = 1 / variance
     raw[other, one], weights[other, one] = raw[one, other], weights[one, other]
     return nearest_correlation_matrix(raw, weights=weights)
-
-
-def _thresholds(shares: Floats) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.clip(np.cumsum(shares)[:-1], 1e-6, 1 - 1e-6)))
-
-
-def _column_counts(name: str, effects: GLSEstimate, *, total: float) -> Floats:
-    variance = np.maximum(effects.variance((name,)), _MIN_VARIANCE)
-    return project_to_simplex_weighted(effects.marginal((name,)), variance, total=total)
 
 
 def _code_shares(
@@ -287,14 +279,8 @@ def _shares_in_groups(shares: Floats, grouping: Grouping) -> Floats:
     return np.where(sums > 0, np.divide(shares, sums, where=sums > 0, out=np.zeros_like(shares)), even_shares)
 
 
-def _point_count(cells: int, *, columns: int) -> int:
-    """Return how many points there are: as many as memory allows, a power of two."""
-    most = min(MAX_POINTS, max(MIN_POINTS, 4 * columns, MAX_POINT_CELLS // cells))
-    return 2 ** (most.bit_length() - 1) if most & (most - 1) else most
-
-
 def _latent_points(covariance: Floats, *, count: int) -> Floats:
-    """Return points of a normal law with exactly this covariance: multiples of roots of primes, and their mirror image.
+    """Return points of a normal distribution with exactly this covariance: multiples of roots of primes, mirrored.
 
     Source: Richtmyer 1951 for the sequence. The directions of largest variance take the first primes.
     """

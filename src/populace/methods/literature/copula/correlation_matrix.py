@@ -1,4 +1,4 @@
-"""Matrices of noisy correlations: drawn towards 0 as far as they are noise, and mended to be positive definite."""
+"""Matrices of noisy correlations: shrunk towards 0 as far as they are noise, and mended to be positive definite."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ROUNDS, _PROJECTIONS, _CLOSE = 200, 30, 1e-4
 
 
 def shrink_correlations(values: Floats, *, variance: Floats) -> Floats:
-    """Return noisy correlations drawn towards 0, each by its own noise.
+    """Return noisy correlations shrunk towards 0, each by its own noise.
 
-    They are taken for draws from a normal law around 0, whose variance follows from all of them: the mean of what each
-    is expected to be squared, given its noise (expectation and maximisation).
+    They are taken for draws from a normal distribution around 0, whose variance follows from all of them: the mean of
+    what each is expected to be squared, given its noise (expectation and maximisation).
 
     >>> shrink_correlations(np.array([0.5, -0.5, 0.1, 0.0]), variance=np.array([1e-6, 1e-6, 1.0, 1.0])).round(2)
     array([ 0.5 , -0.5 ,  0.02,  0.  ])

@@ -1,4 +1,4 @@
-"""`measure_gem`: a generator network, taught round after round the wanted marginal that it answers worst."""
+"""`gem`: a generator network, trained round after round the wanted marginal that it answers worst."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GemConfig:
 GEM_CONFIG = GemConfig()
 
 
-def measure_gem(oracle: Oracle, *, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
+def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Measure all columns, then in every round choose the wanted marginal that a generator answers worst, and measure.
 
     One exponential mechanism chooses, with the distance of a marginal's counts from the generator's answer as score,

@@ -44,7 +44,7 @@ _TRACE = 1e-12
 class GemEstimator:
     """The generator of all measurements so far, on the domain in which grouped columns are seen through their grouping.
 
-    Rules and public totals are taught like measurements, as answers that are known. In the model, cells that a rule
+    Rules and public totals are trained like measurements, as answers that are known. In the model, cells that a rule
     forbids are empty in every component, and what is left is scaled to the totals.
 
     >>> from fractions import Fraction
@@ -119,7 +119,7 @@ class GemEstimator:
         }
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         if hard or self._known.tables:
-            potentials = self._scaled(potentials, structure=structure)
+            potentials = self._scale_to_columns(potentials, structure=structure)
         for clique, allowed in hard.items():
             add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
         model = Model(
@@ -193,7 +193,7 @@ class GemEstimator:
     def _cliques(self, component: str) -> list[Clique]:
         return [*((name, component) for name in self.domain), *self._known.tables]
 
-    def _scaled(
+    def _scale_to_columns(
         self, potentials: Mapping[Clique, Table], *, structure: ConstrainedDomain
     ) -> dict[Clique, Table]:
         """Return potentials whose model has the mixture's columns as far as rules let it, and the public totals."""

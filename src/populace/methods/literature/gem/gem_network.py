@@ -121,7 +121,7 @@ class GeneratorNetwork:
         value, slope = penalty.loss(passed.shares)
         wrong = 0
         for answer in answers:
-            parts = self._seen(passed.shares, answer)
+            parts = self._table_columns(passed.shares, answer)
             missed = mix_products(parts) - answer.shares
             pull = missed * answer.weights
             lost = 0.5 * float(np.vdot(missed, pull))
@@ -134,7 +134,7 @@ class GeneratorNetwork:
         return TrainingLoss(value, wrong, self._backward(flat, passed, slope))
 
     def train(self, answers: Sequence[TrainingTable], *, rows: float, steps: int) -> int:
-        """Teach the network answers, in at most so many steps of Adam, and return how many there were.
+        """Train the network on answers, in at most so many steps of Adam, and return how many there were.
 
         When every answer has been missed by no more than its noise for a while, the network has learnt what there is to
         learn. What is kept is the mean of the parameters, in which recent ones count most.
@@ -197,7 +197,7 @@ class GeneratorNetwork:
         shift[...] = behind.sum(axis=0)
         return found
 
-    def _seen(self, shares: Table, answer: TrainingTable) -> list[Table]:
+    def _table_columns(self, shares: Table, answer: TrainingTable) -> list[Table]:
         """Return the columns of an answer, their codes summed into classes where it says so."""
         parts = [self.column(shares, name) for name in answer.clique]
         if answer.codes is None:

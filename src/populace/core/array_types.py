@@ -1,0 +1,10 @@
+"""Short names of arrays by what they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Truth = npt.NDArray[np.bool_]
